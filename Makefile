@@ -1,0 +1,59 @@
+# Needs only make and a Python 3.10 or newer (developed on 3.11); the targets get the rest. `make help` lists them.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/ready
+# A Java for Spark: the machine's own, or one that scripts/java.py gets.
+SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit test-spark test-process test-faults check format sim bench bench-quick clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml scripts/setup.py
+	@$(PYTHON) scripts/setup.py
+
+setup: $(READY) ## Make .venv with everything that the other targets need
+
+demo: $(READY) ## Run a job on local Spark that loses a TaskManager and still counts right
+	@$(SPARK) $(VENV)/bin/penstock demo $(ARGS)
+
+test: $(READY) ## All tests of every day: the tiers unit, spark and process
+	@$(SPARK) $(PY) scripts/tiers.py unit spark process
+
+test-unit: $(READY) ## Tests without Spark and without other processes
+	@$(PY) scripts/tiers.py unit $(if $(ARGS),-- $(ARGS))
+
+test-spark: $(READY) ## Tests on a real local Spark
+	@$(SPARK) $(PY) scripts/tiers.py spark $(if $(ARGS),-- $(ARGS))
+
+test-process: $(READY) ## Tests that start and kill real processes
+	@$(SPARK) $(PY) scripts/tiers.py process $(if $(ARGS),-- $(ARGS))
+
+test-faults: $(READY) ## Thirty kills and every failpoint with real processes (long)
+	@$(SPARK) $(PY) -m tests.faults $(ARGS)
+
+check: $(READY) ## Format, lint, types and tidiness, as CI runs them
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@$(PY) -m pytest -q tests/test_tidy.py
+
+format: $(READY) ## Bring the code into form
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+sim: $(READY) ## Fault schedules in the harness: SEEDS=N of them, or the one of SEED=k
+	@$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),500))
+
+bench: $(READY) ## Compare engines, for example ARGS="--workload w1 --json FILE"
+	@$(SPARK) $(PY) -m bench $(ARGS)
+
+bench-quick: $(READY) ## The same with little data
+	@$(SPARK) $(PY) -m bench --quick $(ARGS)
+
+clean: ## Remove what the targets have made, .venv included
+	rm -rf $(VENV) .tools .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

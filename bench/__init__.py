@@ -1,0 +1,1 @@
+"""Penstock beside its peers, on one machine and in one run. `python -m bench --help` says how."""

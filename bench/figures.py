@@ -1,0 +1,91 @@
+"""From batches to the numbers of the report: steady rates, medians over rounds, ratios. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.errors import RoundFailedError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that an engine read and wrote between two moments; `rows_out` is None when it cannot tell."""
+
+    rows: int
+    started_ms: float
+    finished_ms: float
+    rows_out: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One round of one engine."""
+
+    rows_per_s: float
+    peak_rss_mb: float
+    wall_s: float
+    rows: int
+    batches: int
+    foreign_cpu_percent: float
+    checked: bool
+    partial: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All rounds of one engine: the medians and what they are made of."""
+
+    rows_per_s: float
+    peak_rss_mb: float
+    runs: tuple[Run, ...]
+
+
+def parse_batches(text: str) -> list[Batch]:
+    """Batches of an events file, in its order. A last line without its end was cut off by a kill and is left out."""
+    return [Batch(**json.loads(line)) for line in text.split("\n")[:-1]]
+
+
+def steady_rate(batches: Sequence[Batch], warmup_batches: int) -> float:
+    """Rows per second after the warm-up, pauses between batches included.
+
+    The clock runs from the end of the warm-up to the end of the last batch; without a warm-up, from the first start.
+    Spans of processes that ran side by side may overlap.
+    """
+    ordered = sorted(batches, key=lambda batch: batch.finished_ms)
+    steady = ordered[warmup_batches:]
+    if not steady:
+        raise RoundFailedError(
+            f"only {len(batches)} batches were finished and the first {warmup_batches} are warm-up; allow more time"
+        )
+    if warmup_batches:
+        start_ms = ordered[warmup_batches - 1].finished_ms
+    else:
+        start_ms = min(batch.started_ms for batch in steady)
+    elapsed_ms = steady[-1].finished_ms - start_ms
+    if elapsed_ms <= 0:
+        raise RoundFailedError(f"{len(steady)} steady batches took {elapsed_ms} ms by their own clock")
+    return sum(batch.rows for batch in steady) * 1000 / elapsed_ms
+
+
+def counts_match(batches: Sequence[Batch], expected_rows: int) -> bool:
+    """Whether every expected row was read once and, where the engine counts them, one row came out for each."""
+    rows = sum(batch.rows for batch in batches)
+    counted = [batch.rows_out for batch in batches if batch.rows_out is not None]
+    return rows == expected_rows and (not counted or sum(counted) == expected_rows)
+
+
+def summarise(runs: Sequence[Run]) -> Summary:
+    """The medians of an engine's rounds."""
+    return Summary(
+        rows_per_s=median(run.rows_per_s for run in runs),
+        peak_rss_mb=median(run.peak_rss_mb for run in runs),
+        runs=tuple(runs),
+    )
+
+
+def ratios(summaries: Mapping[str, Summary], to: str = "penstock") -> dict[str, float]:
+    """How many times faster `to` is than each of the others; empty if it did not run."""
+    if to not in summaries:
+        return {}
+    return {name: summaries[to].rows_per_s / summary.rows_per_s for name, summary in summaries.items() if name != to}

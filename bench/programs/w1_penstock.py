@@ -1,0 +1,84 @@
+"""Workload W1 on Penstock. The file source never ends: the job is cancelled when every row is in a committed epoch."""
+
+import argparse
+import os
+from pathlib import Path
+
+from epoch_log import committed_epochs, copy_until
+from penstock.connectors.discard import DiscardingSink
+from penstock.datastream.state import ValueStateDescriptor
+
+from penstock.common import Configuration, Types
+from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+
+
+class CountAndSum(KeyedProcessFunction):
+    """Running count and sum of a key's values, one row out per row in."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self.totals = ctx.get_state(ValueStateDescriptor("totals", Types.TUPLE([Types.LONG(), Types.DOUBLE()])))
+
+    def process_element(self, event, ctx):
+        n, total = self.totals.value() or (0, 0.0)
+        n += 1
+        total += event.value
+        self.totals.update((n, total))
+        yield event.key, n, total
+
+
+def configure(args: argparse.Namespace) -> Configuration:
+    return Configuration.from_dict(
+        {
+            "parallelism.default": str(args.parallelism),
+            "execution.checkpointing.interval": "5s",
+            "execution.checkpointing.dir": str(args.work / "checkpoints"),
+            "state.backend.type": "hashmap",
+            "penstock.registry.dir": str(args.work / "registry"),
+            "spark.master": f"local[{args.parallelism},4]",
+            "spark.driver.memory": "6g",
+            "spark.ui.enabled": "false",
+            **({"penstock.bench.passthrough": "true"} if args.passthrough else {}),
+        }
+    )
+
+
+def build(env: StreamExecutionEnvironment, args: argparse.Namespace) -> None:
+    events = env.from_dataframe(
+        env.spark.readStream.schema("key string, ts bigint, value double")
+        .option("maxFilesPerTrigger", args.files_per_trigger)
+        .parquet(str(args.data))
+    )
+    totals = events.key_by("key").process(CountAndSum(), output_type="key string, n bigint, total double")
+    totals.uid("count-and-sum").sink_to(DiscardingSink()).uid("discard")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--files-per-trigger", type=int, required=True)
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--parallelism", type=int, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--events", type=Path, required=True)
+    parser.add_argument("--passthrough", action="store_true")
+    args = parser.parse_args()
+
+    epoch_log = args.work / "epochs.jsonl"
+    os.environ["PENSTOCK_EPOCH_LOG"] = str(epoch_log)
+    env = StreamExecutionEnvironment.get_execution_environment(configure(args))
+    build(env, args)
+    job = env.execute_async("bench-w1")
+
+    def is_running() -> bool:
+        return not job.get_job_status().result().is_globally_terminal_state()
+
+    with args.events.open("w") as events:
+        seen = copy_until(args.rows, committed_epochs(epoch_log, is_running), events)
+    if seen < args.rows:
+        job.get_job_execution_result().result()
+        raise SystemExit(f"the job ended after {seen} of {args.rows} rows")
+    job.cancel().result()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""`chk-N/_metadata`: its bytes, what must hold of one, and the files it lists (DESIGN 5.1).
+
+A manifest is JSON with magic and version first. It is checked just before it is written and just after it is read;
+what is read from storage is not trusted: sizes are limited before anything is decoded, paths stay in the job's folder.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.checkpoint.entries import Complete
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointMissingError,
+    FileMissingError,
+    StorageError,
+)
+from penstock.model.snapshot import Manifest, StateFile, SubtaskSnapshot
+from penstock.storage.blobs import Storage
+from penstock.storage.paths import confine
+
+MAGIC = "penstock-checkpoint"
+FORMAT_VERSION = 1
+MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+MAX_FILES = 1_000_000
+MAX_FILE_BYTES = 1 << 50
+
+_HEX = frozenset("0123456789abcdef")
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+class _Head(msgspec.Struct):
+    """The part of every version's manifest that says which version it is."""
+
+    magic: str
+    format_version: int
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The bytes of a manifest that holds together; raises CheckpointError if it does not."""
+    problem = find_problem(manifest)
+    if problem is not None:
+        expected, found = problem
+        raise CheckpointError(f"the manifest of checkpoint {manifest.checkpoint_id} has {found}, expected {expected}")
+    data = msgspec.json.encode(manifest)
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise CheckpointError(
+            f"the manifest of checkpoint {manifest.checkpoint_id} has {len(data)} bytes, the limit is "
+            f"{MAX_MANIFEST_BYTES}; keep less state inline"
+        )
+    return data
+
+
+def decode_manifest(data: bytes, path: str, *, sha256: str | None = None) -> Manifest:
+    """The manifest in these bytes, checked; with `sha256`, the one that the job log tells of.
+
+    Raises CheckpointCorruptError, or CheckpointError if it is of another version.
+    """
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise CheckpointCorruptError(path, f"at most {MAX_MANIFEST_BYTES} bytes", f"{len(data)} bytes")
+    if sha256 is not None and digest(data) != sha256:
+        raise CheckpointCorruptError(path, f"sha256 {sha256}", f"sha256 {digest(data)}")
+    try:
+        _check_head(msgspec.json.decode(data, type=_Head), path)
+        if sha256 is None:
+            json.loads(data, object_pairs_hook=_unique_keys)
+        manifest = _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise CheckpointCorruptError(path, "a manifest", f"{error}") from error
+    problem = find_problem(manifest)
+    if problem is not None:
+        raise CheckpointCorruptError(path, *problem)
+    return manifest
+
+
+def load_manifest(storage: Storage, complete: Complete) -> Manifest:
+    """The manifest of a completed checkpoint, read from storage and compared with the log's `complete`.
+
+    A storage that does not answer is a StorageError, never a missing or damaged checkpoint.
+    """
+    path = complete.metadata_path
+    try:
+        data = storage.read(path)
+    except FileMissingError as error:
+        raise CheckpointMissingError(
+            f"the manifest {path!r} of checkpoint {complete.checkpoint} is not in {storage.uri}"
+        ) from error
+    manifest = decode_manifest(data, path, sha256=complete.metadata_sha256)
+    if manifest.checkpoint_id != complete.checkpoint:
+        raise CheckpointCorruptError(path, f"checkpoint {complete.checkpoint}", f"checkpoint {manifest.checkpoint_id}")
+    return manifest
+
+
+def verify_file(storage: Storage, file: StateFile) -> bytes:
+    """The file's bytes, whose size and sha256 are those of the manifest."""
+    data = file.inline if file.inline is not None else _read(storage, file)
+    if len(data) != file.size:
+        raise CheckpointCorruptError(file.path, f"{file.size} bytes", f"{len(data)} bytes")
+    if digest(data) != file.sha256:
+        raise CheckpointCorruptError(file.path, f"sha256 {file.sha256}", f"sha256 {digest(data)}")
+    return data
+
+
+def verify_sizes(storage: Storage, manifest: Manifest) -> None:
+    """Return if every file of the manifest is there with its size; contents are verified as they are read."""
+    for file in state_files(manifest):
+        if file.inline is None:
+            try:
+                size = storage.size(file.path)
+            except FileMissingError as error:
+                raise _missing(storage, file) from error
+            if size != file.size:
+                raise CheckpointCorruptError(file.path, f"{file.size} bytes", f"{size} bytes")
+
+
+def state_files(manifest: Manifest) -> Iterator[StateFile]:
+    """Every file entry of the manifest, inline ones too."""
+    for snapshot in manifest.subtasks:
+        yield from snapshot.files
+    if manifest.sources.file is not None:
+        yield manifest.sources.file
+
+
+def file_paths(manifest: Manifest) -> set[str]:
+    """The paths of all files that the manifest needs, without its own."""
+    return {file.path for file in state_files(manifest) if file.inline is None}
+
+
+def digest(data: bytes) -> str:
+    """The sha256 as it is written in manifests."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def find_problem(manifest: Manifest) -> tuple[str, str] | None:
+    """What is wrong with a manifest, as (expected, found); None if it holds together."""
+    files = list(state_files(manifest))
+    if len(files) > MAX_FILES:
+        return f"at most {MAX_FILES} files", f"{len(files)} files"
+    problems = (
+        _problem_of_numbers(manifest),
+        *(_problem_of_file(file) for file in files),
+        *(_problem_of_snapshot(manifest, snapshot) for snapshot in manifest.subtasks),
+        _problem_of_doubles(manifest),
+        _problem_of_key_groups(manifest),
+    )
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _read(storage: Storage, file: StateFile) -> bytes:
+    try:
+        return storage.read(file.path)
+    except FileMissingError as error:
+        raise _missing(storage, file) from error
+
+
+def _missing(storage: Storage, file: StateFile) -> CheckpointMissingError:
+    return CheckpointMissingError(
+        f"checkpoint file {file.path!r} ({file.size} bytes) is not in {storage.uri}; "
+        f"restore an older checkpoint (see `penstock checkpoints list`)"
+    )
+
+
+def _check_head(head: _Head, path: str) -> None:
+    if head.magic != MAGIC:
+        raise CheckpointCorruptError(path, f"magic {MAGIC!r}", f"magic {head.magic!r}")
+    if head.format_version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"manifest {path!r} has format version {head.format_version}, this release reads version {FORMAT_VERSION}"
+        )
+
+
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice in one object")
+    return found
+
+
+def _problem_of_numbers(manifest: Manifest) -> tuple[str, str] | None:
+    number = manifest.checkpoint_id
+    if number < 0 or manifest.epoch < 0 or manifest.attempt < 1:
+        return "numbers from 0 and attempts from 1", f"{number}, {manifest.epoch}, {manifest.attempt}"
+    if manifest.parent is not None and not 0 <= manifest.parent < number:
+        return f"a parent before checkpoint {number}", f"parent {manifest.parent}"
+    if manifest.max_parallelism < 1:
+        return "a max parallelism from 1", f"{manifest.max_parallelism}"
+    return None
+
+
+def _problem_of_file(file: StateFile) -> tuple[str, str] | None:
+    if not 0 <= file.size <= MAX_FILE_BYTES:
+        return "a file size", f"{file.size} bytes for {file.path!r}"
+    if len(file.sha256) != 64 or not _HEX.issuperset(file.sha256):
+        return "a sha256 of 64 hex digits", f"{file.sha256!r} for {file.path!r}"
+    if file.inline is not None:
+        return None if len(file.inline) == file.size else (f"{file.size} bytes inline", f"{len(file.inline)} bytes")
+    try:
+        confine(file.path)
+    except StorageError as error:
+        return "files in the job's folder", str(error)
+    return None
+
+
+def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> tuple[str, str] | None:
+    first, last = snapshot.key_groups
+    if snapshot.tables and not 0 <= first <= last < manifest.max_parallelism:
+        return f"key groups below {manifest.max_parallelism}", f"{first} to {last} for subtask {snapshot.subtask}"
+    if snapshot.version.epoch > manifest.epoch:
+        return f"versions up to epoch {manifest.epoch}", f"{snapshot.version} for subtask {snapshot.subtask}"
+    paths = [file.path for file in snapshot.files if file.inline is None]
+    if len(set(paths)) != len(paths):
+        return "each file once", f"a file twice for subtask {snapshot.subtask}"
+    return None
+
+
+def _problem_of_doubles(manifest: Manifest) -> tuple[str, str] | None:
+    subtasks = [snapshot.subtask for snapshot in manifest.subtasks]
+    if len(set(subtasks)) != len(subtasks):
+        return "one snapshot for each subtask", "two for one"
+    transactions = [(committable.sink_uid, committable.transaction) for committable in manifest.committables]
+    if len(set(transactions)) != len(transactions):
+        return "each sink transaction once", "one twice"
+    return None
+
+
+def _problem_of_key_groups(manifest: Manifest) -> tuple[str, str] | None:
+    """The ranges of a stage with keyed state must cover all key groups without overlap (PROTOCOL I-8)."""
+    stages: dict[str, list[SubtaskSnapshot]] = {}
+    for snapshot in manifest.subtasks:
+        stages.setdefault(snapshot.subtask.stage, []).append(snapshot)
+    for stage, snapshots in stages.items():
+        if not any(snapshot.tables for snapshot in snapshots):
+            continue
+        problem = problem_of_ranges([snapshot.key_groups for snapshot in snapshots], manifest.max_parallelism)
+        if problem is not None:
+            return f"key groups 0 to {manifest.max_parallelism - 1} once in stage {stage!r}", problem
+    return None
+
+
+def problem_of_ranges(ranges: Sequence[tuple[int, int]], max_parallelism: int) -> str | None:
+    """Where ranges of key groups overlap or leave a gap; None if they cover all of them once."""
+    expected = 0
+    for first, last in sorted(ranges):
+        if first != expected:
+            return f"{'an overlap' if first < expected else 'a gap'} at key group {min(first, expected)}"
+        expected = last + 1
+    return None if expected == max_parallelism else f"an end at key group {expected - 1}"

@@ -1,0 +1,80 @@
+"""A checkpoint that has started and not ended: who has acknowledged it, and for which version (PROTOCOL R17)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.model.ids import SubtaskId, Version
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, Manifest, SourcePosition
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """An epoch as the JobManager committed it in memory (PROTOCOL R14)."""
+
+    epoch: int
+    now_ms: int
+    versions: Mapping[SubtaskId, Version]
+    committables: Sequence[Committable]
+    source: SourcePosition | None
+    """Needed if the epoch's barrier carried a checkpoint."""
+    watermarks: Mapping[str, int]
+    max_timestamps: Mapping[str, int]
+    max_parallelism: int
+    final: bool = False
+
+
+@dataclass
+class PendingCheckpoint:
+    """Acks of one checkpoint. Not thread safe: the coordinator's lock is around it."""
+
+    checkpoint_id: int
+    epoch: int
+    subtasks: frozenset[SubtaskId]
+    base: Manifest | None
+    """The checkpoint that its subtasks may build on; its files are kept until this one has ended (PROTOCOL R18)."""
+    started_ms: int
+    deadline_s: float
+    record: EpochRecord | None = None
+    is_completing: bool = False
+    acks: dict[tuple[SubtaskId, Version], CheckpointAck] = field(default_factory=dict)
+    declines: dict[tuple[SubtaskId, Version], str] = field(default_factory=dict)
+
+    def acknowledge(self, ack: CheckpointAck) -> None:
+        """Keep an ack. One epoch may run twice, so which ack counts is known only when the epoch is committed."""
+        snapshot = ack.snapshot
+        if snapshot.subtask in self.subtasks:
+            self.acks.setdefault((snapshot.subtask, snapshot.version), ack)
+
+    def decline(self, decline: CheckpointDecline) -> None:
+        """Keep a decline; like an ack it counts only for the committed version."""
+        if decline.subtask in self.subtasks:
+            self.declines.setdefault((decline.subtask, decline.version), decline.reason)
+
+    def counted(self) -> list[CheckpointAck] | None:
+        """The acks of the committed versions in the order of the subtasks; None while one is missing."""
+        if self.record is None:
+            return None
+        # PROTOCOL R17: an ack of a dropped run of the epoch never counts.
+        keys = [(subtask, self.record.versions.get(subtask)) for subtask in self._ordered()]
+        found = [self.acks.get((subtask, version)) for subtask, version in keys if version is not None]
+        acks = [ack for ack in found if ack is not None]
+        return acks if len(acks) == len(self.subtasks) else None
+
+    def declined(self) -> str | None:
+        """Why the checkpoint cannot complete any more; None if it can."""
+        if self.record is None:
+            return None
+        for subtask in self._ordered():
+            version = self.record.versions.get(subtask)
+            if version is None:
+                return f"epoch {self.epoch} was committed without subtask {subtask}"
+            if (subtask, version) in self.declines:
+                return f"subtask {subtask} declined it: {self.declines[subtask, version]}"
+        return None
+
+    def written_bytes(self) -> int:
+        """What the acknowledged parts have written."""
+        return sum(ack.written_bytes for ack in self.acks.values())
+
+    def _ordered(self) -> list[SubtaskId]:
+        return sorted(self.subtasks, key=lambda subtask: (subtask.stage, subtask.index))

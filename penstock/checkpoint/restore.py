@@ -1,0 +1,158 @@
+"""What a new attempt starts from (PROTOCOL section 5, R23 to R26).
+
+The order of a recovery, each step after the one before it:
+
+    log = JobLog.open(storage, clock)
+    log.claim(Claim(log.view().attempt + 1, ...))
+    finish_open_deletes(log)
+    manifest = choose_restore(log, allow_fallback=..., sinks_idempotent=...)
+    record_restore(log, manifest, why)
+    recover_sinks(log, manifest, committer)
+"""
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from penstock.checkpoint.commits import SinkCommitter
+from penstock.checkpoint.entries import Restore
+from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.manifest import load_manifest, verify_sizes
+from penstock.checkpoint.retention import delete_files
+from penstock.checkpoint.view import LogView
+from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointMissingError
+from penstock.model.ids import JobId
+from penstock.model.snapshot import Manifest, SubtaskSnapshot
+from penstock.storage.local import LocalStorage
+
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def finish_open_deletes(log: JobLog) -> None:
+    """Delete what earlier attempts have discarded but not deleted: the first thing after a claim (PROTOCOL R3)."""
+    begun = set(log.view().open_deletes)
+    if begun:
+        delete_files(log.storage, [path for path in log.storage.list("") if path in begun])
+
+
+def choose_restore(
+    log: JobLog, *, allow_fallback: bool, sinks_idempotent: bool = False, report: Callable[[str], None] | None = None
+) -> Manifest | None:
+    """The newest checkpoint of the current line whose manifest and file sizes verify; None for a job without any.
+
+    `sinks_idempotent`: every sink is idempotent, can revert or is AT_LEAST_ONCE, so that going behind a damaged
+    checkpoint commits nothing twice. `report` is told of each damaged checkpoint that is passed over. A storage that
+    does not answer is a StorageError, never a reason to fall back or to start from nothing.
+    """
+    view = log.view()
+    if not view.started:
+        return None  # PROTOCOL R23: only a log without `restore` and `complete` starts from nothing
+    if not view.line:
+        raise _nothing_left(view)
+    for complete in reversed(view.line):
+        try:
+            manifest = load_manifest(log.storage, complete)
+            verify_sizes(log.storage, manifest)
+            return manifest
+        except (CheckpointMissingError, CheckpointCorruptError) as error:
+            log.check_fenced()  # PROTOCOL R4: a newer attempt may have deleted it
+            # PROTOCOL R24: commits of any complete checkpoint may have begun.
+            if not (allow_fallback or sinks_idempotent):
+                raise _refused(complete.checkpoint, error) from error
+            if report is not None:
+                report(f"checkpoint {complete.checkpoint} is damaged and passed over: {error}")
+    raise CheckpointError(
+        f"none of the checkpoints {[c.checkpoint for c in view.line]} can be restored: all are damaged"
+    )
+
+
+def record_restore(log: JobLog, manifest: Manifest | None, why: str) -> None:
+    """Append what this attempt starts from, before sinks are touched. Nothing for a job that starts from nothing."""
+    if manifest is not None:
+        log.append(Restore(manifest.checkpoint_id, None, why))
+
+
+def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitter) -> None:
+    """Commit what the restored manifest lists, then abort every other transaction of older attempts.
+
+    May be done any number of times. An error ends the attempt; the next one does it again.
+    """
+    committables = manifest.committables if manifest is not None else []
+    log.check_fenced()  # PROTOCOL R4: before commits
+    for committable in committables:
+        committer.commit([committable])
+    log.check_fenced()
+    committer.sweep(committables, log.view().attempt)
+
+
+def plan_restore(
+    manifest: Manifest, operator_uids: Collection[str], key_groups: tuple[int, int], max_parallelism: int
+) -> list[SubtaskSnapshot]:
+    """The old snapshots that may hold rows of a new subtask with these operators and key groups, in manifest order.
+
+    Rows outside its key groups are to be left out when a snapshot is read. With another max parallelism a key group
+    may have rows anywhere, so all snapshots of the operators are read.
+    """
+    is_same_split = manifest.max_parallelism == max_parallelism
+    return [
+        old
+        for old in manifest.subtasks
+        if not _operators(old).isdisjoint(operator_uids) and (not is_same_split or _overlap(old.key_groups, key_groups))
+    ]
+
+
+def require_mapped(
+    manifest: Manifest, operator_uids: Collection[str], sink_uids: Collection[str], *, allow_non_restored: bool = False
+) -> None:
+    """Return if the new program has a place for everything in the manifest; raise CheckpointError otherwise."""
+    lost = sorted({table.operator_uid for old in manifest.subtasks for table in old.tables}.difference(operator_uids))
+    if lost and not allow_non_restored:
+        raise CheckpointError(
+            f"checkpoint {manifest.checkpoint_id} has state of operators that the program does not have: {lost}; "
+            f"give the operators their old uids, or drop that state with `--allow-non-restored-state`"
+        )
+    # PROTOCOL R26: output that the checkpoint promises must be committed by somebody.
+    silent = sorted({committable.sink_uid for committable in manifest.committables}.difference(sink_uids))
+    if silent:
+        raise CheckpointError(
+            f"checkpoint {manifest.checkpoint_id} has output to commit for sinks that the program does not have: "
+            f"{silent}; start the old program until its next checkpoint, then remove the sink"
+        )
+
+
+def find_jobs(checkpoint_dir: Path) -> list[tuple[JobId, LogView]]:
+    """Every job that was ever claimed below a checkpoint folder, with what its log says, in the order of their ids.
+
+    Raises LogCorruptError for a log that cannot be read: a job with state must not be taken for none (PROTOCOL R6).
+    """
+    if not checkpoint_dir.is_dir():
+        return []
+    names = sorted(entry.name for entry in checkpoint_dir.iterdir() if entry.is_dir() and _JOB_ID.fullmatch(entry.name))
+    views = ((JobId(name), read_log(LocalStorage(checkpoint_dir / name))) for name in names)
+    return [(job_id, view) for job_id, view in views if view.attempt > 0]
+
+
+def _operators(old: SubtaskSnapshot) -> set[str]:
+    return {*old.operator_uids, *(table.operator_uid for table in old.tables)}
+
+
+def _overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
+    return left[0] <= right[1] and right[0] <= left[1]
+
+
+def _nothing_left(view: LogView) -> CheckpointError:
+    path = view.restore.path if view.restore is not None else None
+    if path is not None:
+        return CheckpointError(
+            f"the job was started from {path!r} and has completed no checkpoint since; start it with `-s {path}` again"
+        )
+    return CheckpointError("the job has had checkpoints, but none is left in its log; start a new job")
+
+
+def _refused(checkpoint_id: int, error: CheckpointError) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {checkpoint_id} cannot be restored: {error}. Output up to it may be committed already, so going "
+        f"back to an older checkpoint would commit the rows after that one twice; "
+        f"bring the file back, or accept that with `--allow-fallback`"
+    )

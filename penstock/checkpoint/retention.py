@@ -1,0 +1,106 @@
+"""Which checkpoints and files may go, and their removal: first the `discard` in the log, then the deletes (R3, R22).
+
+What is kept is read from the retained manifests in storage, every time. One that cannot be read stops everything.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock import failpoint
+from penstock.checkpoint.entries import Complete, Discard
+from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.manifest import file_paths, load_manifest
+from penstock.checkpoint.names import FileKind, parse_name
+from penstock.checkpoint.view import LogView
+from penstock.errors import CheckpointError
+from penstock.storage.blobs import Storage
+
+MAX_FILES_PER_DISCARD = 1000
+
+
+@dataclass(frozen=True)
+class SweepScope:
+    """What an attempt knows of its own files when it looks for those that nobody needs."""
+
+    attempt: int
+    next_checkpoint: int
+    """Numbers from here on may be in use by the time the files are looked at."""
+    pending: frozenset[int]
+    pinned: frozenset[str]
+    """Files of checkpoints that pending ones may build on (PROTOCOL R18)."""
+    log_number: int
+
+
+def split_retained(view: LogView, retained: int) -> tuple[list[Complete], list[Complete]]:
+    """The completed checkpoints to keep, and those to discard: all but the newest of the line.
+
+    Checkpoints behind which a restore went back stay until another one completes. `retained` 0 keeps none.
+    """
+    kept = list(view.line[max(0, len(view.line) - retained) :])
+    dropped = list(view.line[: len(view.line) - len(kept)])
+    (dropped if view.moved_on or retained == 0 else kept).extend(view.left_behind)
+    return kept, dropped
+
+
+def may_sweep(path: str, scope: SweepScope) -> bool:
+    """Whether the file may go if no retained manifest and no pin lists it, by what its name says (PROTOCOL R22)."""
+    name = parse_name(path)
+    if name is None:
+        return False
+    if name.kind is FileKind.LOG:
+        return name.temporary and name.number <= scope.log_number
+    if name.kind is FileKind.METADATA:
+        # Manifests are put by the thread that sweeps, and newer attempts are excluded by the append of the `discard`.
+        return name.number not in scope.pending
+    assert name.attempt is not None
+    if name.attempt == scope.attempt:
+        return name.number < scope.next_checkpoint and name.number not in scope.pending
+    return name.attempt < scope.attempt
+
+
+def collect_garbage(log: JobLog, scope: SweepScope, retained: int) -> None:
+    """Discard and delete what is not needed any more, and finish deletes that were begun.
+
+    Raises CheckpointError if a retained manifest cannot be read; then nothing was discarded.
+    """
+    view = log.view()
+    kept, dropped = split_retained(view, retained)
+    needed = _needed_files(log, kept) | scope.pinned
+    begun = set(view.open_deletes)
+    if not needed.isdisjoint(begun):
+        raise CheckpointError(f"{min(needed & begun)!r} is needed by a retained checkpoint, but discarded in the log")
+    present = log.storage.list("")
+    useless = [path for path in present if path not in needed and path not in begun and may_sweep(path, scope)]
+    _discard(log, [complete.checkpoint for complete in dropped], useless)
+    gone = begun.union(useless)
+    delete_files(log.storage, [path for path in present if path in gone])
+
+
+def delete_files(storage: Storage, paths: Iterable[str]) -> None:
+    """Delete files that are under a `discard`, one after the other."""
+    for path in paths:
+        failpoint.before("C23")
+        storage.delete(path)
+        failpoint.after("C23")
+
+
+def _discard(log: JobLog, checkpoints: list[int], files: list[str]) -> None:
+    """Write the `discard`, in several entries if the files are many. Nothing is written if there is nothing."""
+    while checkpoints or files:
+        failpoint.before("C22")
+        log.append(Discard(checkpoints, files[:MAX_FILES_PER_DISCARD]))
+        failpoint.after("C22")
+        checkpoints, files = [], files[MAX_FILES_PER_DISCARD:]
+
+
+def _needed_files(log: JobLog, kept: Iterable[Complete]) -> set[str]:
+    """The paths of all files of these checkpoints, read from their manifests in storage."""
+    needed: set[str] = set()
+    for complete in kept:
+        try:
+            needed |= file_paths(load_manifest(log.storage, complete))
+        except CheckpointError:
+            log.check_fenced()  # PROTOCOL R4: a newer attempt may have deleted it
+            raise
+        needed.add(complete.metadata_path)
+    return needed

@@ -1,0 +1,199 @@
+"""What a job log says: a fold over its records, without I/O (PROTOCOL section 2)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from penstock.checkpoint.entries import (
+    TERMINAL,
+    Base,
+    Claim,
+    Complete,
+    Discard,
+    Record,
+    Restore,
+    Resumed,
+    Savepoint,
+    Status,
+    Stopping,
+)
+from penstock.checkpoint.names import checkpoint_of
+from penstock.errors import LogCorruptError
+
+
+@dataclass(frozen=True)
+class LogView:
+    """The state of a job after the log's first `number` entries."""
+
+    number: int = 0
+    """The last entry's."""
+    attempt: int = 0
+    claim: Claim | None = None
+    restore: Restore | None = None
+    line: tuple[Complete, ...] = ()
+    """Completed checkpoints that the current attempt's state descends from, oldest first, without discarded ones."""
+    left_behind: tuple[Complete, ...] = ()
+    """Completed checkpoints behind which a restore went back; discarded after the next completion."""
+    open_deletes: tuple[str, ...] = ()
+    """Files under a `discard` that have not been seen deleted."""
+    status: Status | None = None
+    stopping: int | None = None
+    highest_checkpoint: int = -1
+    """The highest checkpoint number in any entry, completed or not."""
+    started: bool = False
+    """A `restore` or `complete` was written: the job never starts from nothing again (PROTOCOL R23)."""
+    base_number: int = 0
+    entry_count: int = 0
+    """Of all entries ever, also those a `base` has replaced."""
+    updated_ms: int = 0
+    """When the last entry was written, by its writer's clock."""
+
+    @property
+    def current_line(self) -> Complete | str | None:
+        """What an attempt starting now would restore: a checkpoint, a path outside the log, or nothing."""
+        if self.line:
+            return self.line[-1]
+        return self.restore.path if self.restore is not None else None
+
+    @property
+    def retained(self) -> tuple[Complete, ...]:
+        """Every completed checkpoint that is not discarded."""
+        return tuple(sorted(self.line + self.left_behind, key=lambda complete: complete.checkpoint))
+
+    @property
+    def moved_on(self) -> bool:
+        """A checkpoint was completed since the last `restore`."""
+        if not self.line:
+            return False
+        return self.restore is None or self.restore.checkpoint != self.line[-1].checkpoint
+
+    @property
+    def is_terminal(self) -> bool:
+        """The job has ended."""
+        return self.status is not None and self.status.status in TERMINAL
+
+
+def fold(records: Iterable[Record]) -> LogView:
+    """The view after these records, which begin with entry 1 or a `base`."""
+    view = LogView()
+    for record in records:
+        view = apply(view, record)
+    return view
+
+
+def apply(view: LogView, record: Record) -> LogView:
+    """The view after one more record; raises LogCorruptError if it cannot follow."""
+    entry = record.entry
+    if isinstance(entry, Base) and view.number == 0:
+        view = _from_base(entry, record.number - 1)
+    _require_successor(view, record)
+    view = replace(view, number=record.number, entry_count=view.entry_count + 1, updated_ms=record.written_ms)
+    match entry:
+        case Claim():
+            return replace(view, attempt=entry.attempt, claim=entry, status=None)
+        case Restore():
+            return _restored(view, entry)
+        case Complete():
+            return _completed(view, entry)
+        case Discard():
+            return _discarded(view, entry)
+        case Savepoint():
+            return _counted(view, [entry.checkpoint])
+        case Stopping():
+            return _counted(replace(view, stopping=entry.checkpoint), [entry.checkpoint])
+        case Resumed():
+            return replace(view, stopping=None)
+        case Status():
+            return replace(view, status=entry)
+        case Base():
+            return replace(view, base_number=record.number, open_deletes=tuple(entry.open_deletes))
+        case _:
+            return view
+
+
+def summarize(view: LogView, still_there: Iterable[str]) -> Base:
+    """The `base` that stands for everything up to the view; `still_there`: files under a `discard` that exist."""
+    return Base(
+        claim=view.claim,
+        restore=view.restore,
+        status=view.status,
+        stopping=view.stopping,
+        highest_checkpoint=view.highest_checkpoint,
+        started=view.started,
+        line=list(view.line),
+        left_behind=list(view.left_behind),
+        open_deletes=sorted(still_there),
+        entry_count=view.entry_count,
+    )
+
+
+def _from_base(base: Base, number: int) -> LogView:
+    return LogView(
+        number=number,
+        attempt=base.claim.attempt if base.claim is not None else 0,
+        claim=base.claim,
+        restore=base.restore,
+        line=tuple(base.line),
+        left_behind=tuple(base.left_behind),
+        open_deletes=tuple(base.open_deletes),
+        status=base.status,
+        stopping=base.stopping,
+        highest_checkpoint=base.highest_checkpoint,
+        started=base.started,
+        entry_count=base.entry_count,
+    )
+
+
+def _require_successor(view: LogView, record: Record) -> None:
+    entry = record.entry
+    if record.number != view.number + 1:
+        raise LogCorruptError(
+            f"log entry {record.number} follows entry {view.number}: entries are missing between them"
+        )
+    expected = view.attempt + 1 if isinstance(entry, Claim) else view.attempt
+    found = entry.attempt if isinstance(entry, Claim) else record.attempt
+    # Only the newest attempt can append (PROTOCOL I-2): anything else is a storage that broke put_new.
+    if found != expected or record.attempt != found or expected == 0:
+        raise LogCorruptError(f"log entry {record.number} is of attempt {found}, expected attempt {expected}")
+
+
+def _restored(view: LogView, entry: Restore) -> LogView:
+    """The line ends at what was restored; newer checkpoints are left behind."""
+    if entry.checkpoint is None:
+        return replace(view, restore=entry, line=(), left_behind=view.retained, started=True)
+    for kept, others in ((view.line, view.left_behind), (view.left_behind, view.line)):
+        for position, complete in enumerate(kept):
+            if complete.checkpoint == entry.checkpoint:
+                line = kept[: position + 1] if kept is view.line else (complete,)
+                behind = tuple(c for c in kept + others if c not in line)
+                return replace(view, restore=entry, line=line, left_behind=behind, started=True)
+    raise LogCorruptError(f"the log's restore of checkpoint {entry.checkpoint} names none that is complete and kept")
+
+
+def _completed(view: LogView, entry: Complete) -> LogView:
+    newest = max((complete.checkpoint for complete in view.retained), default=-1)
+    if entry.checkpoint <= newest:
+        raise LogCorruptError(f"checkpoint {entry.checkpoint} completes after checkpoint {newest}")
+    if view.line and entry.epoch < view.line[-1].epoch:
+        raise LogCorruptError(
+            f"checkpoint {entry.checkpoint} goes back from epoch {view.line[-1].epoch} to {entry.epoch}"
+        )
+    return _counted(replace(view, line=(*view.line, entry), started=True), [entry.checkpoint])
+
+
+def _discarded(view: LogView, entry: Discard) -> LogView:
+    gone = set(entry.checkpoints)
+    # A name of a discarded manifest may be deleted late, by an attempt that sleeps now: its number is used up (R7).
+    used = [number for number in map(checkpoint_of, entry.files) if number is not None]
+    return _counted(
+        replace(
+            view,
+            line=tuple(complete for complete in view.line if complete.checkpoint not in gone),
+            left_behind=tuple(complete for complete in view.left_behind if complete.checkpoint not in gone),
+            open_deletes=(*view.open_deletes, *entry.files),
+        ),
+        [*entry.checkpoints, *used],
+    )
+
+
+def _counted(view: LogView, checkpoints: Iterable[int]) -> LogView:
+    return replace(view, highest_checkpoint=max([view.highest_checkpoint, *checkpoints]))

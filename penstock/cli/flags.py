@@ -1,0 +1,66 @@
+"""Flags that several commands have, and how their values are read."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Annotated
+
+import typer
+
+from penstock.cli.output import MODE
+from penstock.control.registry import Registry, registry_of
+from penstock.errors import UsageError
+from penstock.model.configuration import Configuration
+from penstock.model.options import load_configuration
+
+SETTINGS_FILE = "penstock.yaml"
+
+
+def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer hands the flag's value over by position
+    MODE.json = MODE.json or value
+    return value
+
+
+def _set_debug(value: bool) -> bool:  # noqa: FBT001 - as above
+    MODE.debug = MODE.debug or value
+    return value
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", callback=_set_json, is_eager=True, help="Print JSON.")]
+DebugFlag = Annotated[
+    bool, typer.Option("--debug", callback=_set_debug, is_eager=True, help="Show tracebacks of errors.")
+]
+SettingsFlag = Annotated[
+    list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set a configuration key. May be repeated.")
+]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job id, a unique prefix of one, or the name of a running job.")
+]
+
+
+def parse_settings(settings: Sequence[str] | None) -> dict[str, str]:
+    """The values of `-Dkey=value`, the last one of a key winning."""
+    pairs = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"-D{setting} is not of the form -Dkey=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def parse_choice(flag: str, value: str | None, choices: Sequence[str]) -> str | None:
+    """The choice that was meant, whatever its case and with `-` for `_`."""
+    if value is None:
+        return None
+    wanted = value.replace("-", "_").lower()
+    for choice in choices:
+        if choice.lower() == wanted:
+            return choice
+    near = get_close_matches(wanted, [choice.lower() for choice in choices], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UsageError(f"{flag} {value!r} is not one of {', '.join(choices)}{hint}")
+
+
+def open_registry(settings: dict[str, str]) -> Registry:
+    """The registry that the configuration of the working folder, and `-D`, name."""
+    return registry_of(load_configuration(Configuration(), settings, SETTINGS_FILE))

@@ -1,0 +1,91 @@
+"""`penstock list`, `status` and `logs`."""
+
+import threading
+from typing import Annotated
+
+import typer
+
+from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, open_registry, parse_settings
+from penstock.cli.output import print_result, table
+from penstock.cli.progress import time_text, watermark_text
+from penstock.control import jobs
+from penstock.control.registry import JobRecord
+from penstock.errors import UsageError
+
+FOLLOW_PAUSE_S = 0.25
+COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
+
+
+def list_jobs(
+    *,
+    running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that run.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended jobs too.")] = False,
+    settings: SettingsFlag = None,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """List the jobs that have not ended."""
+    if running and everything:
+        raise UsageError("-r and -a exclude each other")
+    selection = jobs.Selection.RUNNING if running else jobs.Selection.ALL if everything else jobs.Selection.NOT_ENDED
+    records = jobs.list_jobs(open_registry(parse_settings(settings)), selection)
+    print_result(table(COLUMNS, [list_row(record) for record in records]) if records else "no jobs", records)
+
+
+def status(
+    *, job: JobArgument, settings: SettingsFlag = None, json: JsonFlag = False, debug: DebugFlag = False
+) -> None:
+    """Show how a job is doing, and its processes."""
+    record = jobs.job_status(open_registry(parse_settings(settings)), job)
+    print_result(status_text(record), record)
+
+
+def logs(
+    *,
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
+    settings: SettingsFlag = None,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Print what a job has logged."""
+    ending = threading.Event()
+    pause = (lambda: ending.wait(FOLLOW_PAUSE_S)) if follow else None
+    shown = None
+    for line in jobs.job_logs(open_registry(parse_settings(settings)), job, pause):
+        header = "" if line.file == shown else f"==> {line.file} <==\n"
+        shown = line.file
+        if not print_result(header + line.text, line):
+            break
+
+
+def list_row(record: JobRecord) -> list[str]:
+    """A job's line in the list."""
+    checkpoint = "-" if record.last_checkpoint is None else str(record.last_checkpoint)
+    counters = [str(record.epoch), str(record.rows), checkpoint]
+    return [record.job_id, record.name, record.status, time_text(record.started_ms), *counters]
+
+
+def status_text(record: JobRecord) -> str:
+    """All that is known of a job, for people."""
+    facts = {
+        "job": f"{record.job_id} {record.name!r}",
+        "status": record.status,
+        "started": time_text(record.started_ms),
+        "ended": None if record.ended_ms is None else time_text(record.ended_ms),
+        "attempt": record.attempt,
+        "parallelism": record.parallelism,
+        "epoch": record.epoch,
+        "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
+        "watermark": watermark_text(record.watermark),
+        "checkpoint": record.last_checkpoint,
+        "checkpoints": record.checkpoint_dir,
+        "logs": record.log_dir,
+    }
+    lines = [f"{name:<12} {value}" for name, value in facts.items() if value is not None]
+    if record.processes:
+        rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
+        lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]
+    if record.failure:
+        lines += ["", record.failure.rstrip()]
+    return "\n".join(lines)

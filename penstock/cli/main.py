@@ -1,0 +1,86 @@
+"""The `penstock` command: parse, call, print. Every error becomes one message and an exit code."""
+
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from penstock import __version__
+from penstock.cli import jobs
+from penstock.cli.flags import DebugFlag, JsonFlag
+from penstock.cli.output import MODE, open_streams, print_error
+from penstock.cli.program import INTERRUPTED
+from penstock.cli.run import run
+from penstock.errors import PenstockError
+
+app = typer.Typer(
+    name="penstock",
+    help="Stateful stream processing in Python on Spark.",
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# What follows the job file belongs to the program, flags included.
+app.command("run", context_settings={"allow_interspersed_args": False})(run)
+app.command("list")(jobs.list_jobs)
+app.command("status")(jobs.status)
+app.command("logs")(jobs.logs)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of a command."""
+    open_streams()
+    MODE.json = MODE.debug = False
+    try:
+        exit_code = app(args=arguments, prog_name="penstock", standalone_mode=False) or 0
+    except Exception as error:
+        message, exit_code = describe(error)
+        if MODE.debug:
+            traceback.print_exc()
+        print_error(message, exit_code)
+    return int(exit_code)
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """The message for the user and the exit code."""
+    if isinstance(error, PenstockError):
+        return str(error), error.exit_code
+    if isinstance(error, typer.TyperException):
+        command = getattr(getattr(error, "ctx", None), "command_path", "penstock")
+        return f"{error.format_message().rstrip('.')}; see `{command} --help`", error.exit_code
+    if isinstance(error, typer.Abort):
+        return "interrupted", INTERRUPTED
+    hint = "" if MODE.debug else "; --debug shows where"
+    return f"this is a bug in penstock: {type(error).__name__}: {error}{hint}", 1
+
+
+def show_version(value: bool) -> None:  # noqa: FBT001 - typer hands the flag's value over by position
+    """Print the version instead of running a command."""
+    if value:
+        print(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def penstock(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="The version.")
+    ] = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Stateful stream processing in Python on Spark."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command("demo")
+def demo(*, json: JsonFlag = False, debug: DebugFlag = False) -> int:
+    """Run a job that loses a process and still counts right."""
+    from penstock.cli.demo import run_demo  # it needs Spark, the other commands do not
+
+    exit_code: int = run_demo()
+    return exit_code

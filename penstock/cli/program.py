@@ -1,0 +1,93 @@
+"""Runs a user's program in this process, and shows its errors without our frames around them."""
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from penstock.cli.output import MODE, print_error
+from penstock.errors import PenstockError, UsageError
+
+INTERRUPTED = 130
+PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+def run_program(job_file: Path, arguments: Sequence[str]) -> int:
+    """The exit code of a program that was run as `python job_file arguments…` would. Its errors have been printed."""
+    if not job_file.is_file():
+        raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
+    try:
+        with as_script(job_file, arguments):
+            runpy.run_path(str(job_file), run_name="__main__")
+    except SystemExit as request:
+        return exit_code_of(request)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BaseException as error:
+        if MODE.debug:
+            traceback.print_exc()
+        message, code = describe(error, job_file)
+        print_error(message, code)
+        return code
+    return 0
+
+
+@contextmanager
+def as_script(job_file: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """The arguments and the import path that the program finds."""
+    before = sys.argv, sys.path
+    sys.argv = [str(job_file), *arguments]
+    sys.path = [str(job_file.resolve().parent), *sys.path]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path = before
+
+
+def exit_code_of(request: SystemExit) -> int:
+    """What `sys.exit(…)` asked for; a text goes to stderr and means 1, as in Python."""
+    if request.code is None or isinstance(request.code, int):
+        return request.code or 0
+    print(request.code, file=sys.stderr)
+    return 1
+
+
+def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
+    """The message for the user and the exit code."""
+    if isinstance(error, UsageError):
+        return f"{error}{location(error.__traceback__, job_file)}", error.exit_code
+    if isinstance(error, PenstockError):
+        return str(error), error.exit_code
+    if isinstance(error, SyntaxError) and error.filename == str(job_file):
+        text = "".join(traceback.format_exception_only(error)).rstrip()
+        return f"job file {str(job_file)!r} cannot be read as Python, line {error.lineno}\n{text}", UsageError.exit_code
+    return f"{job_file.name} raised {type(error).__name__}\n{user_traceback(error)}", 1
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback as Python prints it, without the frames of this package and of what started the program."""
+    report = traceback.TracebackException.from_exception(error)
+    drop_our_frames(report)
+    return "".join(report.format()).rstrip()
+
+
+def drop_our_frames(report: traceback.TracebackException) -> None:
+    """Leave only other people's frames, in the causes too."""
+    report.stack = traceback.StackSummary.from_list([frame for frame in report.stack if not is_ours(frame.filename)])
+    for cause in (report.__cause__, report.__context__):
+        if cause is not None:
+            drop_our_frames(cause)
+
+
+def is_ours(filename: str) -> bool:
+    """Whether a frame's file is part of this package or of Python's import and start machinery."""
+    return filename.startswith((PACKAGE, "<frozen ")) or filename == runpy.__file__
+
+
+def location(frames: TracebackType | None, job_file: Path) -> str:
+    """Where in the job file the error came from, as a line to add to a message; empty if not from there."""
+    lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == str(job_file)]
+    return f"\n  at {job_file}:{lines[-1]}" if lines else ""

@@ -1,0 +1,129 @@
+"""What `penstock run` shows of its jobs while they run.
+
+The first line of a job (its id) and the last one (how it ended) are the command's result and go to stdout. Between
+them progress goes to stderr: one line that changes in place on a terminal, a plain line every few seconds elsewhere.
+"""
+
+import sys
+import threading
+from datetime import datetime, timezone
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from penstock.cli.output import print_result
+from penstock.clock import Clock, SystemClock
+from penstock.control.registry import JobRecord
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
+
+LINE_INTERVAL_S = 5.0
+
+
+class Progress:
+    """A report callback for the JobManager. Records may come from any thread; `close` ends the display."""
+
+    def __init__(self, clock: Clock | None = None, console: Console | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._console = console or Console(stderr=True)
+        self._lock = threading.Lock()
+        self._jobs: dict[str, JobRecord] = {}
+        self._announced_end: set[str] = set()
+        self._line_at_s: float | None = None
+        self._live: Live | None = None
+
+    def __call__(self, record: JobRecord) -> None:
+        """Show a job's newest record."""
+        with self._lock:
+            before = self._jobs.get(record.job_id)
+            if before is None:
+                self._announce_ends()
+                print_result(submitted_line(record), {"job_id": record.job_id, "name": record.name})
+            self._jobs[record.job_id] = record
+            if record.ended:
+                self._stop_live()
+            elif self._console.is_terminal and not self._console.is_dumb_terminal:
+                self._show_live(record)
+            else:
+                self._show_line(record, changed=before is not None and before.status != record.status)
+
+    def close(self) -> None:
+        """Say how every job ended. Called when the program has ended, so that nothing comes after it."""
+        with self._lock:
+            self._stop_live()
+            self._announce_ends()
+
+    @property
+    def any_failed(self) -> bool:
+        """Whether a job of the program has failed."""
+        return any(record.status == "FAILED" for record in self._jobs.values())
+
+    def _announce_ends(self) -> None:
+        for record in self._jobs.values():
+            if record.ended and record.job_id not in self._announced_end:
+                self._announced_end.add(record.job_id)
+                print_result(ended_line(record), record)
+
+    def _show_live(self, record: JobRecord) -> None:
+        if self._live is None:
+            # Only a terminal's stdout may be woven into the display; a pipe must get its rows as they are.
+            self._live = Live(
+                console=self._console, transient=True, auto_refresh=False, redirect_stdout=sys.stdout.isatty()
+            )
+            self._live.start()
+        self._live.update(Text(progress_line(record), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def _stop_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _show_line(self, record: JobRecord, *, changed: bool) -> None:
+        now_s = self._clock.monotonic_s()
+        if self._line_at_s is None:
+            self._line_at_s = now_s
+        if changed or now_s - self._line_at_s >= LINE_INTERVAL_S:
+            self._line_at_s = now_s
+            print(progress_line(record), file=sys.stderr, flush=True)
+
+
+def submitted_line(record: JobRecord) -> str:
+    """The first line of a job."""
+    return f"Job has been submitted with JobID {record.job_id}"
+
+
+def ended_line(record: JobRecord) -> str:
+    """The last line of a job."""
+    return f"Job {record.job_id} {record.status}"
+
+
+def progress_line(record: JobRecord) -> str:
+    """How far a job is, on one line."""
+    checkpoint = "none yet" if record.last_checkpoint is None else str(record.last_checkpoint)
+    attempt = f" | attempt {record.attempt}" if record.attempt > 1 else ""
+    return (
+        f"{record.name} {record.status} | epoch {record.epoch} | {record.rows} rows | {record.rows_per_s:.0f} rows/s"
+        f" | watermark {watermark_text(record.watermark)} | checkpoint {checkpoint}{attempt}"
+    )
+
+
+def watermark_text(watermark: int | None) -> str:
+    """A watermark for people.
+
+    >>> watermark_text(None), watermark_text(1_700_000_000_123), watermark_text(2**63 - 1)
+    ('none', '2023-11-14T22:13:20.123Z', 'end of input')
+    """
+    if watermark is None or watermark == MIN_WATERMARK:
+        return "none"
+    if watermark == MAX_WATERMARK:
+        return "end of input"
+    return time_text(watermark)
+
+
+def time_text(milliseconds: int) -> str:
+    """A point in time in UTC, or the number where no calendar reaches."""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

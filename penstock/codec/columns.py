@@ -1,0 +1,461 @@
+"""Python values to Arrow columns and back, for every declared type.
+
+Checks are by the set of the values' types, so a column of 10,000 good values is checked at the speed of C. Timestamps
+come back as `datetime` in UTC; pyarrow's own conversion of them is a hundred times slower than the one here.
+"""
+
+import pickle
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+
+from penstock.codec import tagged
+from penstock.errors import UnsupportedValueError
+from penstock.model.row import row_class
+from penstock.model.time import Instant
+from penstock.model.type_information import TypeInformation
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NoneType = type(None)
+_INTEGERS: frozenset[type] = frozenset({int, _NoneType})
+_FLOATS: frozenset[type] = frozenset({float, int, _NoneType})
+_ALLOWED: dict[str, frozenset[type]] = {
+    "BOOLEAN": frozenset({bool, _NoneType}),
+    "BYTE": _INTEGERS,
+    "SHORT": _INTEGERS,
+    "INT": _INTEGERS,
+    "LONG": _INTEGERS,
+    "BIG_INT": _INTEGERS,
+    "FLOAT": _FLOATS,
+    "DOUBLE": _FLOATS,
+    "STRING": frozenset({str, _NoneType}),
+    "BINARY": frozenset({bytes, bytearray, memoryview, _NoneType}),
+    "DECIMAL": frozenset({Decimal, int, _NoneType}),
+    "DATE": frozenset({date, _NoneType}),
+    "TIME": frozenset({time, _NoneType}),
+    "TIMESTAMP": frozenset({datetime, _NoneType}),
+    "TIMESTAMP_NTZ": frozenset({datetime, _NoneType}),
+    "INSTANT": frozenset({Instant, _NoneType}),
+    "DURATION": frozenset({timedelta, _NoneType}),
+    "LIST": frozenset({list, tuple, _NoneType}),
+    "MAP": frozenset({dict, _NoneType}),
+}
+# Subclasses and numpy scalars that stand for a value of the type; a bool is not an int here.
+_ALSO: dict[str, tuple[type, ...]] = {
+    "BOOLEAN": (np.bool_,),
+    "BYTE": (np.integer,),
+    "SHORT": (np.integer,),
+    "INT": (np.integer,),
+    "LONG": (np.integer,),
+    "FLOAT": (np.floating, np.integer),
+    "DOUBLE": (np.floating, np.integer),
+    "STRING": (str,),
+    "BINARY": (bytes,),
+    "TIMESTAMP": (datetime,),
+    "TIMESTAMP_NTZ": (datetime,),
+    "LIST": (list, tuple),
+    "MAP": (dict,),
+}
+_ARROW_ERRORS = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
+
+
+def encode_column(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    """The values as one Arrow array of `type_info.arrow`; a value that does not fit is an UnsupportedValueError."""
+    special = _ENCODERS.get(type_info.name)
+    if special is None:
+        _check_types(values, type_info)
+        special = _encode_plain
+    try:
+        array = special(values, type_info)
+    except UnsupportedValueError:
+        raise
+    except _ARROW_ERRORS as error:
+        raise _misfit(values, type_info, error) from error
+    if isinstance(array, pa.ChunkedArray):
+        raise UnsupportedValueError(f"{len(values)} values of {type_info} take more than 2 GiB; use smaller batches")
+    return array
+
+
+def decode_column(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    """The values of an Arrow array, None for null. Large, dictionary and other-zone forms of the type are taken too."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.type != type_info.arrow:
+        array = _cast(array, type_info)
+    decoder = _DECODERS.get(type_info.name)
+    if decoder is not None:
+        return decoder(array, type_info)
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def is_immutable(type_info: TypeInformation) -> bool:
+    """Whether values of the type can be handed out without a copy."""
+    if type_info.name in ("LIST", "MAP", "TAGGED", "PICKLE"):
+        return False
+    return all(map(is_immutable, type_info.children))
+
+
+def copier(type_info: TypeInformation) -> Callable[[Any], Any] | None:
+    """A function that copies a value of the type as deep as it can be changed; None when values are immutable."""
+    if is_immutable(type_info):
+        return None
+    if type_info.name == "PICKLE":
+        return _pickle_copy
+    if type_info.name == "LIST" and is_immutable(type_info.children[0]):
+        return _copy_flat_list
+    if type_info.name == "MAP" and is_immutable(type_info.children[1]):
+        return _copy_flat_dict
+    if type_info.uses_pickle:
+        return _pickle_copy
+    return copy_plain
+
+
+def copy_plain(value: Any) -> Any:
+    """A copy of a plain Python value that shares nothing that can be changed."""
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if kind is list:
+        return [v if type(v) in _IMMUTABLE else copy_plain(v) for v in value]
+    if kind is dict:
+        return {k: v if type(v) in _IMMUTABLE else copy_plain(v) for k, v in value.items()}
+    if isinstance(value, tuple):  # rows and named tuples keep their class
+        return tuple.__new__(kind, [v if type(v) in _IMMUTABLE else copy_plain(v) for v in value])
+    if isinstance(value, list):
+        return [copy_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: copy_plain(v) for k, v in value.items()}
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+_IMMUTABLE = frozenset({_NoneType, bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta, Instant})
+
+
+def _copy_flat_list(value: Any) -> Any:
+    return None if value is None else list(value)
+
+
+def _copy_flat_dict(value: Any) -> Any:
+    return None if value is None else dict(value)
+
+
+def _pickle_copy(value: Any) -> Any:
+    return _loads(_dumps(value))
+
+
+def _check_types(values: Sequence[Any], type_info: TypeInformation) -> None:
+    """Raise unless every value has a type that the declared one takes."""
+    name = type_info.name
+    found = set(map(type, values))
+    if found <= _ALLOWED[name]:
+        return
+    also = _ALSO.get(name, ())
+    for kind in found - _ALLOWED[name]:
+        if not issubclass(kind, also) or (kind is bool and name != "BOOLEAN"):
+            raise misfit(next(value for value in values if type(value) is kind), type_info)
+
+
+def misfit(value: Any, type_info: TypeInformation, reason: object = None) -> UnsupportedValueError:
+    """The error for a value that the declared type does not take."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    why = f" ({reason})" if reason else ""
+    return UnsupportedValueError(
+        f"value {shown} of type {type(value).__name__} does not fit the declared type {type_info}{why}; return a value "
+        f"of that type, or declare the type you mean: output_type= for records, key_type= for keys, the descriptor's "
+        f"type for states"
+    )
+
+
+def _misfit(values: Sequence[Any], type_info: TypeInformation, error: Exception) -> UnsupportedValueError:
+    """The error that names the first value that cannot be encoded alone."""
+    special = _ENCODERS.get(type_info.name, _encode_plain)
+    for value in values:
+        try:
+            special([value], type_info)
+        except UnsupportedValueError as found:
+            return found
+        except _ARROW_ERRORS as reason:
+            return misfit(value, type_info, reason)
+    return UnsupportedValueError(f"values do not fit the declared type {type_info}: {error}")
+
+
+def _cast(array: pa.Array, type_info: TypeInformation) -> pa.Array:
+    try:
+        return array.cast(type_info.arrow)
+    except (pa.ArrowException, ValueError) as error:
+        message = f"a column of {array.type} is not of the declared type {type_info}: {error}"
+        raise UnsupportedValueError(message) from error
+
+
+def _encode_plain(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    return pa.array(values, type=type_info.arrow)
+
+
+def _encode_time(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    _check_types(values, type_info)
+    for value in values:
+        if value is not None and value.tzinfo is not None:
+            raise misfit(value, type_info, "a time with a time zone")
+    return pa.array(values, type=pa.time64("us")).view(type_info.arrow)
+
+
+def _encode_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    """Spans since 1970 convert faster than points in time, and naive values fail at the subtraction."""
+    _check_types(values, type_info)
+    epoch = _EPOCH
+    try:
+        spans = [value - epoch for value in values]
+    except TypeError:
+        spans = [None if value is None else _since_epoch(value, type_info) for value in values]
+    return pa.array(spans, type=pa.duration("us")).view(type_info.arrow)
+
+
+def _since_epoch(value: datetime, type_info: TypeInformation) -> timedelta:
+    if value.utcoffset() is None:
+        raise misfit(
+            value, type_info, "it has no time zone: add tzinfo=timezone.utc, or declare timestamp_ntz for local times"
+        )
+    return value - _EPOCH
+
+
+def _encode_local_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    _check_types(values, type_info)
+    for value in values:
+        if value is not None and value.tzinfo is not None:
+            raise misfit(value, type_info, "it has a time zone: declare timestamp, or drop the zone")
+    return pa.array(values, type=type_info.arrow)
+
+
+def _encode_instant(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    _check_types(values, type_info)
+    for value in values:
+        if value is not None and value.nanos % 1000:
+            raise misfit(value, type_info, "only whole microseconds are stored")
+    micros = [None if value is None else value.to_epoch_micro() for value in values]
+    return pa.array(micros, type=pa.int64()).view(type_info.arrow)
+
+
+def _encode_tagged(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    encode = tagged.encode
+    return pa.array([None if value is None else encode(value) for value in values], type=pa.binary())
+
+
+def _encode_pickle(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    return pa.array([None if value is None else _dumps(value) for value in values], type=pa.binary())
+
+
+def _dumps(value: Any) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(value)
+    except Exception as error:  # whatever the object's own __reduce__ raises
+        raise UnsupportedValueError(f"a value of type {type(value).__qualname__} cannot be pickled: {error}") from error
+    return data
+
+
+def _loads(data: bytes) -> Any:
+    return pickle.loads(data)
+
+
+def _encode_list(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    _check_types(values, type_info)
+    child = encode_column(list(chain.from_iterable(value or () for value in values)), type_info.children[0])
+    return pa.ListArray.from_arrays(_offsets(values), child, type=type_info.arrow, mask=_null_mask(values))
+
+
+def _encode_map(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    _check_types(values, type_info)
+    keys = list(chain.from_iterable(value or () for value in values))
+    if None in keys:
+        raise misfit(next(value for value in values if value and None in value), type_info, "a map key is None")
+    items = list(chain.from_iterable(value.values() for value in values if value))
+    key_array, item_array = (encode_column(v, t) for v, t in zip((keys, items), type_info.children, strict=True))
+    offsets, mask = pa.array(_offsets(values)), _null_mask(values)
+    return pa.MapArray.from_arrays(offsets, key_array, item_array, type=type_info.arrow, mask=mask)
+
+
+def _encode_struct(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    if not type_info.children:
+        return pa.array([None if value is None else {} for value in values], type=type_info.arrow)
+    columns = transpose(values, type_info, nullable=True)
+    arrays = [encode_column(column, child) for column, child in zip(columns, type_info.children, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=list(type_info.arrow), mask=_null_mask(values))
+
+
+def transpose(values: Sequence[Any], type_info: TypeInformation, *, nullable: bool = False) -> list[tuple[Any, ...]]:
+    """Rows or tuples as one tuple of values per field. Rows whose fields are in another order are put right by name."""
+    width = len(type_info.children)
+    kinds = set(map(type, values))
+    if kinds - {tuple}:
+        values = _align(values, kinds, type_info, nullable=nullable)
+    if set(map(len, values)) - {width}:
+        wrong = next(value for value in values if len(value) != width)
+        raise misfit(wrong, type_info, f"it has {len(wrong)} fields, the type has {width}")
+    return list(zip(*values, strict=True)) if values else [()] * width
+
+
+def _align(values: Sequence[Any], kinds: set[type], type_info: TypeInformation, *, nullable: bool) -> Sequence[Any]:
+    """The values as tuples in field order: rows and dictionaries by name, other sequences by position."""
+    names = type_info.names
+    by_name: set[type] = set()
+    for kind in kinds:
+        fields = getattr(kind, "_fields", None)
+        if issubclass(kind, dict) and names is not None:
+            by_name.add(kind)
+        elif issubclass(kind, tuple):
+            if names is not None and fields not in (None, names) and set(fields) == set(names):
+                by_name.add(kind)
+        elif not issubclass(kind, list) and not (nullable and kind is _NoneType):
+            raise misfit(next(value for value in values if type(value) is kind), type_info)
+    if not by_name and _NoneType not in kinds:
+        return values
+    empty = (None,) * len(type_info.children)
+    return [empty if v is None else _by_name(v, type_info) if type(v) in by_name else v for v in values]
+
+
+def _by_name(value: Any, type_info: TypeInformation) -> tuple[Any, ...]:
+    names = type_info.names or ()
+    if isinstance(value, dict):
+        if value.keys() != set(names):
+            raise misfit(value, type_info, f"its keys are not exactly {', '.join(names)}")
+        return tuple(value[name] for name in names)
+    place = type(value)._fields.index
+    return tuple(value[place(name)] for name in names)
+
+
+def _offsets(values: Sequence[Any]) -> Any:
+    offsets = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
+    return offsets
+
+
+def _null_mask(values: Sequence[Any]) -> pa.Array | None:
+    """A mask of the None values, or None if there are none."""
+    if _NoneType not in set(map(type, values)):
+        return None
+    return pa.array([value is None for value in values], type=pa.bool_())
+
+
+def _decode_number(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    values: list[Any] = (array if array.null_count else array.to_numpy(zero_copy_only=False)).tolist()
+    return values
+
+
+def _decode_text(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _decode_time(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    return _decode_text(array.view(pa.time64("us")), type_info)
+
+
+def _decode_date(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    """numpy makes dates a hundred times faster than `to_pylist`; out of range it gives numbers instead."""
+    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    if int in set(map(type, values)):
+        raise UnsupportedValueError(f"a {type_info} column holds a year outside 1 to 9999")
+    return values
+
+
+def _decode_timestamp(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    spans = array.view(pa.duration("us")).to_numpy(zero_copy_only=False).tolist()
+    epoch = _EPOCH
+    try:
+        if array.null_count:
+            return [None if span is None else epoch + span for span in spans]
+        return [epoch + span for span in spans]
+    except (OverflowError, TypeError) as error:
+        raise UnsupportedValueError(f"a {type_info} column holds a year outside 1 to 9999") from error
+
+
+def _decode_instant(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    make = Instant.of_epoch_micro
+    return [None if micros is None else make(micros) for micros in array.view(pa.int64()).to_pylist()]
+
+
+def _decode_big_int(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    return [None if value is None else int(value) for value in array.to_pylist()]
+
+
+def _decode_tagged(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    decode = tagged.decode
+    return [None if data is None else decode(data) for data in array.to_pylist()]
+
+
+def _decode_pickle(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    return [None if data is None else _loads(data) for data in array.to_pylist()]
+
+
+def _decode_list(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    bounds = array.offsets.to_pylist()
+    first = bounds[0] if bounds else 0
+    flat = decode_column(array.values[first : bounds[-1] if bounds else 0], type_info.children[0])
+    lists: list[Any] = [flat[start - first : end - first] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return _with_nulls(lists, array)
+
+
+def _decode_map(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    bounds = array.offsets.to_pylist()
+    first, last = (bounds[0], bounds[-1]) if bounds else (0, 0)
+    keys = decode_column(array.keys[first:last], type_info.children[0])
+    items = decode_column(array.items[first:last], type_info.children[1])
+    maps: list[Any] = [
+        dict(zip(keys[start - first : end - first], items[start - first : end - first], strict=True))
+        for start, end in zip(bounds, bounds[1:], strict=False)
+    ]
+    return _with_nulls(maps, array)
+
+
+def _decode_struct(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    columns = [decode_column(array.field(i), child) for i, child in enumerate(type_info.children)]
+    return _with_nulls(make_records(columns, type_info, len(array)), array)
+
+
+def make_records(columns: list[list[Any]], type_info: TypeInformation, count: int) -> list[Any]:
+    """Columns of values as rows, or as plain tuples if the type is a tuple."""
+    tuples = zip(*columns, strict=True) if columns else iter([()] * count)
+    return list(tuples) if type_info.names is None else list(map(row_class(type_info.names).make, tuples))
+
+
+def _with_nulls(values: list[Any], array: pa.Array) -> list[Any]:
+    if array.null_count:
+        for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
+            values[index] = None
+    return values
+
+
+_ENCODERS: dict[str, Callable[[Sequence[Any], TypeInformation], pa.Array]] = {
+    "TIME": _encode_time,
+    "TIMESTAMP": _encode_timestamp,
+    "TIMESTAMP_NTZ": _encode_local_timestamp,
+    "INSTANT": _encode_instant,
+    "TAGGED": _encode_tagged,
+    "PICKLE": _encode_pickle,
+    "LIST": _encode_list,
+    "MAP": _encode_map,
+    "ROW": _encode_struct,
+    "TUPLE": _encode_struct,
+}
+_DECODERS: dict[str, Callable[[pa.Array, TypeInformation], list[Any]]] = {
+    **dict.fromkeys(("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE"), _decode_number),
+    **dict.fromkeys(("STRING", "BINARY"), _decode_text),
+    **dict.fromkeys(("DATE", "DURATION", "TIMESTAMP_NTZ"), _decode_date),
+    "TIME": _decode_time,
+    "TIMESTAMP": _decode_timestamp,
+    "INSTANT": _decode_instant,
+    "BIG_INT": _decode_big_int,
+    "TAGGED": _decode_tagged,
+    "PICKLE": _decode_pickle,
+    "LIST": _decode_list,
+    "MAP": _decode_map,
+    "ROW": _decode_struct,
+    "TUPLE": _decode_struct,
+}

@@ -1,0 +1,49 @@
+"""Records of a stream as Arrow columns: a row type is one column per field, any other type one column `value`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.codec.columns import decode_column, encode_column, make_records, transpose
+from penstock.errors import UnsupportedValueError
+from penstock.model.ddl import arrow_to_ddl, quote_name
+from penstock.model.type_information import TypeInformation
+
+VALUE_COLUMN = "value"
+
+
+class RowCodec:
+    """Turns batches of records of one type into Arrow columns and back."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self.type_info = type_info
+        self.is_row = type_info.names is not None
+        self._types = type_info.children if self.is_row else (type_info,)
+        names = type_info.names if type_info.names is not None else (VALUE_COLUMN,)
+        self.fields: list[tuple[str, pa.DataType]] = [
+            (name, field.arrow) for name, field in zip(names, self._types, strict=True)
+        ]
+
+    @property
+    def ddl(self) -> str:
+        """The columns as Spark DDL."""
+        return fields_ddl(self.fields)
+
+    def decode_batch(self, columns: Sequence[pa.Array]) -> list[Any]:
+        """The records of one batch, in order; `columns` are those of `fields`."""
+        if len(columns) != len(self._types):
+            wanted = len(self._types)
+            raise UnsupportedValueError(f"{len(columns)} columns for records of {self.type_info}; expected {wanted}")
+        decoded = [decode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
+        return make_records(decoded, self.type_info, 0) if self.is_row else decoded[0]
+
+    def encode(self, records: Sequence[Any]) -> list[pa.Array]:
+        """The columns of a batch of records; a record that does not fit is an UnsupportedValueError."""
+        columns = transpose(records, self.type_info) if self.is_row else [records]
+        return [encode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
+
+
+def fields_ddl(fields: Sequence[tuple[str, pa.DataType]]) -> str:
+    """Named Arrow types as a Spark DDL field list."""
+    return ", ".join(f"{quote_name(name)} {arrow_to_ddl(arrow)}" for name, arrow in fields)

@@ -1,0 +1,25 @@
+"""What PyFlink's programs import from `pyflink.common`."""
+
+from penstock.model.configuration import Configuration
+from penstock.model.encoder import Encoder
+from penstock.model.job import ExecutionConfig, JobStatus
+from penstock.model.row import Row, RowKind
+from penstock.model.time import Duration, Instant, Time
+from penstock.model.types import TypeInformation, Types
+from penstock.model.watermark import TimestampAssigner, WatermarkStrategy
+
+__all__ = [
+    "Configuration",
+    "Duration",
+    "Encoder",
+    "ExecutionConfig",
+    "Instant",
+    "JobStatus",
+    "Row",
+    "RowKind",
+    "Time",
+    "TimestampAssigner",
+    "TypeInformation",
+    "Types",
+    "WatermarkStrategy",
+]

@@ -1,0 +1,94 @@
+"""How finished part files are called, and when a part ends. PyFlink's names."""
+
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+
+MIB = 1024 * 1024
+MAX_NAME_BYTES = 128
+"""Of a prefix and suffix together; a file name has 255."""
+
+
+@dataclass(frozen=True)
+class RollingPolicy:
+    """When a part file ends. Every checkpoint ends it; a size may do so earlier."""
+
+    part_size: int | None = None
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 128 * MIB, rollover_interval: int = 60_000, inactivity_interval: int = 60_000
+    ) -> "RollingPolicy":
+        """Ends a part at a checkpoint, or when it has reached `part_size` bytes.
+
+        The intervals are PyFlink's, in milliseconds, and change nothing: no part outlives a checkpoint here, and its
+        rows become visible with that checkpoint, not earlier.
+        """
+        for name, value in (
+            ("part_size", part_size),
+            ("rollover_interval", rollover_interval),
+            ("inactivity_interval", inactivity_interval),
+        ):
+            if value <= 0:
+                raise UsageError(f"{name} of a rolling policy is {value}; give a number above 0")
+        return RollingPolicy(part_size)
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> "RollingPolicy":
+        """Ends a part at a checkpoint only."""
+        return RollingPolicy()
+
+
+@dataclass(frozen=True)
+class OutputFileConfig:
+    """How finished files are called: `<prefix>-<sink>-<subtask>-<nonce><suffix>`."""
+
+    part_prefix: str = "part"
+    part_suffix: str | None = None
+    """None: the format's own, such as `.json`."""
+
+    def __post_init__(self) -> None:
+        prefix, suffix = self.part_prefix, self.part_suffix or ""
+        if prefix.startswith((".", "_")) or not prefix:
+            raise UsageError(
+                f"part prefix {prefix!r}: a finished file may not look hidden; start with a letter or digit"
+            )
+        if any(char in prefix + suffix for char in "/\0"):
+            raise UsageError(f"part prefix {prefix!r} and suffix {suffix!r} are parts of a file name and take no '/'")
+        if len((prefix + suffix).encode()) > MAX_NAME_BYTES:
+            raise UsageError(f"part prefix {prefix!r} and suffix {suffix!r} together exceed {MAX_NAME_BYTES} bytes")
+
+    def get_part_prefix(self) -> str:
+        """The start of every finished name."""
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        """The end of every finished name; empty if it is the format's own."""
+        return self.part_suffix or ""
+
+    @staticmethod
+    def builder() -> "OutputFileConfigBuilder":
+        """Starts from prefix `part` and the format's own suffix."""
+        return OutputFileConfigBuilder()
+
+
+class OutputFileConfigBuilder:
+    """PyFlink's way to write an OutputFileConfig."""
+
+    def __init__(self) -> None:
+        self._prefix = "part"
+        self._suffix: str | None = None
+
+    def with_part_prefix(self, prefix: str) -> "OutputFileConfigBuilder":
+        """Set how finished names start."""
+        self._prefix = prefix
+        return self
+
+    def with_part_suffix(self, suffix: str) -> "OutputFileConfigBuilder":
+        """Set how finished names end."""
+        self._suffix = suffix
+        return self
+
+    def build(self) -> OutputFileConfig:
+        """The configuration; UsageError if finished files would look hidden."""
+        return OutputFileConfig(self._prefix, self._suffix)

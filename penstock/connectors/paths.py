@@ -1,0 +1,34 @@
+"""Paths as users write them: absolute, so that they mean the same in every process of a job."""
+
+import os
+import re
+from urllib.parse import unquote, urlsplit
+
+from penstock.errors import UsageError
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path of a local folder, given as a path or a `file:` address.
+
+    >>> local_path("file:///data/out/")
+    '/data/out'
+    """
+    text = os.fspath(path)
+    if not text:
+        raise UsageError("the path of a file sink is empty; give a folder")
+    if _SCHEME.match(text):
+        address = urlsplit(text)
+        if address.scheme != "file" or address.netloc not in ("", "localhost"):
+            raise UsageError(f"a file sink writes to local or mounted folders, not to {text!r}")
+        text = unquote(address.path)
+    return os.path.abspath(text)
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path of any file system, made absolute if it is a local one."""
+    text = os.fspath(path)
+    if not text:
+        raise UsageError("the path of a file source is empty; give a file, a folder or a pattern")
+    return text if _SCHEME.match(text) else os.path.abspath(text)

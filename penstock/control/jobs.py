@@ -1,0 +1,94 @@
+"""What commands ask about jobs: which there are, how one is doing, and what it has logged."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from penstock.control.registry import JobRecord, Registry
+
+
+class Selection(Enum):
+    """Which jobs a list shows."""
+
+    RUNNING = "running"
+    """Those with a living driver."""
+    NOT_ENDED = "not ended"
+    """Those too whose driver is gone: they can be resumed."""
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of one of a job's log files."""
+
+    file: str
+    text: str
+
+
+def list_jobs(registry: Registry, selection: Selection = Selection.NOT_ENDED) -> list[JobRecord]:
+    """The selected jobs as they are now, oldest first."""
+    return [
+        _as_it_is_now(registry, record)
+        for record in registry.list()
+        if selection is Selection.ALL
+        or (selection is Selection.NOT_ENDED and not record.ended)
+        or registry.is_running(record)
+    ]
+
+
+def find_job(registry: Registry, text: str) -> JobRecord:
+    """The job meant by an id, a unique prefix of one, or the name of a job that is running once."""
+    return registry.find(text)
+
+
+def job_status(registry: Registry, text: str) -> JobRecord:
+    """The job as it is now: status LOST if its driver is gone, processes only while it runs."""
+    return _as_it_is_now(registry, find_job(registry, text))
+
+
+def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None = None) -> Iterator[LogLine]:
+    """The lines of a job's logs, file by file.
+
+    With `pause` the lines that are written later follow, as they come, until the job has ended or its driver is gone;
+    `pause` is called whenever there is nothing new.
+    """
+    record = find_job(registry, text)
+    tail = LogTail(Path(record.log_dir))
+    # Asked before reading, so that what the driver wrote just before its end is read too.
+    while pause is not None and registry.is_running(record):
+        some = False
+        for line in tail.read():
+            some = True
+            yield line
+        if not some:
+            pause()
+        record = registry.read(record.job_id)
+    yield from tail.read(last=True)
+
+
+class LogTail:
+    """What is new in the files of a log folder since it was last read. The driver's log comes first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._positions: dict[Path, int] = {}
+
+    def read(self, *, last: bool = False) -> Iterator[LogLine]:
+        """The complete lines since the last call; with `last` also one that does not end yet."""
+        for path in sorted(self._folder.glob("*.log"), key=lambda path: (path.name != "driver.log", path.name)):
+            with path.open("rb") as file:
+                file.seek(self._positions.get(path, 0))
+                for line in file:
+                    if not last and not line.endswith(b"\n"):
+                        break
+                    self._positions[path] = self._positions.get(path, 0) + len(line)
+                    yield LogLine(path.name, line.decode("utf-8", errors="replace").rstrip("\r\n"))
+
+
+def _as_it_is_now(registry: Registry, record: JobRecord) -> JobRecord:
+    if registry.is_running(record):
+        return record
+    return msgspec.structs.replace(record, status=registry.status(record), processes=[])

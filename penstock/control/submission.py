@@ -1,0 +1,50 @@
+"""How `penstock run` hands its flags to the environment that the user's program makes.
+
+A program is the same whether it is started by `penstock run job.py`, by `python job.py` or in a notebook; only in the
+first case is there a submission. One process runs one program, so it is a value of the process, not of a thread.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.control.registry import JobRecord
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The flags of one `penstock run`."""
+
+    job_file: Path
+    parallelism: int | None = None
+    savepoint_path: str | None = None
+    allow_non_restored: bool = False
+    claim_mode: str | None = None
+    detached: bool = False
+    name: str | None = None
+    resume: bool = False
+    allow_fallback: bool = False
+    spark_log: str | None = None
+    overrides: dict[str, str] = field(default_factory=dict)
+    report: Callable[[JobRecord], None] | None = None
+    """Called by the JobManager with each new record of its job, about once a second and at every change of status."""
+
+
+_current: Submission | None = None
+
+
+def current_submission() -> Submission | None:
+    """The flags under which this process runs its program, or None without `penstock run`."""
+    return _current
+
+
+@contextmanager
+def submitted(submission: Submission) -> Iterator[None]:
+    """Make `submission` the current one while the program runs."""
+    global _current
+    before, _current = _current, submission
+    try:
+        yield
+    finally:
+        _current = before

@@ -1,0 +1,5 @@
+"""Integers as a source."""
+
+from penstock.connectors.sources import NumberSequenceSource
+
+__all__ = ["NumberSequenceSource"]

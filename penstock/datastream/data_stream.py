@@ -1,0 +1,337 @@
+"""`DataStream`: records on their way, and everything that can be done with them.
+
+A call adds a node to the environment's StreamGraph and returns the stream behind it; nothing runs before
+`env.execute()`. Names and signatures are PyFlink's; `where`, `with_column`, `select`, `to_spark` and `schema` are ours.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from penstock.datastream.collect import CloseableIterator
+from penstock.datastream.data_stream_sink import DataStreamSink
+from penstock.datastream.node_settings import NodeSettings
+from penstock.datastream.record_types import (
+    check_same_type,
+    column_key_types,
+    record_schema,
+    schema_tree,
+    selector_key_types,
+)
+from penstock.errors import UsageError
+from penstock.graph.callables import (
+    CallableFilter,
+    CallableFlatMap,
+    CallableKeySelector,
+    CallableMap,
+    as_function,
+)
+from penstock.graph.projection import project
+from penstock.graph.stream_graph import JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
+from penstock.model.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+)
+from penstock.model.job import ExecutionConfig
+from penstock.model.sink import Sink
+from penstock.model.types import TypeInformation, resolve_type
+from penstock.model.watermark import WatermarkStrategy
+
+if TYPE_CHECKING:
+    from penstock.datastream.environment import StreamExecutionEnvironment
+    from penstock.datastream.keyed_stream import KeyedStream
+
+
+class DataStream(NodeSettings):
+    """A stream of records of one type. Made by an environment or by another stream."""
+
+    def __init__(self, environment: "StreamExecutionEnvironment", node: Node) -> None:
+        super().__init__(node)
+        self._environment = environment
+
+    def set_max_parallelism(self, max_parallelism: int) -> "DataStream":
+        """Fix the number of key groups; a job has one, so every operator that sets it must agree."""
+        self._require_operator("set_max_parallelism")
+        self._node.max_parallelism = max_parallelism
+        return self
+
+    def force_non_parallel(self) -> "DataStream":
+        """Run the operator in one subtask, whatever the environment's parallelism."""
+        self.set_parallelism(1)
+        self._node.single = True
+        return self
+
+    def start_new_chain(self) -> "DataStream":
+        """Begin a new stage with this operator."""
+        self._node.chain_before = False
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> "DataStream":
+        """Accepted and without effect: records travel by epoch."""
+        return self
+
+    def get_name(self) -> str:
+        """The name of the operator that makes this stream."""
+        return self._node.name
+
+    def get_type(self) -> TypeInformation:
+        """The type of the records."""
+        return self._node.output_type
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The fields of the records as an Arrow schema; records that are not rows have the one field `value`."""
+        return record_schema(self._node.output_type)
+
+    def print_schema(self) -> None:
+        """Print the fields of the records as a tree."""
+        print(schema_tree(self._node.output_type), end="")
+
+    def get_execution_environment(self) -> "StreamExecutionEnvironment":
+        """The environment that the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The environment's execution settings."""
+        return self._environment.get_config()
+
+    # Records to records
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: Any = None) -> "DataStream":
+        """Each record replaced by what the function makes of it."""
+        return self._operator("map", "Map", as_function(func, MapFunction, CallableMap), output_type)
+
+    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: Any = None) -> "DataStream":
+        """Each record replaced by any number of records: what the function yields."""
+        return self._operator("flat_map", "FlatMap", as_function(func, FlatMapFunction, CallableFlatMap), output_type)
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> "DataStream":
+        """The records for which the function is true."""
+        function = as_function(func, FilterFunction, CallableFilter)
+        return self._operator("filter", "Filter", function, self.get_type())
+
+    def process(self, func: ProcessFunction, output_type: Any = None) -> "DataStream":
+        """Each record given to `func.process_element`, which yields any number of records."""
+        if isinstance(func, KeyedProcessFunction):
+            raise UsageError(
+                f"{type(func).__name__} is a KeyedProcessFunction, which needs a key; call .key_by(...) before .process"
+            )
+        if not isinstance(func, ProcessFunction):
+            raise TypeError(f"The input must be a ProcessFunction, not {func!r}; subclass ProcessFunction")
+        return self._operator("process", "PROCESS", func, output_type)
+
+    def project(self, *field_indexes: int) -> "DataStream":
+        """The records cut down to some of their fields, in the given order."""
+        function, output_type = project(self.get_type(), field_indexes)
+        return self._operator("map", "Projection", function, output_type)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
+        """The same records with event timestamps and watermarks, in place of those that they had."""
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(f"The input must be a WatermarkStrategy, not {watermark_strategy!r}")
+        config = {
+            "out_of_orderness_ms": watermark_strategy.out_of_orderness_ms,
+            "idle_after_ms": watermark_strategy.idle_after_ms,
+        }
+        name = "Timestamps/Watermarks"
+        return self._operator("timestamps", name, watermark_strategy, self.get_type(), config)
+
+    # Work that stays in the JVM
+
+    def where(self, condition: str) -> "DataStream":
+        """The records that meet a condition in SQL; runs in the JVM."""
+        return self._jvm(("where", _sql(condition, "where")))
+
+    def with_column(self, name: str, expression: str) -> "DataStream":
+        """The records with one more (or one replaced) field, computed in SQL; runs in the JVM."""
+        return self._jvm(("with_column", name, _sql(expression, "with_column")))
+
+    def select(self, *columns: str) -> "DataStream":
+        """The records cut down to columns or SQL expressions; runs in the JVM."""
+        if not columns:
+            raise UsageError(
+                'select() needs at least one column, for example select("customer", "amount * 2 as twice")'
+            )
+        return self._jvm(("select", *(_sql(column, "select") for column in columns)))
+
+    # Which record goes to which subtask
+
+    def key_by(
+        self,
+        key_selector: str | Callable[[Any], Any] | KeySelector,
+        key_type: Any = None,
+        *more_columns: str,
+    ) -> "KeyedStream":
+        """The stream by key: records of one key meet the same state.
+
+        A key is one or more columns, `key_by("a", "b")`, hashed in the JVM, or a function of the record, as in
+        PyFlink, which costs a pass in Python before the exchange.
+        """
+        from penstock.datastream.keyed_stream import KeyedStream
+
+        if isinstance(key_selector, str):
+            columns = tuple(column for column in (key_selector, key_type, *more_columns) if column is not None)
+            key_by = KeyBy(columns, None, column_key_types(columns, self.get_type()))
+        else:
+            if more_columns:
+                raise UsageError("key_by() takes column names or one function, not both; return a tuple from it")
+            selector = as_function(key_selector, KeySelector, CallableKeySelector)
+            key_by = KeyBy(None, selector, selector_key_types(key_type))
+        return KeyedStream(self._environment, self._add("key_by", "Key By", key_by, self.get_type()), self)
+
+    def union(self, *streams: "DataStream") -> "DataStream":
+        """The records of this stream and of others of the same type, in no order between them."""
+        if not streams:
+            return self
+        inputs = [self._node.id]
+        for stream in streams:
+            if not isinstance(stream, DataStream) or stream._environment is not self._environment:
+                raise UsageError(f"cannot unite with {stream!r}; give streams of the same environment")
+            check_same_type(self.get_type(), stream.get_type())
+            inputs.append(stream._values()._node.id)
+        node = self._environment._graph.add("union", "Union", inputs, None, self.get_type())
+        return DataStream(self._environment, node)
+
+    def rebalance(self) -> "DataStream":
+        """The same records, spread evenly over the subtasks of the next operator."""
+        return DataStream(self._environment, self._add("partition", "Rebalance", None, self.get_type()))
+
+    def rescale(self) -> "DataStream":
+        """The same as `rebalance`."""
+        return self.rebalance()
+
+    def shuffle(self) -> "DataStream":
+        """The same as `rebalance`: even, but not random, so that a replay gives the same."""
+        return self.rebalance()
+
+    def forward(self) -> "DataStream":
+        """The same stream: records stay in their subtask wherever parallelism allows it."""
+        return self
+
+    def broadcast(self, *broadcast_state_descriptors: Any) -> NoReturn:
+        """Not available."""
+        unavailable("broadcast()", "key the stream, or read small tables in open()")
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
+        """Not available."""
+        unavailable("partition_custom()", "use key_by() or rebalance()")
+
+    def connect(self, ds: "DataStream") -> NoReturn:
+        """Not available."""
+        unavailable("connect()", "bring both streams to one type and use union()")
+
+    def window_all(self, window_assigner: Any) -> NoReturn:
+        """Not available."""
+        unavailable("window_all()", "use a KeyedProcessFunction with timers")
+
+    def get_side_output(self, output_tag: Any) -> NoReturn:
+        """Not available."""
+        unavailable("get_side_output()", "yield tagged records and filter them behind the operator")
+
+    def cache(self) -> NoReturn:
+        """Not available."""
+        unavailable("cache()", "write the stream with sink_to() and read it again")
+
+    # Out of the program
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Every record on the driver's standard output as `subtask> value`, when its epoch commits."""
+        return self._sink("Print to Std. Out", SinkSpec("print", sink_identifier))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """The records written by a sink."""
+        if not isinstance(sink, Sink):
+            hint = (
+                "; call .build() on it" if hasattr(sink, "build") else ", such as FileSink.for_bulk_format(...).build()"
+            )
+            raise TypeError(f"sink_to() takes a sink{hint}, not {sink!r}")
+        return self._sink("Writer", SinkSpec("sink", sink))
+
+    def add_sink(self, sink_func: Sink) -> DataStreamSink:
+        """The same as `sink_to`."""
+        return self.sink_to(sink_func)
+
+    def to_spark(self, write: Callable[[Any, Any], None]) -> DataStreamSink:
+        """Each epoch's records as a Spark DataFrame, given to `write(df, epoch)` in the driver: at least once.
+
+        `epoch` has `job_id`, `checkpoint` and `id`, from which a writer can make itself idempotent.
+        """
+        if not callable(write):
+            raise TypeError(f"to_spark() takes a function of a DataFrame and an epoch, not {write!r}")
+        return self._sink("Spark", SinkSpec("spark", write))
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """The records themselves: runs the program and returns an iterator, or with `limit` a list.
+
+        Close the iterator (or use it in `with`) to end a job that does not end by itself.
+        """
+        node = self._add("sink", "Collect", SinkSpec("collect"), self.get_type())
+        node.uid = f"collect-{node.id}"
+        handle = self._environment._submit(job_execution_name)
+        records = CloseableIterator(handle.collected(node.uid), handle.cancel)
+        if limit is None:
+            return records
+        with records:
+            return list(islice(records, limit))
+
+    def _values(self) -> "DataStream":
+        """The stream without its key."""
+        return self
+
+    def _operator(
+        self, kind: str, name: str, function: Any, output_type: Any, config: dict[str, Any] | None = None
+    ) -> "DataStream":
+        spec = OperatorSpec(kind, function, config or {})
+        return DataStream(self._environment, self._add("operator", name, spec, resolve_type(output_type)))
+
+    def _sink(self, name: str, spec: SinkSpec) -> DataStreamSink:
+        return DataStreamSink(self._add("sink", name, spec, self.get_type()))
+
+    def _jvm(self, op: JvmOp) -> "DataStream":
+        before = self._frame(op[0])
+        from penstock.spark.frames import describe
+        from penstock.spark.sources import apply_sql
+
+        frame = apply_sql(before, op)
+        node = self._add("jvm", f"{op[0]}({', '.join(op[1:])})", JvmSpec(op, frame), describe(frame))
+        return DataStream(self._environment, node)
+
+    def _frame(self, method: str) -> Any:
+        """The DataFrame that the stream still is; an error if it is none (any more)."""
+        if self._node.kind == "source" and self._node.payload.kind == "dataframe":
+            return self._node.payload.object
+        if isinstance(self._node.payload, JvmSpec):
+            return self._node.payload.frame
+        instead = {"where": "filter(lambda r: ...)", "with_column": "map(...)", "select": "map(...)"}[method]
+        raise UsageError(
+            f"{method}() is SQL in the JVM and works only on a stream of from_dataframe() before any operator in "
+            f"Python; this one comes from {self._node.name!r}: use {instead} here, or move {method}() up"
+        )
+
+    def _add(self, kind: NodeKind, name: str, payload: Any, output_type: TypeInformation) -> Node:
+        return self._environment._graph.add(kind, name, [self._node.id], payload, output_type)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a stream describes a program and cannot be used inside a function that runs in it")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._node.name!r} of {self._node.output_type}>"
+
+
+def _sql(text: object, method: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise TypeError(f"{method}() takes SQL as text, not {text!r}; for a Python function use map() or filter()")
+    return text
+
+
+def unavailable(method: str, instead: str) -> NoReturn:
+    """Say what to do instead of something that PyFlink has."""
+    raise UsageError(f"{method} is not available; {instead}")

@@ -1,0 +1,10 @@
+"""The end of a stream."""
+
+from penstock.datastream.node_settings import NodeSettings
+
+
+class DataStreamSink(NodeSettings):
+    """A sink that was added to a stream; it can be named and given a uid."""
+
+    def __repr__(self) -> str:
+        return f"<DataStreamSink {self._node.name!r}>"

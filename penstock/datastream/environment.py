@@ -1,0 +1,288 @@
+"""`StreamExecutionEnvironment`: where a program begins, and where it is executed."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from penstock.datastream import sources
+from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.data_stream import DataStream, unavailable
+from penstock.datastream.job_client import JobClient, JobHandle
+from penstock.datastream.settings import (
+    CHAINING,
+    MAX_PARALLELISM,
+    PARALLELISM,
+    RUNTIME_MODE,
+    SAVEPOINT_DIRECTORY,
+    default_parallelism,
+    effective_configuration,
+    graph_settings,
+    job_name_of,
+    make_session,
+)
+from penstock.errors import UsageError
+from penstock.graph.job_graph import JobGraph
+from penstock.graph.plan_json import plan_json
+from penstock.graph.stages import build_job_graph
+from penstock.graph.stream_graph import SourceSpec, StreamGraph
+from penstock.model.configuration import Configuration
+from penstock.model.job import CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
+from penstock.model.key_groups import MAX_KEY_GROUPS
+from penstock.model.watermark import WatermarkStrategy
+
+
+class StreamExecutionEnvironment:
+    """A program: its streams, its settings and its Spark session. One process may have several.
+
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> env.set_parallelism(2).get_parallelism()
+    2
+    """
+
+    def __init__(self, configuration: Configuration, spark: Any = None) -> None:
+        self._configuration = configuration
+        self._spark = spark
+        self._graph = StreamGraph()
+        self._execution_config = ExecutionConfig(configuration)
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None, *, spark: Any = None
+    ) -> "StreamExecutionEnvironment":
+        """A new environment, on this Spark session or on one that is made when it is first needed."""
+        if spark is not None:
+            sources.refuse_connect(spark, "session")
+        own = Configuration()
+        if configuration is not None:
+            own.add_all(configuration)
+        return StreamExecutionEnvironment(own, spark)
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session: the one handed in, or one made now from the `spark.*` settings."""
+        if self._spark is None:
+            self._spark = make_session(effective_configuration(self._configuration))
+        return self._spark
+
+    # Sources
+
+    def from_dataframe(
+        self, df: Any, *, event_time: str | None = None, max_out_of_orderness: Any = None, name: str | None = None
+    ) -> DataStream:
+        """The rows of a streaming DataFrame as records.
+
+        `event_time` names its timestamp column; records may come up to `max_out_of_orderness` late: "5 seconds", a
+        Duration, or milliseconds.
+        """
+        spec = sources.dataframe_source(df, event_time, max_out_of_orderness)
+        return self._source(name or "DataFrame", spec)
+
+    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
+        """The records of a list or another iterable, which is read now."""
+        return self._source("Collection Source", sources.collection_source(collection, type_info))
+
+    def from_source(
+        self, source: Any, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None
+    ) -> DataStream:
+        """The records of a source of `penstock.datastream.connectors`, with event time if the strategy assigns it."""
+        stream = self._source(source_name, sources.connector_source(source, type_info))
+        if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
+            return stream
+        return stream.assign_timestamps_and_watermarks(watermark_strategy)
+
+    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
+        """The same as `from_source` without event time."""
+        return self._source(source_name, sources.connector_source(source_func, type_info))
+
+    # Execution
+
+    def execute(self, job_name: str | None = None) -> Any:
+        """The job's result, once it has ended. Raises if it failed."""
+        from penstock.jobmanager import run_job
+
+        configuration = effective_configuration(self._configuration)
+        graph = self._build(configuration)
+        self._graph.executed()
+        return run_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """The job, running in the background."""
+        return JobClient(self._submit(job_name))
+
+    def get_execution_plan(self) -> str:
+        """The plan of what `execute` would run, as JSON."""
+        return plan_json(self._build(effective_configuration(self._configuration)))
+
+    def close(self) -> None:
+        """Nothing to close: the Spark session stays open for other jobs."""
+
+    # Settings
+
+    def get_config(self) -> ExecutionConfig:
+        """The execution settings, which can be changed."""
+        return self._execution_config
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over settings; they win over earlier ones."""
+        self._configuration.add_all(configuration)
+
+    def set_parallelism(self, parallelism: int) -> "StreamExecutionEnvironment":
+        """Run every operator that does not say otherwise in so many subtasks."""
+        if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+            raise UsageError(f"parallelism is {parallelism!r}; it must be 1 or more")
+        self._configuration.set_integer(PARALLELISM, parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """The number of subtasks of an operator that does not say otherwise."""
+        return default_parallelism(effective_configuration(self._configuration), self._spark)
+
+    def set_max_parallelism(self, max_parallelism: int) -> "StreamExecutionEnvironment":
+        """Fix the number of key groups: the most subtasks that keyed state can be spread over."""
+        if isinstance(max_parallelism, bool) or not isinstance(max_parallelism, int):
+            raise UsageError(f"max parallelism is {max_parallelism!r}; give a number")
+        if not 0 < max_parallelism <= MAX_KEY_GROUPS:
+            raise UsageError(f"max parallelism {max_parallelism} is not between 1 and {MAX_KEY_GROUPS}")
+        self._configuration.set_integer(MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups; -1 where it follows from the parallelism."""
+        return effective_configuration(self._configuration).get_integer(MAX_PARALLELISM, -1)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
+        """Streaming is the only mode; a bounded input ends the job all the same."""
+        if execution_mode == RuntimeExecutionMode.BATCH:
+            raise UsageError("BATCH mode is not available; leave it out: a bounded input ends the job in STREAMING too")
+        self._configuration.set_string(RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def disable_operator_chaining(self) -> "StreamExecutionEnvironment":
+        """Run every operator in a stage of its own."""
+        self._configuration.set_boolean(CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators that need no exchange between them share a stage."""
+        return effective_configuration(self._configuration).get_boolean(CHAINING, True)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
+        """Accepted and without effect: records travel by epoch."""
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Always -1."""
+        return -1
+
+    def register_slot_sharing_group(self, slot_sharing_group: Any) -> "StreamExecutionEnvironment":
+        """Accepted and without effect: Spark places the tasks."""
+        return self
+
+    def add_python_file(self, file_path: str) -> None:
+        """Make a module, a folder or a zip file of modules importable in functions too."""
+        path = Path(file_path).absolute()
+        if not path.exists():
+            raise UsageError(f"no file or folder {str(path)!r} to import from; check the path")
+        entry = str(path.parent if path.suffix == ".py" else path)
+        if entry not in sys.path:
+            sys.path.insert(0, entry)  # a TaskManager starts with the sys.path of the program
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> NoReturn:
+        """Not available."""
+        unavailable("set_python_requirements()", "install packages where Spark's executors run Python")
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
+        """Not available."""
+        unavailable("add_python_archive()", "set spark.archives")
+
+    def set_python_executable(self, python_exec: str) -> NoReturn:
+        """Not available."""
+        unavailable("set_python_executable()", "set PYSPARK_PYTHON or spark.pyspark.python")
+
+    def add_jars(self, *jars_path: str) -> NoReturn:
+        """Not available."""
+        unavailable("add_jars()", "set spark.jars or spark.jars.packages")
+
+    def add_classpaths(self, *classpaths: str) -> NoReturn:
+        """Not available."""
+        unavailable("add_classpaths()", "set spark.jars or spark.jars.packages")
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> NoReturn:
+        """Not available."""
+        unavailable("register_cached_file()", "read the file in open()")
+
+    def create_input(self, input_format: Any) -> NoReturn:
+        """Not available."""
+        unavailable("create_input()", "use from_source() or from_dataframe()")
+
+    # Checkpoints
+
+    def enable_checkpointing(
+        self, interval: int, mode: CheckpointingMode | None = None
+    ) -> "StreamExecutionEnvironment":
+        """Take a checkpoint every `interval` milliseconds."""
+        config = self.get_checkpoint_config().set_checkpoint_interval(interval)
+        if mode is not None:
+            config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """The settings of checkpoints, which can be changed."""
+        return CheckpointConfig(self._configuration, effective_configuration)
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds between checkpoints; -1 without checkpoints."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Exactly once or at least once."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """The same as `get_checkpointing_mode`."""
+        return self.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers may overtake records."""
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Whether unaligned checkpoints are kept on where they are usually switched off."""
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> "StreamExecutionEnvironment":
+        """Accepted and without effect: snapshots are incremental in any case."""
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool:
+        """Always False."""
+        return False
+
+    def set_default_savepoint_directory(self, directory: str) -> "StreamExecutionEnvironment":
+        """Write savepoints to this folder if none is named."""
+        self._configuration.set_string(SAVEPOINT_DIRECTORY, str(directory))
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """The folder for savepoints, or None."""
+        return effective_configuration(self._configuration).get_string(SAVEPOINT_DIRECTORY, "") or None
+
+    def _source(self, name: str, spec: SourceSpec) -> DataStream:
+        return DataStream(self, self._graph.add("source", name, (), spec, spec.record_type))
+
+    def _build(self, configuration: Configuration) -> JobGraph:
+        return build_job_graph(self._graph, graph_settings(configuration, self._spark))
+
+    def _submit(self, job_name: str | None) -> JobHandle:
+        from penstock.jobmanager import submit_job
+
+        configuration = effective_configuration(self._configuration)
+        graph = self._build(configuration)
+        self._graph.executed()
+        return submit_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an environment describes a program and cannot be used inside a function that runs in it")

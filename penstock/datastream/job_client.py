@@ -1,0 +1,103 @@
+"""`JobClient`: a running job in the hands of the program that started it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+from penstock.errors import UsageError
+from penstock.model.job import JobStatus
+
+_T = TypeVar("_T")
+
+
+class JobHandle(Protocol):
+    """What the JobManager gives for a job that was started in the background."""
+
+    @property
+    def job_id(self) -> str: ...
+    def status(self) -> JobStatus: ...
+    def cancel(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> Any: ...
+    def collected(self, sink_uid: str) -> Iterator[Any]: ...
+
+
+class CompletableFuture(Generic[_T]):
+    """The result of something that runs in a thread of its own."""
+
+    def __init__(self, work: Callable[[], _T]) -> None:
+        self._done = threading.Event()
+        self._result: _T | None = None
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, args=(work,), name="penstock-future", daemon=True).start()
+
+    def _run(self, work: Callable[[], _T]) -> None:
+        try:
+            self._result = work()
+        except BaseException as error:  # given to whoever asks for the result
+            self._error = error
+        self._done.set()
+
+    def result(self, timeout: float | None = None) -> _T:
+        """The result, once it is there; raises what the work raised, or TimeoutError."""
+        if not self._done.wait(timeout):
+            raise TimeoutError(f"no result within {timeout} s")
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]
+
+    def exception(self) -> BaseException | None:
+        """What the work raised, once it has ended; None if it succeeded."""
+        self._done.wait()
+        return self._error
+
+    def done(self) -> bool:
+        """Whether the work has ended."""
+        return self._done.is_set()
+
+    def cancel(self) -> bool:
+        """Always False: work that has begun is not interrupted."""
+        return False
+
+    def cancelled(self) -> bool:
+        """Always False."""
+        return False
+
+
+class JobClient:
+    """One job: its id, its status, and the means to end it. Its repr shows the status."""
+
+    def __init__(self, handle: JobHandle) -> None:
+        self._handle = handle
+
+    def get_job_id(self) -> str:
+        """The job's id, 32 hex digits."""
+        return self._handle.job_id
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        """The job's status now."""
+        return CompletableFuture(self._handle.status)
+
+    def cancel(self) -> CompletableFuture[None]:
+        """End the job without a savepoint."""
+        return CompletableFuture(self._handle.cancel)
+
+    def get_job_execution_result(self) -> CompletableFuture[Any]:
+        """The job's result, once it has ended; the future raises if the job failed."""
+        return CompletableFuture(self._handle.wait)
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> NoReturn:
+        """Not available."""
+        raise UsageError("stop_with_savepoint() is not available; cancel() the job and go on from its last checkpoint")
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> NoReturn:
+        """Not available."""
+        raise UsageError("trigger_savepoint() is not available; checkpoints are taken with env.enable_checkpointing()")
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Always empty: there are no accumulators."""
+        return CompletableFuture(dict[str, Any])
+
+    def __repr__(self) -> str:
+        return f"<JobClient {self._handle.job_id} {self._handle.status().name}>"

@@ -1,0 +1,201 @@
+"""Every error Penstock raises on purpose.
+
+PenstockError
+├── UsageError                      the program or the command is wrong, nothing has run
+│   ├── ConfigurationError
+│   ├── TypeMismatchError
+│   ├── StateAccessError
+│   └── NotPicklableError
+├── UnsupportedValueError           a value that no codec takes
+├── UserFunctionError               the user's own code raised
+├── StorageError
+│   ├── FileMissingError            no file of that name
+│   ├── NameTakenError              R1: a name is never written twice
+│   └── UnknownOutcomeError         a write whose reply was lost
+├── CheckpointError
+│   ├── CheckpointCorruptError
+│   ├── CheckpointMissingError
+│   ├── CheckpointDeclinedError
+│   ├── CheckpointFailedError       too many failures, or a commit that does not end: recovery follows
+│   └── LogCorruptError
+├── FencedError                     a newer attempt owns the job
+├── StateLostError                  the parent version is not held: the attempt ends, recovery follows
+├── StaleAttemptError
+├── SupersededTaskError
+├── TaskManagerLostError
+├── SinkTransactionLostError
+├── RpcError
+│   └── ConnectionLostError         the peer has gone in the middle of a message or of an epoch's rows
+└── JobError
+    ├── JobFailedError
+    ├── JobNotFoundError
+    └── JobConflictError
+
+Messages say what failed, what was found against what was expected, and what to do. Every class passes all its
+arguments to `Exception`, so errors survive pickling.
+"""
+
+
+class PenstockError(Exception):
+    """Anything that Penstock itself reports."""
+
+    retryable = False
+    exit_code = 1
+
+
+class UsageError(PenstockError):
+    """The program or the command cannot work as written; nothing has been started."""
+
+    exit_code = 2
+
+
+class ConfigurationError(UsageError):
+    """A configuration key is unknown or its value has the wrong form."""
+
+
+class TypeMismatchError(UsageError):
+    """Two declarations of one thing disagree, for example two states with one name and two types."""
+
+
+class StateAccessError(UsageError):
+    """State or timers were used where there is no key, or after the function was closed."""
+
+
+class NotPicklableError(UsageError):
+    """A user's function cannot be sent to the TaskManagers."""
+
+
+class UnsupportedValueError(PenstockError):
+    """A value that the declared type, or the tagged codec of untyped values, does not take."""
+
+
+class UserFunctionError(PenstockError):
+    """The user's own code raised; carries its traceback, the operator's name and the record's position."""
+
+    def __init__(self, operator: str, position: str, traceback: str) -> None:
+        super().__init__(operator, position, traceback)
+
+    def __str__(self) -> str:
+        operator, position, traceback = self.args
+        return f"{traceback.rstrip()}\n\nin operator {operator!r}, {position}"
+
+
+class StorageError(PenstockError):
+    """The checkpoint storage could not do what was asked."""
+
+    retryable = True
+
+
+class FileMissingError(StorageError):
+    """The storage answered, and there is no file of that name."""
+
+    retryable = False
+
+
+class NameTakenError(StorageError):
+    """The name exists already; an existing file is never overwritten (PROTOCOL R1)."""
+
+    retryable = False
+
+
+class UnknownOutcomeError(StorageError):
+    """A write whose reply was lost: it may or may not have happened; read back before deciding (PROTOCOL R5)."""
+
+
+class CheckpointError(PenstockError):
+    """A checkpoint cannot be taken, read or restored."""
+
+    exit_code = 5
+
+
+class CheckpointCorruptError(CheckpointError):
+    """A checkpoint file does not match its manifest; restoring it would load wrong state."""
+
+    def __init__(self, path: str, expected: str, found: str) -> None:
+        super().__init__(path, expected, found)
+
+    def __str__(self) -> str:
+        path, expected, found = self.args
+        return (
+            f"checkpoint file {path!r} is corrupt: expected {expected}, found {found}; "
+            f"restore an older checkpoint (see `penstock checkpoints list`)"
+        )
+
+
+class CheckpointMissingError(CheckpointError):
+    """A checkpoint file that the manifest lists is not there."""
+
+
+class CheckpointDeclinedError(CheckpointError):
+    """A subtask could not take part in a checkpoint."""
+
+
+class CheckpointFailedError(CheckpointError):
+    """Checkpoints failed more often than tolerated, or a commit did not end in time; recovery follows."""
+
+    retryable = True
+    exit_code = 1
+
+
+class LogCorruptError(CheckpointError):
+    """The job log cannot be read to its end, so nothing may start from it (PROTOCOL R6)."""
+
+
+class FencedError(PenstockError):
+    """A newer attempt owns the job; this one commits nothing, deletes nothing and ends (PROTOCOL R4)."""
+
+    exit_code = 4
+
+
+class StateLostError(PenstockError):
+    """The owner does not hold the parent version of the epoch; the attempt ends and recovery follows."""
+
+    retryable = True
+
+
+class StaleAttemptError(PenstockError):
+    """A message of an older attempt reached a process that obeys a newer one."""
+
+
+class SupersededTaskError(PenstockError):
+    """A newer task attempt has taken over this subtask's epoch."""
+
+
+class TaskManagerLostError(PenstockError):
+    """A TaskManager process died or stopped answering; the attempt ends and recovery follows."""
+
+    retryable = True
+
+
+class SinkTransactionLostError(PenstockError):
+    """A sink transaction is neither pending nor known to be committed: its rows are lost."""
+
+
+class RpcError(PenstockError):
+    """A message between JobManager, TaskManager and task could not be exchanged."""
+
+    retryable = True
+
+
+class ConnectionLostError(RpcError):
+    """The peer has gone in the middle of a message or of an epoch's rows."""
+
+
+class JobError(PenstockError):
+    """Something about a whole job."""
+
+
+class JobFailedError(JobError):
+    """The job ended as FAILED."""
+
+
+class JobNotFoundError(JobError):
+    """No job with that id, prefix or name."""
+
+    exit_code = 3
+
+
+class JobConflictError(JobError):
+    """The job is running, or several jobs match."""
+
+    exit_code = 4

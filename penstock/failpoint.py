@@ -1,0 +1,122 @@
+"""Named places where a test may end or disturb the process: PROTOCOL's crash points C1 to C31.
+
+`PENSTOCK_FAILPOINT=C8.before:kill:role=tm:hit=3` arms one; several are separated by commas. Every hit is appended to
+the file named by `PENSTOCK_FAILPOINT_LOG`, which is the proof that the fault really happened. Unarmed, `before` and
+`after` cost one dictionary lookup.
+"""
+
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+
+NAMES = tuple(f"C{n}" for n in range(1, 32))
+ROLES = ("driver", "tm", "task")
+HANG_S = 3600.0
+
+
+class InjectedCrash(BaseException):
+    """Raised by the action `raise`. A BaseException, so that no handler of ordinary errors swallows it."""
+
+
+@dataclass
+class Failpoint:
+    """One armed point: what happens at its `hit`-th passage in a process of the given role."""
+
+    place: str
+    action: str
+    role: str | None = None
+    hit: int = 1
+    seen: int = field(default=0, compare=False)
+
+
+_armed: dict[str, list[Failpoint]] = {}
+_role = "driver"
+
+
+def parse(text: str) -> list[Failpoint]:
+    """The failpoints of an environment variable.
+
+    >>> parse("C8.before:kill:role=tm:hit=3")
+    [Failpoint(place='C8.before', action='kill', role='tm', hit=3, seen=0)]
+    """
+    points = []
+    for item in filter(None, text.split(",")):
+        place, action, *options = item.strip().split(":")
+        name, _, side = place.partition(".")
+        if name not in NAMES or side not in ("before", "after"):
+            raise ValueError(f"no failpoint {place!r}; names are C1.before … C31.after")
+        kind = action.partition("=")[0]
+        if kind not in ("kill", "raise", "hang", "delay"):
+            raise ValueError(f"no failpoint action {action!r}; use kill, raise, hang or delay=MS")
+        values = dict(option.split("=", 1) for option in options)
+        role = values.get("role")
+        if role is not None and role not in ROLES:
+            raise ValueError(f"no role {role!r}; use driver, tm or task")
+        points.append(Failpoint(place, action, role, int(values.get("hit", "1"))))
+    return points
+
+
+def arm(*points: Failpoint) -> None:
+    """Arm points in this process, in addition to those of the environment."""
+    for point in points:
+        _armed.setdefault(point.place, []).append(point)
+
+
+def disarm() -> None:
+    """Forget every armed point."""
+    _armed.clear()
+
+
+def set_role(role: str) -> None:
+    """Say what this process is; points for another role do not fire here."""
+    global _role
+    _role = role
+
+
+def before(name: str) -> None:
+    """Pass the point `name` just before its step."""
+    if _armed:
+        _reach(f"{name}.before")
+
+
+def after(name: str) -> None:
+    """Pass the point `name` just after its step."""
+    if _armed:
+        _reach(f"{name}.after")
+
+
+def _reach(place: str) -> None:
+    for point in _armed.get(place, ()):
+        if point.role is not None and point.role != _role:
+            continue
+        point.seen += 1
+        if point.seen == point.hit:
+            _record(point)
+            _act(point.action, place)
+
+
+def _record(point: Failpoint) -> None:
+    path = os.environ.get("PENSTOCK_FAILPOINT_LOG")
+    if path is None:
+        return
+    line = f"{point.place} {point.action} {_role} {os.getpid()} {time.time_ns()}\n"
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _act(action: str, place: str) -> None:
+    kind, _, value = action.partition("=")
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif kind == "raise":
+        raise InjectedCrash(place)
+    elif kind == "hang":
+        time.sleep(HANG_S)
+    else:
+        time.sleep(int(value) / 1000)
+
+
+arm(*parse(os.environ.get("PENSTOCK_FAILPOINT", "")))

@@ -1,0 +1,200 @@
+"""The job as stages between exchanges: what runtime and spark execute.
+
+A stage is a chain (or small tree) of operators that run one after the other in the same subtask, without an exchange
+between them. Everything in a `StagePlan` is plain data and pickles; user functions are in it as bytes
+(`graph.pickling.loads`). A `JobGraph` stays in the JobManager: its sources and sinks are live objects.
+
+Positions. Inside a stage a *position* names a producer of records: `p >= 0` is the output of `operators[p]`, `p < 0`
+is what arrives on `inputs[-1 - p]`. `OperatorPlan.inputs`, `StageOutput.position` and `WatermarkGenerator.position`
+use it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from penstock.graph.stream_graph import EventTime, JvmOp, SinkSpec, SourceSpec
+from penstock.model.types import TypeInformation
+
+Partitioning = Literal["key", "forward", "rebalance"]
+"""key: by key group. forward: from a source that needs no key, or from subtask i to subtask i of a stage with the same
+parallelism. rebalance: evenly over all subtasks, where parallelism changes or the program says so."""
+
+SPARK_SINK = "spark"
+"""`EdgePlan.target` of an edge that ends in `JobGraph.spark_sinks`."""
+
+
+@dataclass(frozen=True)
+class SourceRef:
+    """An edge starts at a source: `JobGraph.sources[i].id`."""
+
+    source_id: int
+
+
+@dataclass(frozen=True)
+class StageOutput:
+    """An edge starts at a position of a stage; below 0 the stage's input is passed on (it only computes a key)."""
+
+    stage_id: str
+    position: int
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """One operator of a chain."""
+
+    uid: str
+    name: str
+    kind: str
+    """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; timestamps;
+    sink."""
+    function: bytes
+    """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
+    timestamps: a WatermarkStrategy; sink: its `SinkSpec`."""
+    input_type: TypeInformation
+    output_type: TypeInformation
+    inputs: tuple[int, ...]
+    """Positions; several where a union ends inside the stage."""
+    keyed: bool
+    """Runs with the stage's current key; operators further down the chain, and sinks, do not."""
+    key_types: tuple[TypeInformation, ...] = ()
+    explicit_uid: bool = False
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
+    watermarks are made) and `idle_after_ms`."""
+
+    @property
+    def stateful(self) -> bool:
+        """May own keyed state or timers."""
+        return self.keyed
+
+
+@dataclass(frozen=True)
+class EdgePlan:
+    """One exchange: records of one type from a source or a stage into a stage (or into a Spark sink)."""
+
+    id: int
+    source: SourceRef | StageOutput
+    target: str
+    """Id of the stage that reads it, or `SPARK_SINK`."""
+    record_type: TypeInformation
+    """Of the records that are shipped: after `jvm_ops`."""
+    partitioning: Partitioning
+    key_columns: tuple[str, ...] | None = None
+    """The JVM hashes these columns of the record."""
+    key_selector: bytes | None = None
+    """A pickled KeySelector, called in the upstream stage; the key travels as extra columns."""
+    key_types: tuple[TypeInformation, ...] = ()
+    jvm_ops: tuple[JvmOp, ...] = ()
+    """Only after a source: applied to its DataFrame, in order."""
+    event_time: EventTime | None = None
+    """Only after a source; its column is one of the source's, read before `jvm_ops`."""
+
+
+@dataclass(frozen=True)
+class WatermarkGenerator:
+    """Where a stage makes watermarks: on a source edge with event time, or behind a `timestamps` operator."""
+
+    uid: str
+    """Of the source or of the operator; the manifest keeps watermark and greatest timestamp under it."""
+    out_of_orderness_ms: int
+    position: int
+    idle_after_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """The operators between two exchanges, run by `parallelism` subtasks."""
+
+    id: str
+    name: str
+    """Names of the chained operators, joined by ` -> `."""
+    parallelism: int
+    max_parallelism: int
+    key_types: tuple[TypeInformation, ...] | None
+    """Of the current key; None where the stage is not keyed."""
+    inputs: tuple[EdgePlan, ...]
+    operators: tuple[OperatorPlan, ...]
+    """In topological order: an operator comes after its inputs. Empty in a stage that only computes a key."""
+    outputs: tuple[EdgePlan, ...]
+    watermark_generators: tuple[WatermarkGenerator, ...] = ()
+
+    @property
+    def keyed(self) -> bool:
+        """Its subtasks own key groups."""
+        return self.key_types is not None
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """Of its operators, in order."""
+        return tuple(operator.uid for operator in self.operators)
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """One source of the job. `spec.object` is live: a DataFrame, or a source of `penstock.connectors`."""
+
+    id: int
+    uid: str
+    name: str
+    spec: SourceSpec
+    record_type: TypeInformation
+    event_time: EventTime | None
+    bounded: bool
+    explicit_uid: bool = False
+
+
+@dataclass(frozen=True)
+class SinkPlan:
+    """One sink that runs in a stage, for the side that commits. `spec.config` is live."""
+
+    uid: str
+    name: str
+    spec: SinkSpec
+    stage_id: str
+    record_type: TypeInformation
+
+
+@dataclass(frozen=True)
+class SparkSinkPlan:
+    """One `to_spark`: the user's callable, and the edges whose rows it gets (several after a union)."""
+
+    uid: str
+    name: str
+    function: Any
+    edges: tuple[EdgePlan, ...]
+    record_type: TypeInformation
+
+
+@dataclass(frozen=True)
+class JobGraph:
+    """The whole job. `stages` are in topological order; `s0` is the first."""
+
+    stages: tuple[StagePlan, ...]
+    sources: tuple[SourcePlan, ...]
+    sinks: tuple[SinkPlan, ...]
+    spark_sinks: tuple[SparkSinkPlan, ...]
+    max_parallelism: int
+    warnings: tuple[str, ...] = ()
+
+    def stage(self, stage_id: str) -> StagePlan:
+        """The stage with this id."""
+        return next(stage for stage in self.stages if stage.id == stage_id)
+
+    def source(self, reference: SourceRef) -> SourcePlan:
+        """The source an edge starts at."""
+        return next(source for source in self.sources if source.id == reference.source_id)
+
+    def upstream_parallelism(self, edge: EdgePlan) -> int | None:
+        """Number of channels of an edge: subtasks of the stage it starts at; None for a source."""
+        return self.stage(edge.source.stage_id).parallelism if isinstance(edge.source, StageOutput) else None
+
+    @property
+    def bounded(self) -> bool:
+        """Every source ends by itself, so the job does."""
+        return all(source.bounded for source in self.sources)
+
+    @property
+    def parallelism(self) -> int:
+        """The greatest parallelism of a stage: the number of TaskManagers that are useful."""
+        return max((stage.parallelism for stage in self.stages), default=1)

@@ -1,0 +1,326 @@
+"""From the program to stages: where an exchange is needed, and what runs together without one.
+
+A stage ends where records must move to another subtask: at `key_by`, at a change of parallelism, at `rebalance`, or
+where chaining is switched off. What only touches the JVM (a source, SQL steps, `key_by` on columns) makes no stage:
+its work is in the edge. Operators with the same input and parallelism share a stage, so a source that is read twice
+in the same way is shipped once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import UsageError
+from penstock.graph.callables import is_wrapped
+from penstock.graph.job_graph import (
+    SPARK_SINK,
+    EdgePlan,
+    JobGraph,
+    OperatorPlan,
+    SinkPlan,
+    SourcePlan,
+    SourceRef,
+    SparkSinkPlan,
+    StageOutput,
+    StagePlan,
+    WatermarkGenerator,
+)
+from penstock.graph.pickling import dumps
+from penstock.graph.stream_graph import (
+    JvmOp,
+    JvmSpec,
+    KeyBy,
+    Node,
+    OperatorSpec,
+    SinkSpec,
+    SourceSpec,
+    StreamGraph,
+)
+from penstock.graph.uids import assign_uids, explicit_uid
+from penstock.model.key_groups import check_parallelism, default_max_parallelism
+from penstock.model.types import TypeInformation
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """What the environment says about the whole job."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    chaining: bool = True
+    generate_uids: bool = True
+
+
+def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
+    """The stages of what has been added to the program since it was last executed."""
+    nodes = graph.to_execute()
+    if not nodes:
+        raise UsageError(
+            "No operators defined in streaming topology. Cannot execute; add an operator or a sink, such as .print()"
+        )
+    cut = _Cut(graph, settings, assign_uids(nodes, generate=settings.generate_uids))
+    for node in nodes:
+        cut.take(node)
+    max_parallelism = _max_parallelism(nodes, settings, [stage.parallelism for stage in cut.stages])
+    return JobGraph(
+        stages=tuple(stage.close(max_parallelism) for stage in cut.stages),
+        sources=tuple(cut.sources.values()),
+        sinks=tuple(cut.sinks),
+        spark_sinks=tuple(cut.spark_sinks),
+        max_parallelism=max_parallelism,
+        warnings=tuple(_warnings(nodes)),
+    )
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """Records on their way to a consumer: from a source, with SQL steps, or from a position of a stage."""
+
+    record_type: TypeInformation
+    source: int | None = None
+    """Id of the source's node."""
+    jvm_ops: tuple[JvmOp, ...] = ()
+    stage: int | None = None
+    position: int = 0
+    exchange: int | None = None
+    """Id of the key_by or partition node that they have passed."""
+    chain: bool = True
+
+
+@dataclass
+class _OpenStage:
+    """A stage that still grows."""
+
+    index: int
+    parallelism: int
+    key_types: tuple[TypeInformation, ...] | None
+    inputs: list[EdgePlan] = field(default_factory=list)
+    operators: list[OperatorPlan] = field(default_factory=list)
+    outputs: list[EdgePlan] = field(default_factory=list)
+    generators: list[WatermarkGenerator] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return f"s{self.index}"
+
+    def close(self, max_parallelism: int) -> StagePlan:
+        return StagePlan(
+            id=self.id,
+            name=" -> ".join(operator.name for operator in self.operators) or "Key By",
+            parallelism=self.parallelism,
+            max_parallelism=max_parallelism,
+            key_types=self.key_types,
+            inputs=tuple(self.inputs),
+            operators=tuple(self.operators),
+            outputs=tuple(self.outputs),
+            watermark_generators=tuple(self.generators),
+        )
+
+
+class _Cut:
+    """One pass over the nodes, in topological order; a stage's inputs are fixed when it is made."""
+
+    def __init__(self, graph: StreamGraph, settings: GraphSettings, uids: dict[int, str]) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.uids = uids
+        self.stages: list[_OpenStage] = []
+        self.sources: dict[int, SourcePlan] = {}
+        self.sinks: list[SinkPlan] = []
+        self.spark_sinks: list[SparkSinkPlan] = []
+        self._feeds: dict[int, tuple[_Feed, ...]] = {}
+        self._shared: dict[tuple[tuple[_Feed, ...], int], _OpenStage] = {}
+        self._edge_count = 0
+
+    def take(self, node: Node) -> None:
+        """Note where the node's records come from; give an operator or a sink its place."""
+        inputs = tuple(feed for input_id in node.inputs for feed in self._feeds[input_id])
+        match node.payload:
+            case SourceSpec() as spec:
+                self.sources[node.id] = self._source(node, spec)
+                feeds: tuple[_Feed, ...] = (_Feed(node.output_type, source=node.id),)
+            case JvmSpec(op=op):
+                feeds = tuple(
+                    replace(feed, jvm_ops=(*feed.jvm_ops, op), record_type=node.output_type) for feed in inputs
+                )
+            case SinkSpec(kind="spark") as spec:
+                self.spark_sinks.append(self._spark_sink(node, spec, inputs))
+                feeds = ()
+            case OperatorSpec() | SinkSpec():
+                feeds = (self._place(node, inputs),)
+            case _ if node.kind == "union":
+                feeds = inputs
+            case _:
+                feeds = tuple(replace(feed, exchange=node.id) for feed in inputs)
+        self._feeds[node.id] = feeds
+
+    def _place(self, node: Node, feeds: tuple[_Feed, ...]) -> _Feed:
+        parallelism = node.parallelism or self.settings.parallelism
+        stage = self._stage_to_chain(node, feeds, parallelism)
+        if stage is not None:
+            positions = tuple(feed.position for feed in feeds)
+        else:
+            stage = self._stage_for(feeds, parallelism, share=node.chain_before and self.settings.chaining)
+            positions = tuple(-1 - index for index in range(len(feeds)))
+        stage.operators.append(self._operator(node, stage, positions))
+        position = len(stage.operators) - 1
+        stage.generators.extend(_generators(node, self.uids[node.id], position))
+        if isinstance(node.payload, SinkSpec):
+            self.sinks.append(SinkPlan(self.uids[node.id], node.name, node.payload, stage.id, node.output_type))
+        return _Feed(node.output_type, stage=stage.index, position=position, chain=node.chain_after)
+
+    def _stage_to_chain(self, node: Node, feeds: tuple[_Feed, ...], parallelism: int) -> _OpenStage | None:
+        """The stage in which the node's input already is, if it may run there too."""
+        index = feeds[0].stage
+        if index is None or not (self.settings.chaining and node.chain_before):
+            return None
+        together = all(feed.stage == index and feed.exchange is None and feed.chain for feed in feeds)
+        return self.stages[index] if together and self.stages[index].parallelism == parallelism else None
+
+    def _stage_for(self, feeds: tuple[_Feed, ...], parallelism: int, *, share: bool) -> _OpenStage:
+        """The stage that reads exactly these records; a new one unless there is one to share."""
+        if share and (feeds, parallelism) in self._shared:
+            return self._shared[feeds, parallelism]
+        arriving = [self._behind_selector(feed) for feed in feeds]  # may make stages, which then come before this one
+        key_by = self._key_by(feeds[0])
+        stage = _OpenStage(len(self.stages), parallelism, key_by.key_types if key_by else None)
+        self.stages.append(stage)
+        for position, feed in enumerate(arriving):
+            edge = self._edge(feed, stage)
+            stage.inputs.append(edge)
+            if edge.event_time is not None and feed.source is not None:
+                lag_ms = edge.event_time.max_out_of_orderness_ms
+                stage.generators.append(WatermarkGenerator(self.uids[feed.source], lag_ms, -1 - position))
+        if share:
+            self._shared[feeds, parallelism] = stage
+        return stage
+
+    def _behind_selector(self, feed: _Feed) -> _Feed:
+        """The same records; those of a source pass a stage first if their key is computed in Python."""
+        key_by = self._key_by(feed)
+        if feed.source is None or key_by is None or key_by.selector is None:
+            return feed
+        stage = self._stage_for((replace(feed, exchange=None),), self.settings.parallelism, share=True)
+        return _Feed(feed.record_type, stage=stage.index, position=-1, exchange=feed.exchange)
+
+    def _key_by(self, feed: _Feed) -> KeyBy | None:
+        payload = self.graph[feed.exchange].payload if feed.exchange is not None else None
+        return payload if isinstance(payload, KeyBy) else None
+
+    def _edge(self, feed: _Feed, target: _OpenStage) -> EdgePlan:
+        """A new edge into a stage: keyed, to the same subtask, or spread evenly."""
+        key_by = self._key_by(feed)
+        edge = self._plain_edge(feed, target.id)
+        if key_by is not None:
+            selector = None if key_by.selector is None else dumps(key_by.selector, f"Key By({key_by.label})")
+            edge = replace(
+                edge,
+                partitioning="key",
+                key_columns=key_by.columns,
+                key_selector=selector,
+                key_types=key_by.key_types,
+            )
+        elif feed.exchange is not None or self._upstream_parallelism(feed, target) != target.parallelism:
+            edge = replace(edge, partitioning="rebalance")
+        if feed.stage is not None:
+            self.stages[feed.stage].outputs.append(edge)
+        return edge
+
+    def _upstream_parallelism(self, feed: _Feed, target: _OpenStage) -> int:
+        """A source is read with whatever parallelism its reader has."""
+        return target.parallelism if feed.stage is None else self.stages[feed.stage].parallelism
+
+    def _plain_edge(self, feed: _Feed, target: str) -> EdgePlan:
+        self._edge_count += 1
+        source = None if feed.source is None else self.sources[feed.source]
+        return EdgePlan(
+            id=self._edge_count - 1,
+            source=StageOutput(f"s{feed.stage}", feed.position) if source is None else SourceRef(source.id),
+            target=target,
+            record_type=feed.record_type,
+            partitioning="forward",
+            jvm_ops=feed.jvm_ops,
+            event_time=None if source is None else source.event_time,
+        )
+
+    def _spark_sink(self, node: Node, spec: SinkSpec, feeds: tuple[_Feed, ...]) -> SparkSinkPlan:
+        """Rows go to Spark from where they are: no exchange, and no stage if they never left the JVM."""
+        edges = []
+        for feed in feeds:
+            edge = self._plain_edge(feed, SPARK_SINK)
+            edges.append(edge)
+            if feed.stage is not None:
+                self.stages[feed.stage].outputs.append(edge)
+        return SparkSinkPlan(self.uids[node.id], node.name, spec.config, tuple(edges), node.output_type)
+
+    def _source(self, node: Node, spec: SourceSpec) -> SourcePlan:
+        return SourcePlan(
+            id=len(self.sources),
+            uid=self.uids[node.id],
+            name=node.name,
+            spec=spec,
+            record_type=spec.record_type,
+            event_time=spec.event_time,
+            bounded=spec.bounded,
+            explicit_uid=explicit_uid(node) is not None,
+        )
+
+    def _operator(self, node: Node, stage: _OpenStage, positions: tuple[int, ...]) -> OperatorPlan:
+        payload = node.payload
+        is_sink = isinstance(payload, SinkSpec)
+        keyed = not is_sink and is_keyed(payload.kind)
+        return OperatorPlan(
+            uid=self.uids[node.id],
+            name=node.name,
+            kind="sink" if is_sink else payload.kind,
+            function=dumps(payload if is_sink else payload.function, node.name),
+            input_type=self._feeds[node.inputs[0]][0].record_type,
+            output_type=node.output_type,
+            inputs=positions,
+            keyed=keyed,
+            key_types=stage.key_types or () if keyed else (),
+            explicit_uid=explicit_uid(node) is not None,
+            config={"sink": payload.kind} if is_sink else payload.config,
+        )
+
+
+def is_keyed(operator_kind: str) -> bool:
+    """Whether operators of this kind run under a current key."""
+    return operator_kind == "reduce" or operator_kind.startswith("keyed_")
+
+
+def _generators(node: Node, uid: str, position: int) -> list[WatermarkGenerator]:
+    if not isinstance(node.payload, OperatorSpec) or node.payload.kind != "timestamps":
+        return []
+    out_of_orderness_ms = node.payload.config.get("out_of_orderness_ms")
+    if out_of_orderness_ms is None:
+        return []
+    return [WatermarkGenerator(uid, out_of_orderness_ms, position, node.payload.config.get("idle_after_ms"))]
+
+
+def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Sequence[int]) -> int:
+    """One number of key groups for the whole job."""
+    asked = {node.max_parallelism for node in nodes if node.max_parallelism is not None}
+    if settings.max_parallelism is not None:
+        asked.add(settings.max_parallelism)
+    if len(asked) > 1:
+        raise UsageError(
+            f"max parallelism {', '.join(map(str, sorted(asked)))} are all asked for, but a job has one number of key "
+            f"groups; set it once, with env.set_max_parallelism(...)"
+        )
+    greatest = max(used, default=1)
+    found = asked.pop() if asked else default_max_parallelism(greatest)
+    check_parallelism(found, greatest)
+    return found
+
+
+def _warnings(nodes: Sequence[Node]) -> list[str]:
+    return [
+        f"operator {node.name!r} keeps state but has no uid; its derived one changes when operators before it do, and "
+        f"its state is then not found on restore: add .uid(...)"
+        for node in nodes
+        if isinstance(node.payload, OperatorSpec) and _keeps_state(node.payload) and explicit_uid(node) is None
+    ]
+
+
+def _keeps_state(spec: OperatorSpec) -> bool:
+    return is_keyed(spec.kind) and (spec.kind == "reduce" or not is_wrapped(spec.function))

@@ -1,0 +1,135 @@
+"""The program as the user wrote it: one node for each call that made a stream.
+
+Nodes only grow; a node's inputs have lower ids than its own, so the list is in topological order. Names, uids and
+parallelism are set afterwards by `stream.uid(...)` and the like, which is why a `Node` is mutable until the job graph
+is built from it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from penstock.graph.pickling import function_name
+from penstock.model.types import TypeInformation
+
+JvmOp = tuple[str, ...]
+"""("where", sql), ("with_column", name, sql) or ("select", sql, sql, ...): work that stays in the JVM."""
+
+NodeKind = Literal["source", "jvm", "operator", "key_by", "partition", "union", "sink"]
+SourceKind = Literal["dataframe", "collection", "sequence", "file"]
+SinkKind = Literal["sink", "print", "collect", "discard", "spark"]
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """Event time taken from a column of the source."""
+
+    column: str
+    max_out_of_orderness_ms: int = 0
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """Where records come from."""
+
+    kind: SourceKind
+    object: Any
+    """dataframe: a streaming DataFrame; otherwise a source object of `penstock.connectors`."""
+    record_type: TypeInformation
+    event_time: EventTime | None = None
+    bounded: bool = False
+
+
+@dataclass(frozen=True)
+class JvmSpec:
+    """A step in SQL. `frame` is the DataFrame behind it, kept for its schema."""
+
+    op: JvmOp
+    frame: Any
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """A user function (always an object with the method of its kind) and how it is called."""
+
+    kind: str
+    function: Any
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KeyBy:
+    """How records get their key: columns of the record, or a function."""
+
+    columns: tuple[str, ...] | None
+    selector: Any
+    key_types: tuple[TypeInformation, ...]
+
+    @property
+    def label(self) -> str:
+        """For people: the columns, or the name of the function."""
+        return ", ".join(self.columns) if self.columns is not None else function_name(self.selector)
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """Where records go. sink: a `model.sink.Sink`; print: the identifier or None; spark: the user's callable."""
+
+    kind: SinkKind
+    config: Any = None
+
+
+@dataclass
+class Node:
+    """One step of the program."""
+
+    id: int
+    kind: NodeKind
+    name: str
+    inputs: tuple[int, ...]
+    payload: Any
+    output_type: TypeInformation
+    """Type of the records that leave the node; for a sink, of those that enter it."""
+    given_name: str
+    """The name at the start, which a source's derived uid keeps when the other changes."""
+    uid: str | None = None
+    uid_hash: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    single: bool = False
+    """Its parallelism is 1 and stays so."""
+    description: str | None = None
+    chain_before: bool = True
+    """May run in the same stage as its input."""
+    chain_after: bool = True
+
+
+class StreamGraph:
+    """All nodes of one environment. What runs is what leads to `roots`: operators and sinks not yet executed."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.roots: list[int] = []
+
+    def add(self, kind: NodeKind, name: str, inputs: Sequence[int], payload: Any, output_type: TypeInformation) -> Node:
+        """A new node behind `inputs`."""
+        node = Node(len(self.nodes), kind, name, tuple(inputs), payload, output_type, name)
+        self.nodes.append(node)
+        if kind in ("operator", "sink"):
+            self.roots.append(node.id)
+        return node
+
+    def __getitem__(self, node_id: int) -> Node:
+        return self.nodes[node_id]
+
+    def to_execute(self) -> list[Node]:
+        """The nodes that lead to a root, in topological order."""
+        wanted = set(self.roots)
+        for node in reversed(self.nodes):
+            if node.id in wanted:
+                wanted.update(node.inputs)
+        return [node for node in self.nodes if node.id in wanted]
+
+    def executed(self) -> None:
+        """Forget the roots: the next job is what is added from now on, with whatever it reads."""
+        self.roots.clear()

@@ -1,0 +1,295 @@
+"""A job from submission to its end: attempts, the restart strategy, its status, and its record in the registry."""
+
+import os
+import socket
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.entries import Status
+from penstock.checkpoint.log import JobLog
+from penstock.clock import Clock
+from penstock.control.registry import JobRecord, ProcessRecord, Registry
+from penstock.errors import FencedError, PenstockError, UsageError
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.epochs import EpochSummary
+from penstock.jobmanager.output import CollectedRecords, JobOutput
+from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt
+from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
+from penstock.model.ids import new_token
+from penstock.model.job import JobStatus
+from penstock.storage.blobs import Storage, open_storage
+
+RECORD_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A job to run."""
+
+    identity: JobIdentity
+    graph: JobGraph
+    settings: JobSettings
+    allow_fallback: bool = False
+    resumed: bool = False
+    report: Callable[[JobRecord], None] | None = None
+
+
+@dataclass(frozen=True)
+class JobExecutionResult:
+    """How a job ended."""
+
+    job_id: str
+    name: str
+    rows: int
+    attempts: int
+    duration_ms: int
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds from submission to the end."""
+        return self.duration_ms
+
+
+class Job:
+    """One job in this process. It runs in a thread of its own; `wait` and `cancel` from any other."""
+
+    def __init__(self, request: JobRequest, spark: Any, clock: Clock) -> None:
+        self._request = request
+        self._spark = spark
+        self._clock = clock
+        self._registry = Registry(request.settings.registry_dir)
+        self._storage: Storage | None = None
+        if request.settings.checkpoints is not None:
+            self._storage = open_storage(str(request.settings.checkpoint_dir / self.job_id))
+        self._output = JobOutput(_collect_sinks(request.graph), checkpointing=self._storage is not None)
+        self._status = JobStatus.INITIALIZING
+        self._started_ms = clock.now_ms()
+        self._ended_ms: int | None = None
+        self._attempt: SparkAttempt | None = None
+        self._coordinator: CheckpointCoordinator | None = None
+        self._log: JobLog | None = None
+        self._attempt_number = 0
+        self._restarts = 0
+        self._rows = 0
+        self._rate = _Rate(clock)
+        self._failure: BaseException | None = None
+        self._cancelled = threading.Event()
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._write_record()
+        threading.Thread(target=self._run, name=f"job-{self.job_id[:8]}", daemon=True).start()
+        threading.Thread(target=self._keep_record, name="job-record", daemon=True).start()
+
+    @property
+    def job_id(self) -> str:
+        return self._request.identity.job_id
+
+    def status(self) -> JobStatus:
+        """Where the job stands."""
+        return self._status
+
+    def cancel(self) -> None:
+        """End the job and wait until it has ended; one that has ended stays as it is."""
+        self._cancelled.set()
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.cancel()
+        self._ended.wait()
+
+    def wait(self, timeout: float | None = None) -> JobExecutionResult:
+        """The result, once the job has ended; raises what made it fail."""
+        if not self._ended.wait(timeout):
+            raise TimeoutError(f"job {self.job_id} has not ended within {timeout} s")
+        if self._failure is not None:
+            raise self._failure
+        duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
+        return JobExecutionResult(self.job_id, self._request.identity.name, self._rows, self._restarts + 1, duration)
+
+    def collected(self, sink_uid: str) -> Iterator[Any]:
+        """The records of a collect sink, as they become certain."""
+        return iter(self._output.collected[sink_uid])
+
+    # ---- the job's own thread
+
+    def _run(self) -> None:
+        try:
+            self._run_attempts()
+        except BaseException as error:  # kept for whoever waits
+            self._failure = error
+            self._end(JobStatus.FAILED)
+        self._output.end(self._failure)
+
+    def _run_attempts(self) -> None:
+        strategy = self._request.settings.restart
+        while True:
+            try:
+                self._run_attempt()
+                return
+            except (FencedError, UsageError):
+                raise
+            except PenstockError as error:
+                if self._cancelled.is_set():
+                    self._finish("cancelled", JobStatus.CANCELED)
+                    return
+                if self._restarts >= strategy.attempts:
+                    self._append_status("failed", str(error).splitlines()[-1])
+                    raise
+                self._restarts += 1
+                self._say_restart(error)
+                self._set_status(JobStatus.RESTARTING)
+                self._cancelled.wait(strategy.delay_ms / 1000)
+
+    def _run_attempt(self) -> None:
+        claimed = self._begin()
+        if claimed is not None and claimed.manifest is not None and claimed.manifest.final:
+            self._finish("finished", JobStatus.FINISHED)  # PROTOCOL R31: it had ended, only the word was missing
+            return
+        self._output.roll_back()
+        plan = AttemptPlan(
+            job_id=self.job_id,
+            number=self._attempt_number,
+            token=claimed.token if claimed is not None else new_token(),
+            graph=self._request.graph,
+            settings=self._request.settings,
+            storage=self._storage,
+            manifest=claimed.manifest if claimed is not None else None,
+            coordinator=claimed.coordinator if claimed is not None else None,
+            log_dir=self._registry.log_dir(self.job_id),
+        )
+        attempt = SparkAttempt(plan, self._spark, self._clock, self._committed)
+        self._attempt = attempt
+        if self._cancelled.is_set():
+            attempt.cancel()
+        self._set_status(JobStatus.RUNNING)
+        ended = attempt.run()
+        if ended:
+            self._finish("finished", JobStatus.FINISHED)
+        else:
+            self._finish("cancelled", JobStatus.CANCELED)
+
+    def _begin(self) -> Attempt | None:
+        """Claim the job in its log; without checkpoints there is no log and nothing to recover."""
+        request = self._request
+        if self._storage is None or request.settings.checkpoints is None:
+            self._attempt_number += 1
+            return None
+        options = RecoveryOptions(request.settings.checkpoints, request.allow_fallback, request.resumed)
+        claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)
+        self._attempt_number = claimed.number
+        self._coordinator = claimed.coordinator
+        self._log = claimed.log
+        return claimed
+
+    def completed(self, checkpoint: int) -> None:
+        """A checkpoint is complete: what it covers is certain."""
+        coordinator = self._coordinator
+        newest = coordinator.newest_completed if coordinator is not None else None
+        if newest is not None:
+            self._output.release(newest.epoch)
+
+    def aborted(self, checkpoint: int, reason: str) -> None:
+        """A checkpoint was given up; the next one covers its epochs too."""
+
+    def _committed(self, summary: EpochSummary) -> None:
+        self._rows += summary.rows_in
+        self._rate.add(summary.rows_in)
+        self._output.committed(summary)
+
+    def _finish(self, word: str, status: JobStatus) -> None:
+        self._append_status(word, "")
+        self._end(status)
+
+    def _append_status(self, word: Any, reason: str) -> None:
+        if self._log is not None:
+            self._log.append(Status(word, reason))
+
+    def _end(self, status: JobStatus) -> None:
+        self._ended_ms = self._clock.now_ms()
+        if self._failure is None or status is not JobStatus.FAILED:
+            self._output.end(None)
+        self._set_status(status)
+        self._ended.set()
+
+    def _say_restart(self, error: PenstockError) -> None:
+        folder = self._registry.log_dir(self.job_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "driver.log", "a", encoding="utf-8") as file:
+            file.write(f"attempt {self._attempt_number} has failed, the job restarts\n")
+            file.write("".join(traceback.format_exception(error)) + "\n")
+
+    # ---- the record
+
+    def _set_status(self, status: JobStatus) -> None:
+        self._status = status
+        self._write_record()
+
+    def _keep_record(self) -> None:
+        while not self._ended.wait(RECORD_INTERVAL_S):
+            self._write_record()
+
+    def _write_record(self) -> None:
+        with self._lock:
+            record = self._record()
+            self._registry.write(record)
+            if self._request.report is not None:
+                self._request.report(record)
+
+    def _record(self) -> JobRecord:
+        attempt, host = self._attempt, socket.gethostname()
+        processes = [ProcessRecord(os.getpid(), host, "driver")]
+        if attempt is not None:
+            processes += [ProcessRecord(r.pid, r.host, "taskmanager", subtasks) for r, subtasks in attempt.processes()]
+        book = attempt.book if attempt is not None else None
+        newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        return JobRecord(
+            job_id=self.job_id,
+            name=self._request.identity.name,
+            status=self._status.name,
+            pid=os.getpid(),
+            host=host,
+            started_ms=self._started_ms,
+            updated_ms=self._clock.now_ms(),
+            log_dir=str(self._registry.log_dir(self.job_id)),
+            ended_ms=self._ended_ms,
+            attempt=self._attempt_number,
+            epoch=book.epoch if book is not None else 0,
+            parallelism=self._request.graph.parallelism,
+            checkpoint_dir=str(self._request.settings.checkpoint_dir) if self._storage is not None else None,
+            last_checkpoint=newest.checkpoint_id if newest is not None else None,
+            watermark=book.watermark if book is not None else None,
+            rows=self._rows,
+            rows_per_s=self._rate.per_second(),
+            processes=processes,
+            failure=str(self._failure) if self._failure is not None else None,
+        )
+
+
+class _Rate:
+    """Rows per second over the last few seconds."""
+
+    WINDOW_S = 5.0
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._samples: list[tuple[float, int]] = []
+
+    def add(self, rows: int) -> None:
+        now = self._clock.monotonic_s()
+        self._samples = [(at, n) for at, n in self._samples if now - at < self.WINDOW_S] + [(now, rows)]
+
+    def per_second(self) -> float:
+        now = self._clock.monotonic_s()
+        return sum(n for at, n in self._samples if now - at < self.WINDOW_S) / self.WINDOW_S
+
+
+def _collect_sinks(graph: JobGraph) -> dict[str, CollectedRecords]:
+    return {sink.uid: CollectedRecords(sink.record_type) for sink in graph.sinks if sink.spec.kind == "collect"}
+

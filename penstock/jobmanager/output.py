@@ -1,0 +1,93 @@
+"""Output that ends in the JobManager: printed lines, and records collected into the program.
+
+Printed lines are shown when their epoch commits. Collected records are handed out when the checkpoint that covers
+their epoch is complete, so that a restart neither loses nor doubles one; without checkpoints, when the epoch commits.
+"""
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.jobmanager.epochs import EpochSummary
+from penstock.model.types import TypeInformation
+from penstock.runtime.sinks import decode_records
+
+
+class CollectedRecords:
+    """The records of one collect sink, between the job's thread and the program's."""
+
+    def __init__(self, record_type: TypeInformation) -> None:
+        self._type = record_type
+        self._waiting: list[tuple[int, bytes]] = []
+        self._ready: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._ended = False
+
+    def add(self, epoch: int, data: bytes) -> None:
+        """Records of a committed epoch that may still be rolled back."""
+        self._waiting.append((epoch, data))
+
+    def release(self, epoch: int) -> None:
+        """Everything up to this epoch will not come again."""
+        with self._changed:
+            self._ready.extend(data for number, data in self._waiting if number <= epoch)
+            self._waiting = [item for item in self._waiting if item[0] > epoch]
+            self._changed.notify_all()
+
+    def roll_back(self) -> None:
+        """Epochs that were not released are run again."""
+        self._waiting.clear()
+
+    def end(self, error: BaseException | None) -> None:
+        """No more records will come."""
+        with self._changed:
+            self._ended, self._error = True, error
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ready or self._ended)
+                if not self._ready:
+                    if self._error is not None:
+                        raise self._error
+                    return
+                data = self._ready.popleft()
+            yield from decode_records(data, self._type)
+
+
+class JobOutput:
+    """All printed and collected output of a job."""
+
+    def __init__(self, collected: dict[str, CollectedRecords], *, checkpointing: bool) -> None:
+        self.collected = collected
+        self._checkpointing = checkpointing
+
+    def committed(self, summary: EpochSummary) -> None:
+        """An epoch has been committed."""
+        for line in summary.printed:
+            sys.stdout.write(line + "\n")
+        if summary.printed:
+            sys.stdout.flush()
+        for uid, data in summary.collected:
+            self.collected[uid].add(summary.epoch, data)
+        if not self._checkpointing:
+            self.release(summary.epoch)
+
+    def release(self, epoch: int) -> None:
+        """A checkpoint of this epoch is complete."""
+        for records in self.collected.values():
+            records.release(epoch)
+
+    def roll_back(self) -> None:
+        """A new attempt begins."""
+        for records in self.collected.values():
+            records.roll_back()
+
+    def end(self, error: BaseException | None) -> None:
+        """The job has ended."""
+        for records in self.collected.values():
+            records.end(error)

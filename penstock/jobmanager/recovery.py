@@ -1,0 +1,105 @@
+"""The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5, 1 to 3)."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock import failpoint
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
+from penstock.checkpoint.entries import Claim
+from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.restore import (
+    choose_restore,
+    finish_open_deletes,
+    plan_restore,
+    record_restore,
+    recover_sinks,
+    require_mapped,
+)
+from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
+from penstock.clock import Clock
+from penstock.graph.execution_graph import ExecutionGraph
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.committer import GraphCommitter
+from penstock.model.ids import JobId, new_token
+from penstock.model.snapshot import Manifest
+from penstock.runtime.messages import Deploy
+from penstock.storage.blobs import Storage
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    """What the job log says about a job."""
+
+    job_id: str
+    name: str
+    program: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A claimed attempt, ready to deploy."""
+
+    number: int
+    token: str
+    manifest: Manifest | None
+    """What is restored; None where the job starts from nothing."""
+    coordinator: CheckpointCoordinator
+    log: JobLog
+
+
+@dataclass(frozen=True)
+class RecoveryOptions:
+    """How an attempt may begin."""
+
+    settings: CheckpointSettings
+    allow_fallback: bool = False
+    reopen: bool = False
+    """The job was asked for by name, although its last attempt failed."""
+    warn: Callable[[str], None] | None = None
+    """Told of a damaged checkpoint that is passed over."""
+
+
+def begin_attempt(
+    job: JobIdentity, graph: JobGraph, storage: Storage, options: RecoveryOptions, hook: CheckpointListenerHook, clock: Clock
+) -> Attempt:
+    """Own the job from here on. Everything an older attempt left open is finished or thrown away."""
+    log = JobLog.open(storage, clock)
+    token = new_token()
+    token_hash = hashlib.sha256(token.encode()).hexdigest()
+    number = log.view().attempt + 1
+    claim = Claim(number, token_hash, token_hash[:16], job.name, job.program, graph.parallelism, graph.max_parallelism)
+    log.claim(claim, reopen=options.reopen)
+    failpoint.before("C24")
+    finish_open_deletes(log)
+    manifest = choose_restore(log, allow_fallback=options.allow_fallback, sinks_idempotent=False, report=options.warn)
+    if manifest is not None:
+        sink_uids = [sink.uid for sink in graph.sinks]
+        require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)
+    record_restore(log, manifest, "recovery")
+    committer = GraphCommitter.of(job.job_id, graph)
+    recover_sinks(log, manifest, committer)
+    failpoint.after("C24")
+    identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16])
+    coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
+    return Attempt(number, token, manifest, coordinator, log)
+
+
+def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: bytes) -> dict[str, Deploy]:
+    """For each TaskManager its subtasks, and for each subtask the snapshots it reads (PROTOCOL section 5, 5)."""
+    orders = {}
+    for name in sorted(set(execution.owners.values())):
+        subtasks = execution.of_task_manager(name)
+        stages = [execution.job.stage(subtask.id.stage) for subtask in subtasks]
+        orders[name] = Deploy(
+            plan=plan,
+            subtasks=[subtask.id for subtask in subtasks],
+            restore=[
+                plan_restore(manifest, stage.uids, subtask.key_groups, stage.max_parallelism) if manifest is not None else []
+                for subtask, stage in zip(subtasks, stages, strict=True)
+            ],
+            checkpoint=manifest.checkpoint_id if manifest is not None else None,
+            restored_epoch=manifest.epoch if manifest is not None else 0,
+            max_parallelism_restored=manifest.max_parallelism if manifest is not None else 0,
+        )
+    return orders

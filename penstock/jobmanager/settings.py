@@ -1,0 +1,87 @@
+"""What a job's configuration means to its JobManager."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.checkpoint.settings import CheckpointSettings
+from penstock.control.registry import default_folder
+from penstock.errors import ConfigurationError
+from penstock.model.configuration import Configuration
+from penstock.model.options import parse_duration_ms
+
+CHECKPOINT_DIR = "penstock-checkpoints"
+
+
+@dataclass(frozen=True)
+class RestartStrategy:
+    """How often a job starts again by itself (features P1, P2)."""
+
+    attempts: int
+    delay_ms: int
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """The settings of one job."""
+
+    name: str
+    checkpoints: CheckpointSettings | None
+    """None: no checkpoints, and nothing is written."""
+    checkpoint_dir: Path
+    restart: RestartStrategy
+    epoch_interval_ms: int
+    max_rows: int | None
+    registry_dir: Path
+    null_event_time: str
+    passthrough: bool
+
+    @staticmethod
+    def of(name: str, configuration: Configuration) -> "JobSettings":
+        """The settings in a configuration."""
+        interval = _duration(configuration, "execution.checkpointing.interval")
+        checkpoints = None
+        if interval is not None:
+            checkpoints = CheckpointSettings(
+                interval_ms=interval,
+                timeout_ms=_duration(configuration, "execution.checkpointing.timeout") or 600_000,
+                min_pause_ms=_duration(configuration, "execution.checkpointing.min-pause") or 0,
+                retained=configuration.get_integer("execution.checkpointing.num-retained", 1),
+                tolerable_failures=configuration.get_integer("execution.checkpointing.tolerable-failed-checkpoints", 0),
+            )
+        registry = configuration.get_string("penstock.registry.dir", "")
+        max_rows = configuration.get_integer("penstock.epoch.max-rows", 0)
+        return JobSettings(
+            name=name,
+            checkpoints=checkpoints,
+            checkpoint_dir=_folder(configuration.get_string("execution.checkpointing.dir", CHECKPOINT_DIR)),
+            restart=_restart(configuration, checkpointing=checkpoints is not None),
+            epoch_interval_ms=_duration(configuration, "penstock.epoch.interval") or 0,
+            max_rows=max_rows or None,
+            registry_dir=Path(registry).expanduser() if registry else default_folder(),
+            null_event_time=configuration.get_string("penstock.event-time.null", "fail"),
+            passthrough=configuration.get_boolean("penstock.bench.passthrough", False),
+        )
+
+
+def _restart(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:
+    kind = configuration.get_string("restart-strategy.type", "fixed-delay" if checkpointing else "none")
+    if kind in ("none", "off", "disable"):
+        return RestartStrategy(0, 0)
+    if kind not in ("fixed-delay", "fixeddelay"):
+        raise ConfigurationError(
+            f"restart-strategy.type is {kind!r}; this release has 'none' and 'fixed-delay' "
+            f"(restart-strategy.fixed-delay.attempts, restart-strategy.fixed-delay.delay)"
+        )
+    explicit = configuration.contains_key("restart-strategy.type")
+    attempts = configuration.get_integer("restart-strategy.fixed-delay.attempts", 1 if explicit else 2**31 - 1)
+    delay = _duration(configuration, "restart-strategy.fixed-delay.delay")
+    return RestartStrategy(attempts, 1000 if delay is None else delay)
+
+
+def _duration(configuration: Configuration, key: str) -> int | None:
+    text = configuration.get_string(key, "")
+    return parse_duration_ms(text) if text else None
+
+
+def _folder(text: str) -> Path:
+    return Path(text.removeprefix("file://")).expanduser().absolute()

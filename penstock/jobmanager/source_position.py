@@ -1,0 +1,54 @@
+"""Where the sources stand: the offset-log folder of the attempt, and its copies in checkpoints (PROTOCOL R19)."""
+
+import hashlib
+from pathlib import Path
+
+from penstock.checkpoint.manifest import verify_file
+from penstock.checkpoint.names import source_file_path
+from penstock.model.snapshot import Manifest, SourcePosition, StateFile
+from penstock.spark import offset_log
+from penstock.storage.blobs import Storage
+
+INLINE_LIMIT_BYTES = 20 * 1024
+
+
+class SourceTracker:
+    """The position after the last committed epoch; `position` puts it into storage for a checkpoint."""
+
+    def __init__(self, folder: Path, storage: Storage | None, manifest: Manifest | None, uids: list[str]) -> None:
+        self._folder = folder
+        self._storage = storage
+        self._uids = uids
+        self._restored = manifest.sources if manifest is not None else None
+        self._batch_id = self._restored.batch_id if self._restored is not None else -1
+        self._last = self._restored
+
+    def restore(self) -> None:
+        """Make the attempt's own folder, so that the query goes on behind the restored position."""
+        data = None
+        if self._restored is not None and self._restored.file is not None:
+            assert self._storage is not None
+            data = verify_file(self._storage, self._restored.file)
+        offset_log.build(self._folder, data, self._batch_id)
+
+    def advance(self, batch_id: int) -> None:
+        """The epoch of this batch is done."""
+        self._batch_id = batch_id
+
+    def position(self, checkpoint: int, attempt: int) -> SourcePosition:
+        """The position as part of a checkpoint. The batch is that of the last `run_epoch`, never the newest file (R15)."""
+        if self._last is not None and self._last.batch_id == self._batch_id and self._last.file is not None:
+            if self._last.file.inline is not None:
+                return self._last
+        data = offset_log.capture(self._folder, self._batch_id)
+        self._last = SourcePosition(self._batch_id, self._put(data, checkpoint, attempt), self._uids)
+        return self._last
+
+    def _put(self, data: bytes, checkpoint: int, attempt: int) -> StateFile:
+        digest = hashlib.sha256(data).hexdigest()
+        if len(data) <= INLINE_LIMIT_BYTES:
+            return StateFile("", len(data), digest, data)
+        assert self._storage is not None
+        path = source_file_path(attempt, checkpoint)
+        self._storage.put_new(path, data)
+        return StateFile(path, len(data), digest)

@@ -1,0 +1,364 @@
+"""One attempt of a job on Spark: TaskManagers, the query, epochs with and without data, completion of checkpoints.
+
+Threads: the caller's runs `run` and empty epochs; Spark's callback thread runs epochs with data; one thread completes
+checkpoints (PROTOCOL R21); the RPC endpoint's threads bring reports and acks. One epoch at a time, under one lock (R15).
+"""
+
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock import failpoint
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.clock import Clock
+from penstock.errors import JobFailedError, PenstockError
+from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
+from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput
+from penstock.jobmanager.committer import GraphCommitter
+from penstock.jobmanager.epoch_log import EpochLog
+from penstock.jobmanager.epochs import AttemptState, EpochBook, EpochSummary
+from penstock.jobmanager.recovery import deploy_orders
+from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.source_position import SourceTracker
+from penstock.jobmanager.taskmanagers import AttemptEvents, TaskManagers
+from penstock.model.ids import SubtaskId
+from penstock.model.snapshot import Manifest
+from penstock.runtime.messages import EpochHeader, Hello, Register
+from penstock.runtime.taskmanager import DeployedPlan
+from penstock.runtime.watchdog import identity
+from penstock.spark.deploy import TaskManagerTemplate, slot_count, start_taskmanagers
+from penstock.spark.exchange import EpochPlanner, EpochRequest
+from penstock.spark.pipe import OwnerAddress
+from penstock.spark.query import EpochQuery, QuerySettings
+from penstock.spark.session import QUERY_SETTINGS
+from penstock.spark.sources import open_sources
+from penstock.storage.blobs import Storage
+
+POLL_S = 0.1
+COMPLETE_POLL_S = 0.25
+FAILURE_GRACE_S = 3.0
+FINAL_CHECKPOINT_TRIES = 5
+
+
+@dataclass(frozen=True)
+class AttemptPlan:
+    """What an attempt runs, and from where it starts."""
+
+    job_id: str
+    number: int
+    token: str
+    graph: JobGraph
+    settings: JobSettings
+    storage: Storage | None
+    manifest: Manifest | None
+    coordinator: CheckpointCoordinator | None
+    log_dir: Path
+
+
+class SparkAttempt:
+    """Runs one attempt. `run` returns when the input has ended or the job was cancelled, and raises otherwise."""
+
+    def __init__(self, plan: AttemptPlan, spark: Any, clock: Clock, committed: Callable[[EpochSummary], None]) -> None:
+        self._plan = plan
+        self._graph = plan.graph
+        self._spark = spark
+        self._clock = clock
+        self._committed = committed
+        self._planner = EpochPlanner(plan.graph)
+        self._lock = threading.RLock()
+        self._cancelled = threading.Event()
+        self._over = threading.Event()
+        self._acked = threading.Event()
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+        self._query: EpochQuery | None = None
+        self._session: Any = None
+        self._execution: ExecutionGraph | None = None
+        self._registered: list[Register] = []
+        self._epoch_log = EpochLog()
+        self.book: EpochBook | None = None
+
+    # ---- the whole attempt
+
+    def run(self) -> bool:
+        """Work until the input ends (True) or `cancel` (False)."""
+        host = str(self._spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
+        hello = Hello(self._plan.token, self._plan.number, "jobmanager")
+        taskmanagers = TaskManagers(host, hello, self._clock)
+        try:
+            self._deploy(taskmanagers)
+            self._start_query()
+            ended = self._drive()
+            if ended and not self._cancelled.is_set():
+                self._final_epoch()
+            return ended
+        finally:
+            self._over.set()
+            self._stop_query()
+            taskmanagers.close("the attempt is over")
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def cancel(self) -> None:
+        """End the attempt soon; from any thread."""
+        self._cancelled.set()
+        self._interrupt()
+
+    def processes(self) -> list[tuple[Register, list[str]]]:
+        """The TaskManagers and the subtasks each owns."""
+        if self._execution is None:
+            return []
+        graph = self._execution
+        return [(r, [str(s.id) for s in graph.of_task_manager(r.taskmanager)]) for r in self._registered]
+
+    # ---- deployment
+
+    def _deploy(self, taskmanagers: TaskManagers) -> None:
+        count = max(1, min(slot_count(self._spark), self._graph.parallelism))
+        local = self._spark.sparkContext.master.startswith("local")
+        template = TaskManagerTemplate(
+            job_id=self._plan.job_id,
+            attempt=self._plan.number,
+            token=self._plan.token,
+            jobmanager=taskmanagers.address,
+            storage=self._plan.storage.uri if self._plan.storage is not None else None,
+            log_dir=str(self._plan.log_dir),
+            sys_path=tuple(sys.path),
+            driver=identity(os.getpid()) if local else None,
+        )
+        start_taskmanagers(self._spark, template, count)
+        self._registered = taskmanagers.await_registered(count)
+        self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
+        versions, timers = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, pickle.dumps(deployed_plan(self._graph))))
+        state = AttemptState.of(self._plan.job_id, self._plan.number, versions, self._plan.manifest)
+        self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock)
+        self.book.restore_timers(timers)
+        self.book.on_failure = self._interrupt
+        taskmanagers.listen(AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail))
+
+    def _ack(self, ack: Any) -> None:
+        if self._plan.coordinator is not None:
+            self._plan.coordinator.ack(ack)
+            self._acked.set()
+
+    def _decline(self, decline: Any) -> None:
+        if self._plan.coordinator is not None:
+            self._plan.coordinator.decline(decline)
+            self._acked.set()
+
+    # ---- the query
+
+    def _start_query(self) -> None:
+        plan = self._plan
+        folder = self._folder / "offsets"
+        self._sources = SourceTracker(folder, plan.storage, plan.manifest, [s.uid for s in self._graph.sources])
+        self._sources.restore()
+        frame = open_sources(self._spark, self._graph, plan.settings.max_rows)
+        self._session = self._spark.newSession()
+        for key, value in QUERY_SETTINGS.items():
+            self._session.conf.set(key, value)
+        failpoint.before("C26")
+        settings = QuerySettings(folder, self._graph.bounded, plan.settings.epoch_interval_ms)
+        self._query = EpochQuery(frame, settings, self._run_epoch)
+        failpoint.after("C26")
+        if plan.coordinator is not None:
+            threading.Thread(target=self._complete, name="checkpoints", daemon=True).start()
+
+    def _drive(self) -> bool:
+        """Wait for the end of the query, running empty epochs meanwhile; True if the input has ended."""
+        assert self._query is not None and self.book is not None
+        while not self._query.wait(POLL_S):
+            if self._cancelled.is_set():
+                return False
+            if self.book.failure is not None:
+                raise self.book.failure
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._run_empty_epoch_if_due()
+                finally:
+                    self._lock.release()
+        if self._cancelled.is_set():
+            return False
+        if self._query.failure is not None:
+            raise self._cause(self._query.failure)
+        return True
+
+    def _cause(self, text: str) -> PenstockError:
+        """What really happened: Spark only knows that its task failed."""
+        assert self.book is not None
+        self._over.wait(0 if self.book.failure is not None else FAILURE_GRACE_S)
+        return self.book.failure or JobFailedError(f"the Spark query failed: {text.strip().splitlines()[0]}")
+
+    def _interrupt(self) -> None:
+        """End the Spark job that is running, if any."""
+        if self._query is not None:
+            self._query.cancel_jobs()
+
+    def _stop_query(self) -> None:
+        if self._query is not None:
+            self._query.cancel_jobs()
+            self._query.stop()
+
+    # ---- epochs
+
+    def _run_epoch(self, rows: Any, batch_id: int) -> None:
+        """Called by Spark for every micro-batch. Whatever goes wrong is raised: Spark must not commit the batch."""
+        assert self.book is not None
+        with self._lock:
+            if self._over.is_set() or self._cancelled.is_set():
+                raise JobFailedError("the attempt is over")
+            try:
+                self._first_checkpoint()
+                rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
+                self._epoch(rows, rows.sparkSession, batch_id)
+            except PenstockError as error:
+                self.book.fail(error)
+                raise
+            except Exception as error:
+                self.book.fail(self._cause(str(error)))
+                raise
+
+    def _first_checkpoint(self) -> None:
+        """PROTOCOL R23: before the first epoch there is something to go back to."""
+        coordinator = self._plan.coordinator
+        if coordinator is not None and coordinator.newest_completed is None:
+            coordinator.first_checkpoint(self._sources.position(coordinator.next_id, self._plan.number))
+
+    def _run_empty_epoch_if_due(self) -> None:
+        assert self.book is not None
+        coordinator = self._plan.coordinator
+        due = coordinator is not None and coordinator.dirty and self._checkpoint_due(coordinator)
+        if not due and not self.book.timers_due():
+            return
+        try:
+            self._first_checkpoint()
+            self._session.sparkContext.setJobGroup(self._query.job_group, "empty epoch")  # type: ignore[union-attr]
+            self._epoch(None, self._session, None)
+        except PenstockError as error:
+            self.book.fail(error)
+            raise
+        except Exception as error:
+            raise self._cause(str(error)) from error
+
+    def _checkpoint_due(self, coordinator: CheckpointCoordinator) -> bool:
+        due_s = coordinator.next_due()
+        return due_s is not None and due_s <= self._clock.monotonic_s()
+
+    def _epoch(self, rows: Any, session: Any, batch_id: int | None, *, final: bool = False) -> EpochHeader:
+        """One epoch from header to commit (PROTOCOL section 3)."""
+        assert self.book is not None
+        started_ms = self._clock.now_ms()
+        header = self.book.begin(final=final)
+        request = self._request(header)
+        if self._graph.stages:
+            self._planner.plan(session, rows, request).collect()
+        self._spark_sinks(rows, session, request)
+        if batch_id is not None:
+            self._sources.advance(batch_id)
+        position = None
+        if header.checkpoint is not None:
+            position = self._sources.position(header.checkpoint, self._plan.number)
+        summary = self.book.commit(header, position)
+        if self._plan.coordinator is None:
+            GraphCommitter.of(self._plan.job_id, self._graph).commit(summary.committables)
+        self._epoch_log.write(summary, started_ms, self._clock.now_ms())
+        self._committed(summary)
+        return header
+
+    def _request(self, header: EpochHeader) -> EpochRequest:
+        assert self.book is not None and self._execution is not None
+        addresses = {r.taskmanager: OwnerAddress(r.host, r.unix_path, r.tcp_port) for r in self._registered}
+        owners: dict[SubtaskId, OwnerAddress] = {s: addresses[tm] for s, tm in self._execution.owners.items()}
+        return EpochRequest(header, self._plan.token, self.book.parents, owners)
+
+    def _spark_sinks(self, rows: Any, session: Any, request: EpochRequest) -> None:
+        """`to_spark`: the user's writer gets the epoch's rows, at least once."""
+        header = request.header
+        for sink in self._graph.spark_sinks:
+            frames = [
+                self._planner.replay(session, request, edge)
+                if isinstance(edge.source, StageOutput)
+                else self._planner.source_rows(rows, edge)
+                for edge in sink.edges
+                if isinstance(edge.source, StageOutput) or rows is not None
+            ]
+            if frames:
+                frame = frames[0]
+                for other in frames[1:]:
+                    frame = frame.union(other)
+                sink.function(frame, SparkEpoch(header.job_id, header.epoch, header.checkpoint))
+
+    def _final_epoch(self) -> None:
+        """PROTOCOL R31: empty, aligned, with the MAX watermark; repeated until its checkpoint is complete."""
+        coordinator = self._plan.coordinator
+        assert self.book is not None
+        for _ in range(FINAL_CHECKPOINT_TRIES):
+            with self._lock:
+                self._first_checkpoint()
+                failpoint.before("C29")
+                header = self._epoch(None, self._session, None, final=True)
+                failpoint.after("C29")
+            if coordinator is None:
+                return
+            if header.checkpoint is not None and self._await_checkpoint(coordinator, header.checkpoint):
+                return
+        raise JobFailedError(f"the final checkpoint failed {FINAL_CHECKPOINT_TRIES} times")
+
+    def _await_checkpoint(self, coordinator: CheckpointCoordinator, checkpoint: int) -> bool:
+        """Whether the checkpoint was completed; False once it was aborted."""
+        assert self.book is not None
+        while not coordinator.is_settled:
+            if self.book.failure is not None:
+                raise self.book.failure
+            self._over.wait(POLL_S / 2)
+        if self.book.failure is not None:
+            raise self.book.failure
+        newest = coordinator.newest_completed
+        return newest is not None and newest.checkpoint_id >= checkpoint
+
+    # ---- completion
+
+    def _complete(self) -> None:
+        """The one thread of PROTOCOL R21."""
+        coordinator = self._plan.coordinator
+        assert coordinator is not None and self.book is not None
+        while not self._over.is_set():
+            self._acked.wait(COMPLETE_POLL_S)
+            self._acked.clear()
+            try:
+                coordinator.complete_ready()
+            except PenstockError as error:
+                self.book.fail(error)
+                return
+            except Exception as error:  # a bug of ours must end the attempt, not only this thread
+                self.book.fail(JobFailedError(f"completing a checkpoint failed: {type(error).__name__}: {error}"))
+                return
+
+
+@dataclass(frozen=True)
+class SparkEpoch:
+    """What a `to_spark` writer is told about the epoch, for idempotent writes."""
+
+    job_id: str
+    id: int
+    checkpoint: int | None
+
+
+def deployed_plan(graph: JobGraph) -> DeployedPlan:
+    """The part of the graph that TaskManagers need; sources and sinks as live objects stay here."""
+    stages = {stage.id: stage for stage in graph.stages}
+    edges = [edge for stage in graph.stages for edge in stage.outputs]
+    targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
+    channels = {
+        edge.id: stages[edge.source.stage_id].parallelism
+        for stage in graph.stages
+        for edge in stage.inputs
+        if isinstance(edge.source, StageOutput)
+    }
+    return DeployedPlan(stages, channels, targets)
+

@@ -1,0 +1,82 @@
+"""How a program's graph becomes a running job: its identity, new or resumed, and the job itself."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from penstock.checkpoint.restore import find_jobs
+from penstock.clock import SystemClock
+from penstock.control.registry import Registry
+from penstock.control.submission import current_submission
+from penstock.errors import JobConflictError, UsageError
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.job import Job, JobExecutionResult, JobRequest
+from penstock.jobmanager.recovery import JobIdentity
+from penstock.jobmanager.settings import JobSettings
+from penstock.model.configuration import Configuration
+from penstock.model.ids import new_job_id
+from penstock.spark.session import check_session
+
+
+def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> Job:
+    """Start the job in the background."""
+    check_session(spark)
+    settings = JobSettings.of(name, configuration)
+    for warning in graph.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    submission = current_submission()
+    identity, resumed = JobIdentity(new_job_id(), name, _program()), False
+    if submission is not None and submission.resume:
+        found = _resumable(settings, name)
+        if found is None:
+            print(f"no job named {name!r} to resume under {settings.checkpoint_dir}: this is a new job", file=sys.stderr)
+        else:
+            identity, resumed = JobIdentity(found, name, _program()), True
+    request = JobRequest(
+        identity=identity,
+        graph=graph,
+        settings=settings,
+        allow_fallback=submission.allow_fallback if submission is not None else False,
+        resumed=resumed,
+        report=submission.report if submission is not None else None,
+    )
+    return Job(request, spark, SystemClock())
+
+
+def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> JobExecutionResult:
+    """Run the job to its end; an interrupt cancels it."""
+    job = submit_job(graph, configuration, name, spark)
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        job.cancel()
+        raise
+
+
+def _resumable(settings: JobSettings, name: str) -> str | None:
+    """The newest job of that name that has not finished or been cancelled; JobConflictError if that is not one."""
+    if settings.checkpoints is None:
+        raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
+    registry = Registry(settings.registry_dir)
+    running = [record for record in registry.list() if record.name == name and registry.is_running(record)]
+    if running:
+        ids = ", ".join(record.job_id for record in running)
+        raise JobConflictError(f"job {name!r} is running ({ids}); cancel it before it is resumed")
+    open_jobs = [
+        job_id
+        for job_id, view in find_jobs(settings.checkpoint_dir)
+        if view.claim is not None
+        and view.claim.name == name
+        and (view.status is None or view.status.status not in ("finished", "cancelled"))
+    ]
+    if len(open_jobs) > 1:
+        raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(open_jobs)}; remove the others")
+    return open_jobs[0] if open_jobs else None
+
+
+def _program() -> str:
+    submission = current_submission()
+    if submission is not None:
+        return str(submission.job_file)
+    main = sys.modules.get("__main__")
+    return Path(getattr(main, "__file__", None) or "notebook").name

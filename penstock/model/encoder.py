@@ -1,0 +1,24 @@
+"""PyFlink's `Encoder`: how a record becomes text in a row-format file."""
+
+import codecs
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Writes `str(record)` and a line end for each record."""
+
+    charset_name: str = "UTF-8"
+
+    def __post_init__(self) -> None:
+        try:
+            codecs.lookup(self.charset_name)
+        except LookupError as error:
+            raise UsageError(f"no charset {self.charset_name!r}; use for example 'UTF-8'") from error
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> "Encoder":
+        """An encoder of text lines in that charset."""
+        return Encoder(charset_name)

@@ -1,0 +1,50 @@
+"""Names of things in the protocol (PROTOCOL section 1)."""
+
+import secrets
+from typing import NewType
+
+import msgspec
+
+JobId = NewType("JobId", str)
+"""32 hex digits, made at first submission, kept over restarts."""
+Attempt = NewType("Attempt", int)
+Epoch = NewType("Epoch", int)
+CheckpointId = NewType("CheckpointId", int)
+StageId = NewType("StageId", str)
+OperatorUid = NewType("OperatorUid", str)
+
+
+class SubtaskId(msgspec.Struct, frozen=True, array_like=True):
+    """One of the parallel instances of a stage."""
+
+    stage: StageId
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}/{self.index}"
+
+
+class Version(msgspec.Struct, frozen=True, array_like=True):
+    """The identity of a subtask's state after an epoch; two executions of one epoch never share one."""
+
+    attempt: int
+    epoch: int
+    nonce: str
+
+    def __str__(self) -> str:
+        return f"{self.attempt}.{self.epoch}.{self.nonce}"
+
+
+def new_job_id() -> JobId:
+    """A fresh job id."""
+    return JobId(secrets.token_hex(16))
+
+
+def new_token() -> str:
+    """A fresh secret: 128 random bits of an attempt's token."""
+    return secrets.token_hex(16)
+
+
+def new_nonce() -> str:
+    """A fresh part of a name that must never be used twice."""
+    return secrets.token_hex(6)

@@ -1,0 +1,139 @@
+"""`Row`: a record with named fields that is a tuple, one tuple subclass per schema.
+
+`r.amount` is as fast as on a namedtuple; `r["amount"]`, `r[1]` and unpacking work too. Rows are immutable, and equality
+and hash are those of the tuple.
+"""
+
+import copy
+from collections import _tuplegetter  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+_RESERVED = frozenset({"_fields"})
+
+
+class RowKind(Enum):
+    """What a row says about a table; streams here hold only INSERT."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+
+class _RowType(type):
+    """The class of row classes: holds `make`, so that a field may be called make too."""
+
+    @property
+    def make(cls) -> Callable[[Iterable[Any]], Any]:
+        """Turns an iterable of values, in field order, into a row; as fast as `tuple.__new__`."""
+        return partial(tuple.__new__, cls)  # type: ignore[arg-type]
+
+
+class Row(tuple[Any, ...], metaclass=_RowType):
+    """A record.
+
+    >>> r = Row(customer="ada", amount=2.0)
+    >>> r.customer, r["amount"], r[1], tuple(r)
+    ('ada', 2.0, 2.0, ('ada', 2.0))
+    >>> Row("ada", 2.0)
+    <Row('ada', 2.0)>
+    """
+
+    __slots__ = ()
+    _fields: tuple[str, ...] | None = None
+    """Field names; None for a row without names."""
+
+    def __new__(cls, *values: Any, **named: Any) -> "Row":
+        if values and named:
+            raise ValueError("a Row takes values or named values, not both")
+        fields = cls._fields
+        if fields is None:
+            return tuple.__new__(row_class(tuple(named)) if named else cls, named.values() if named else values)
+        if named:
+            if named.keys() != set(fields):
+                raise ValueError(f"fields {', '.join(named)} given for a row of {', '.join(fields)}")
+            values = tuple(named[name] for name in fields)
+        elif len(values) != len(fields):
+            raise ValueError(f"{len(values)} values given for a row of {len(fields)} fields: {', '.join(fields)}")
+        return tuple.__new__(cls, values)
+
+    def __getitem__(self, item: Any) -> Any:
+        if item.__class__ is not str:
+            return tuple.__getitem__(self, item)
+        fields = self.__class__._fields
+        if fields is None or item not in fields:
+            raise KeyError(item)
+        return tuple.__getitem__(self, fields.index(item))
+
+    if TYPE_CHECKING:  # fields are attributes; which ones is known only at run time
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __call__(self, *values: Any) -> "Row":
+        """A row of these values, when this row is a row of field names: `Row("a", "b")(1, 2)`."""
+        return row_class(tuple(map(str, self)))(*values)
+
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """The row as a dictionary of its named fields, with `recursive` those of nested rows too."""
+        fields = self.__class__._fields
+        if fields is None:
+            raise TypeError("cannot convert a Row without field names to a dict")
+        values = map(_deep_dict, self) if recursive else iter(self)
+        return dict(zip(fields, values, strict=True))
+
+    def get_field_names(self) -> list[str]:
+        """Names of the fields, in order; empty for a row without names."""
+        return list(self.__class__._fields or ())
+
+    def get_row_kind(self) -> RowKind:
+        """Always INSERT: a stream of records only adds."""
+        return RowKind.INSERT
+
+    def __repr__(self) -> str:
+        fields = self.__class__._fields
+        if fields is None:
+            return f"<Row({', '.join(map(repr, self))})>"
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(fields, self, strict=True))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_row, (self.__class__._fields, tuple(self))
+
+    def __copy__(self) -> "Row":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Row":
+        return tuple.__new__(self.__class__, [copy.deepcopy(value, memo) for value in self])
+
+
+@lru_cache(maxsize=4096)
+def row_class(names: tuple[str, ...]) -> type[Row]:
+    """The class of rows with these field names: the same class for the same names.
+
+    >>> row_class(("a", "b")).make([1, 2])
+    Row(a=1, b=2)
+    """
+    doc = f"A row of {', '.join(names)}."
+    members: dict[str, Any] = {"__slots__": (), "__module__": Row.__module__, "__doc__": doc}
+    for index, name in enumerate(names):
+        if name not in _RESERVED and not name.startswith("__"):
+            members[name] = _tuplegetter(index, name)
+    members["_fields"] = names
+    return _RowType("Row", (Row,), members)  # type: ignore[return-value]
+
+
+def make_row(names: tuple[str, ...] | None, values: Iterable[Any]) -> Row:
+    """A row of these values, with names or without."""
+    return tuple.__new__(Row if names is None else row_class(names), values)
+
+
+def _deep_dict(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value.as_dict(True) if value.__class__._fields is not None else value
+    if isinstance(value, list):
+        return [_deep_dict(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _deep_dict(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,70 @@
+"""What a sink is: a writer in each subtask, and a committer in the JobManager (DESIGN 7, PROTOCOL R28).
+
+A transaction is named after job, attempt, sink, subtask and a nonce. The writer's position at the end of an epoch is
+part of the subtask's version: `roll_back` returns to it. `pre_commit` makes everything written so far durable and
+describes it as plain data, which the checkpoint's manifest carries; `commit` may be called from any process, any
+number of times.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.model.ids import SubtaskId
+from penstock.model.snapshot import Committable
+from penstock.model.types import TypeInformation
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """Who is writing."""
+
+    job_id: str
+    attempt: int
+    sink_uid: str
+    subtask: SubtaskId
+    record_type: TypeInformation
+
+
+class SinkWriter(ABC):
+    """One subtask's end of a sink. Used by one thread; `close` ends it without making anything durable."""
+
+    @abstractmethod
+    def begin_epoch(self) -> None:
+        """Note the position to which `roll_back` returns."""
+
+    @abstractmethod
+    def write(self, records: Sequence[Any]) -> None:
+        """Take records of the running epoch."""
+
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Forget what was written since `begin_epoch`."""
+
+    @abstractmethod
+    def pre_commit(self) -> list[tuple[str, dict[str, str | int]]]:
+        """Make all that was written durable: (transaction name, description) pairs. Later rows are in new ones."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class Sink(ABC):
+    """The user's description of a sink: plain data, pickled to the TaskManagers and opened there."""
+
+    @abstractmethod
+    def open(self, context: SinkContext) -> SinkWriter:
+        """A writer for one subtask."""
+
+    @abstractmethod
+    def commit(self, committable: Committable) -> None:
+        """Make a pre-committed transaction visible; doing it again changes nothing.
+
+        Raises SinkTransactionLostError if it is neither pending nor known to be committed.
+        """
+
+    @abstractmethod
+    def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:
+        """Abort transactions of this job and sink whose attempt is older than `before_attempt` and that are not in `keep`."""

@@ -1,0 +1,106 @@
+"""What a checkpoint is made of, as plain data: the manifest and its parts (DESIGN 5.1).
+
+All structs are msgspec structs, so that the manifest is JSON and unknown or mistyped fields are errors. Paths are
+relative to the job's checkpoint folder, with `/`, never absolute and never with `..`.
+"""
+
+import msgspec
+
+from penstock.model.ids import SubtaskId, Version
+
+
+class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One immutable file of a checkpoint. Small ones are carried in `inline` and have no file."""
+
+    path: str
+    size: int
+    sha256: str
+    inline: bytes | None = None
+
+
+class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One keyed state of one operator, as the snapshot stores it."""
+
+    operator_uid: str
+    name: str
+    kind: str
+    """value, list, map, reducing, aggregating or timer."""
+    key_types: list[str]
+    value_type: str
+    map_key_type: str | None = None
+
+
+class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The sealed state of one subtask: a full file and the deltas on top of it, oldest first."""
+
+    subtask: SubtaskId
+    version: Version
+    key_groups: tuple[int, int]
+    """First and last key group, both included."""
+    files: list[StateFile]
+    tables: list[StateTableInfo]
+    watermark: int
+    operator_uids: list[str] = []
+
+
+class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A pre-committed sink transaction. `data` is the sink's own plain description of it."""
+
+    sink_uid: str
+    subtask: SubtaskId
+    epoch: int
+    transaction: str
+    data: dict[str, str | int]
+
+
+class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the sources stood at the barrier: one file with the offset log cut to this point (PROTOCOL R19)."""
+
+    batch_id: int
+    """The Spark batch of the last committed `run_epoch`; -1 before the first."""
+    file: StateFile | None
+    source_uids: list[str] = []
+    """In the order of the offset lines."""
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`chk-N/_metadata`: everything a restore needs."""
+
+    magic: str
+    format_version: int
+    job_id: str
+    checkpoint_id: int
+    attempt: int
+    writer: str
+    """Hash of the attempt's token."""
+    epoch: int
+    now_ms: int
+    parent: int | None
+    max_parallelism: int
+    watermarks: dict[str, int]
+    """Watermark generator uid -> its watermark; never goes back."""
+    max_timestamps: dict[str, int]
+    """Watermark generator uid -> the greatest timestamp it has seen."""
+    subtasks: list[SubtaskSnapshot]
+    sources: SourcePosition
+    committables: list[Committable]
+    final: bool = False
+
+
+class CheckpointAck(msgspec.Struct, frozen=True):
+    """A subtask's writer has put its files (PROTOCOL R17)."""
+
+    checkpoint_id: int
+    snapshot: SubtaskSnapshot
+    sync_s: float
+    async_s: float
+    written_bytes: int
+
+
+class CheckpointDecline(msgspec.Struct, frozen=True):
+    """A subtask could not write its part."""
+
+    checkpoint_id: int
+    subtask: SubtaskId
+    version: Version
+    reason: str

@@ -1,0 +1,83 @@
+"""How event time is taken from records and how far watermarks stay behind it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.model.time import Duration
+
+
+class TimestampAssigner(ABC):
+    """Takes the event timestamp out of a record."""
+
+    @abstractmethod
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """Milliseconds since 1970; `record_timestamp` is the timestamp the record had before."""
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    """Which timestamp a record has, and how late records may come.
+
+    >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+    >>> strategy.out_of_orderness_ms
+    5000
+    """
+
+    out_of_orderness_ms: int | None
+    """How much older than the newest record another may be; None: no watermarks at all."""
+    timestamp_assigner: TimestampAssigner | None = None
+    """None keeps the timestamps that records have already."""
+    idle_after_ms: int | None = None
+    """After this time without records a partition no longer holds back the watermark."""
+
+    @staticmethod
+    def for_monotonous_timestamps() -> "WatermarkStrategy":
+        """Timestamps never go back."""
+        return WatermarkStrategy(0)
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> "WatermarkStrategy":
+        """A record may be this much older than the newest one."""
+        delay_ms = max_out_of_orderness.to_milliseconds()
+        if delay_ms < 0:
+            raise UsageError(f"out-of-orderness of {delay_ms} ms; it must be 0 or more")
+        return WatermarkStrategy(delay_ms)
+
+    @staticmethod
+    def no_watermarks() -> "WatermarkStrategy":
+        """Timestamps without watermarks: event-time timers fire only at the end of a bounded input."""
+        return WatermarkStrategy(None)
+
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
+    ) -> "WatermarkStrategy":
+        """The same with timestamps from this assigner, or from a function of (record, former timestamp)."""
+        if isinstance(timestamp_assigner, TimestampAssigner):
+            return replace(self, timestamp_assigner=timestamp_assigner)
+        if callable(timestamp_assigner):
+            return replace(self, timestamp_assigner=_CallableAssigner(timestamp_assigner))
+        raise TypeError(f"{timestamp_assigner!r} is not a TimestampAssigner; subclass it, or give a function")
+
+    def with_idleness(self, idle_timeout: Duration) -> "WatermarkStrategy":
+        """The same, where a partition without records for this time no longer holds back the watermark."""
+        timeout_ms = idle_timeout.to_milliseconds()
+        if timeout_ms <= 0:
+            raise UsageError(f"idle timeout of {timeout_ms} ms; it must be positive")
+        return replace(self, idle_after_ms=timeout_ms)
+
+    def with_watermark_alignment(
+        self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
+    ) -> "WatermarkStrategy":
+        """The same: sources are read in step here, so their watermarks need no alignment."""
+        return self
+
+
+@dataclass(frozen=True)
+class _CallableAssigner(TimestampAssigner):
+    function: Callable[[Any, int], int]
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return self.function(value, record_timestamp)

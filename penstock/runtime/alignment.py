@@ -1,0 +1,65 @@
+"""Barriers of an epoch: which must be there, and the watermarks they carry (PROTOCOL R8, R9)."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import RpcError
+from penstock.graph.job_graph import SourceRef, StagePlan
+from penstock.model.ids import SubtaskId
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
+from penstock.runtime.messages import Barrier, EpochHeader
+
+DRIVER = "driver"
+"""The channel of barriers that the JobManager sends."""
+
+
+def channel(edge_id: int, upstream: SubtaskId) -> str:
+    """The name of one upstream subtask's end of an edge."""
+    return f"{edge_id}:{upstream}"
+
+
+def source_key(source_id: int) -> str:
+    """Under which name a header carries the watermark of a source without event time."""
+    return f"source-{source_id}"
+
+
+def align(
+    stage: StagePlan, channels: Mapping[int, int], header: EpochHeader, barriers: Sequence[Barrier]
+) -> dict[int, int]:
+    """The watermark of each input position, once every expected barrier is there exactly once.
+
+    `channels` says how many upstream subtasks each edge from a stage has. A missing, doubled or foreign barrier means
+    that rows may be missing too: RpcError.
+    """
+    expected = _expected_channels(stage, channels)
+    found = sorted(barrier.channel for barrier in barriers)
+    if found != sorted(expected):
+        raise RpcError(f"epoch {header.epoch} of stage {stage.id}: expected barriers {sorted(expected)}, got {found}")
+    for barrier in barriers:
+        if (barrier.epoch, barrier.checkpoint) != (header.epoch, header.checkpoint):
+            raise RpcError(f"barrier {barrier} does not belong to epoch {header.epoch}, checkpoint {header.checkpoint}")
+    by_channel = {barrier.channel: barrier.watermark for barrier in barriers}
+    watermarks = {}
+    for index, edge in enumerate(stage.inputs):
+        position = -1 - index
+        if isinstance(edge.source, SourceRef):
+            watermarks[position] = _source_watermark(stage, position, edge.source, header)
+        else:
+            watermarks[position] = min(by_channel[name] for name in expected if name.startswith(f"{edge.id}:"))
+    return watermarks
+
+
+def _expected_channels(stage: StagePlan, channels: Mapping[int, int]) -> list[str]:
+    names = [DRIVER] if any(isinstance(edge.source, SourceRef) for edge in stage.inputs) else []
+    for edge in stage.inputs:
+        if not isinstance(edge.source, SourceRef):
+            names += [f"{edge.id}:{edge.source.stage_id}/{index}" for index in range(channels[edge.id])]
+    return names
+
+
+def _source_watermark(stage: StagePlan, position: int, source: SourceRef, header: EpochHeader) -> int:
+    if header.final:
+        return MAX_WATERMARK
+    for generator in stage.watermark_generators:
+        if generator.position == position:
+            return header.watermarks.get(generator.uid, MIN_WATERMARK)
+    return header.watermarks.get(source_key(source.source_id), MIN_WATERMARK)

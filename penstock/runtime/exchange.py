@@ -1,0 +1,143 @@
+"""Rows of an exchange as Arrow columns, on both sides of a stage.
+
+Into a stage:  `__edge` (input position, -1 for a barrier), `__barrier`,
+               `__ts` (event time, where a job has one), then `i<edge>_<n>` per record field of every input edge and
+               `k<edge>_<n>` per key column where the key came from a Python selector.
+Out of a stage, per edge: `__target` (subtask of a barrier), `__barrier`, `__ts`, `c<n>` per record field,
+               `k<n>` per key column. The JVM turns one form into the other and computes hash and target itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.codec.keys import KeyCodec
+from penstock.codec.rows import RowCodec
+from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
+from penstock.graph.pickling import loads
+from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.messages import Barrier
+
+EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
+BARRIER_EDGE = -1
+
+_barrier_decoder = msgspec.msgpack.Decoder(Barrier)
+
+
+def encode_barrier(barrier: Barrier) -> bytes:
+    """A barrier as the content of its control row."""
+    return msgspec.msgpack.encode(barrier)
+
+
+def has_timestamps(stage: StagePlan) -> bool:
+    """Whether rows into this stage carry an event time column."""
+    return any(not isinstance(edge.source, SourceRef) or edge.event_time is not None for edge in stage.inputs)
+
+
+def key_columns_of(edge: EdgePlan) -> list[int]:
+    """Positions of the key in the record's fields, for a key that is made of columns."""
+    names = [name for name, _ in RowCodec(edge.record_type).fields]
+    return [names.index(column) for column in edge.key_columns or ()]
+
+
+class StageInput:
+    """Turns the Arrow batches of a stage's input into batches of records, edge by edge."""
+
+    def __init__(self, stage: StagePlan) -> None:
+        self._edges = [_EdgeDecoder(index, edge, keyed=stage.keyed) for index, edge in enumerate(stage.inputs)]
+        self._timed = has_timestamps(stage)
+
+    def items(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EdgeBatch | Barrier]:
+        """Records and barriers, in the order in which they came."""
+        for batch in batches:
+            if batch.num_rows:
+                yield from self._split(batch)
+
+    def _split(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
+        edges = batch.column(EDGE).to_numpy(zero_copy_only=False)
+        present = [int(edges[0])] if edges.min() == edges.max() else [int(edge) for edge in np.unique(edges)]
+        for edge in present:
+            part = batch if len(present) == 1 else batch.filter(pa.array(edges == edge))
+            if edge == BARRIER_EDGE:
+                yield from (_barrier_decoder.decode(data) for data in part.column(BARRIER).to_pylist())
+            else:
+                yield EdgeBatch(edge, self._edges[edge].decode(part, timed=self._timed))
+
+
+class _EdgeDecoder:
+    """The columns of one input edge."""
+
+    def __init__(self, index: int, edge: EdgePlan, *, keyed: bool) -> None:
+        self._codec = RowCodec(edge.record_type)
+        self._names = [f"i{index}_{n}" for n in range(len(self._codec.fields))]
+        self._keys: KeyCodec | None = None
+        if keyed:
+            self._keys = KeyCodec(edge.key_types)
+            if edge.key_selector is None:
+                self._key_names = [self._names[position] for position in key_columns_of(edge)]
+            else:
+                self._key_names = [f"k{index}_{n}" for n in range(len(self._keys.fields))]
+
+    def decode(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
+        records = self._codec.decode_batch([part.column(name) for name in self._names])
+        timestamps = _timestamps(part) if timed else None
+        if self._keys is None:
+            return Batch(records, timestamps)
+        return Batch(records, timestamps, self._keys.decode([part.column(name) for name in self._key_names]))
+
+
+def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
+    column = part.column(TIMESTAMP)
+    if column.null_count == len(column):
+        return None
+    return column.to_pylist() if column.null_count else column.to_numpy().tolist()
+
+
+class ArrowOutput:
+    """What a subtask emits on one edge, as Arrow batches; kept until the next epoch (PROTOCOL R10)."""
+
+    def __init__(self, edge: EdgePlan, target_parallelism: int) -> None:
+        self._codec = RowCodec(edge.record_type)
+        self._keys = KeyCodec(edge.key_types) if edge.key_selector is not None else None
+        self._select: Callable[[Any], Any] | None = None
+        if edge.key_selector is not None:
+            self._select = loads(edge.key_selector).get_key
+        self._targets = target_parallelism
+        self.schema = output_schema(edge)
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, batch: Batch) -> None:
+        """Encode a batch at once, so that a value that does not fit is an error of the operator that made it."""
+        count = len(batch.records)
+        if not count:
+            return
+        arrays = [pa.nulls(count, pa.int32()), pa.nulls(count, pa.binary())]
+        arrays.append(pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64()))
+        arrays += self._codec.encode(batch.records)
+        if self._keys is not None and self._select is not None:
+            keys, select = self._keys, self._select
+            arrays += keys.encode([keys.to_state_key(select(record)) for record in batch.records])
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+
+    def end(self, barrier: Barrier) -> list[pa.RecordBatch]:
+        """The epoch's batches, with a barrier for each downstream subtask behind them."""
+        if self._targets:
+            count = self._targets
+            arrays = [pa.array(range(count), pa.int32()), pa.array([encode_barrier(barrier)] * count, pa.binary())]
+            arrays += [pa.nulls(count, field.type) for field in list(self.schema)[2:]]
+            self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        return self._batches
+
+
+def output_schema(edge: EdgePlan) -> pa.Schema:
+    """The columns of a stage's output on this edge."""
+    fields = [pa.field(TARGET, pa.int32()), pa.field(BARRIER, pa.binary()), pa.field(TIMESTAMP, pa.int64())]
+    fields += [pa.field(f"c{n}", arrow) for n, (_, arrow) in enumerate(RowCodec(edge.record_type).fields)]
+    if edge.key_selector is not None:
+        fields += [pa.field(f"k{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]
+    return pa.schema(fields)
+
+

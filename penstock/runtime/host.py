@@ -1,0 +1,174 @@
+"""The subtasks of one TaskManager: restored, run, sealed and written. Sockets and processes are the caller's.
+
+The TaskManager process feeds it from connections, the test harness by plain calls; both get the same protocol.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock import failpoint
+from penstock.clock import Clock
+from penstock.errors import StateLostError
+from penstock.graph.job_graph import EdgePlan, StagePlan
+from penstock.model.ids import SubtaskId, Version, new_nonce
+from penstock.model.time import TimeDomain
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline
+from penstock.runtime.batch import EdgeBatch
+from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
+from penstock.runtime.owner import Kept, Ownership, Run
+from penstock.runtime.snapshots import SnapshotWriter, WriteJob
+from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
+from penstock.storage.blobs import Storage
+
+MAX_WAITING_WRITES = 4
+
+
+class JobManagerGateway(Protocol):
+    """What a TaskManager tells the JobManager."""
+
+    def report(self, report: SubtaskReport) -> None: ...
+    def ack(self, ack: CheckpointAck) -> None: ...
+    def decline(self, decline: CheckpointDecline) -> None: ...
+
+
+@dataclass(frozen=True)
+class HostPlace:
+    """Which job and attempt this host serves, and how subtasks hand on their output."""
+
+    job_id: str
+    attempt: int
+    new_output: Callable[[EdgePlan], EdgeOutput]
+    channels: dict[int, int]
+    """Edge id -> number of upstream subtasks, for edges that start at a stage."""
+
+
+@dataclass
+class _Owned:
+    subtask: Subtask
+    ownership: Ownership
+    writer: SnapshotWriter
+
+
+class SubtaskHost:
+    """Subtasks with their owners and their background writes. Thread safe per subtask."""
+
+    def __init__(self, place: HostPlace, storage: Storage | None, jobmanager: JobManagerGateway, clock: Clock) -> None:
+        self._place = place
+        self._storage = storage
+        self._jobmanager = jobmanager
+        self._clock = clock
+        self._owned: dict[SubtaskId, _Owned] = {}
+        self._writes: deque[tuple[SnapshotWriter, WriteJob]] = deque()
+        self._has_writes = threading.Condition()
+        self._closed = False
+
+    def deploy(self, stages: dict[str, StagePlan], deploy: Deploy) -> Deployed:
+        """Restore and open the given subtasks; each has its first version of this attempt then."""
+        versions = []
+        for subtask_id, snapshots in zip(deploy.subtasks, deploy.restore, strict=True):
+            place = SubtaskPlace(
+                self._place.job_id,
+                self._place.attempt,
+                stages[subtask_id.stage],
+                subtask_id.index,
+                self._place.channels,
+            )
+            subtask = Subtask(place, self._place.new_output)
+            writer = SnapshotWriter(subtask, self._storage, self._clock)
+            writer.restore(snapshots, deploy.checkpoint, deploy.max_parallelism_restored)
+            subtask.open()
+            version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
+            self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer)
+            versions.append((subtask_id, version))
+        return Deployed(versions, [self._next_timers(subtask_id) for subtask_id, _ in versions])
+
+    def _next_timers(self, subtask_id: SubtaskId) -> tuple[int | None, int | None]:
+        subtask = self._get(subtask_id).subtask
+        return subtask.next_timer(TimeDomain.EVENT_TIME), subtask.next_timer(TimeDomain.PROCESSING_TIME)
+
+    def admit(self, header: TaskHeader) -> Run | Kept:
+        """PROTOCOL section 3: what the task shall do."""
+        return self._get(header.subtask).ownership.admit(header)
+
+    def execute(self, header: TaskHeader, run: Run, items: Iterable[EdgeBatch | Barrier]) -> Kept:
+        """Run the epoch to its end and report it; after any error the state is as it was."""
+        owned = self._get(header.subtask)
+        subtask = owned.subtask
+        try:
+            result = subtask.run(header.epoch, items, run.cancelled.is_set)
+            version = Version(self._place.attempt, header.epoch.epoch, new_nonce())
+            failpoint.before("C9")
+            kept = owned.ownership.finish(run, version, result.outputs)
+        except Exception:
+            try:
+                subtask.roll_back()
+            finally:
+                owned.ownership.drop(run)
+            raise
+        subtask.finish_epoch()
+        if header.epoch.checkpoint is not None:
+            self._seal(owned, header, version)
+        failpoint.after("C9")
+        failpoint.before("C10")
+        self._jobmanager.report(subtask.report(version, result))
+        failpoint.after("C10")
+        return kept
+
+    def _seal(self, owned: _Owned, header: TaskHeader, version: Version) -> None:
+        """The short part of a snapshot; nothing else runs here until the version is reported (PROTOCOL R12)."""
+        checkpoint = header.epoch.checkpoint
+        assert checkpoint is not None
+        failpoint.before("C8")
+        with self._has_writes:
+            if len(self._writes) >= MAX_WAITING_WRITES:
+                reason = f"{len(self._writes)} snapshots are still being written"
+                self._jobmanager.decline(CheckpointDecline(checkpoint, header.subtask, version, reason))
+                return
+        job = owned.writer.seal(checkpoint, header.epoch.base, version)
+        failpoint.after("C8")
+        with self._has_writes:
+            self._writes.append((owned.writer, job))
+            self._has_writes.notify_all()
+
+    def write_next(self, timeout_s: float = 0.0) -> bool:
+        """Write one waiting snapshot and ack it; False if there was none within the time."""
+        with self._has_writes:
+            if not self._has_writes.wait_for(lambda: self._writes or self._closed, timeout_s) or not self._writes:
+                return False
+            writer, job = self._writes.popleft()
+        try:
+            ack = writer.write(job)
+        except Exception as error:  # any failed write declines the checkpoint; the job goes on
+            reason = f"{type(error).__name__}: {error}"
+            self._jobmanager.decline(CheckpointDecline(job.checkpoint, writer.subtask_id, job.version, reason))
+            return True
+        failpoint.before("C16")
+        self._jobmanager.ack(ack)
+        failpoint.after("C16")
+        return True
+
+    def subtask(self, subtask_id: SubtaskId) -> Subtask:
+        """The subtask, for tests and queries."""
+        return self._get(subtask_id).subtask
+
+    def subtasks(self) -> list[Subtask]:
+        """All of them."""
+        return [owned.subtask for owned in self._owned.values()]
+
+    def close(self) -> None:
+        """Close every subtask's functions and sinks."""
+        with self._has_writes:
+            self._closed = True
+            self._has_writes.notify_all()
+        for owned in self._owned.values():
+            owned.subtask.close()
+
+    def _get(self, subtask_id: SubtaskId) -> _Owned:
+        if subtask_id not in self._owned:
+            raise StateLostError(f"subtask {subtask_id} is not owned by this TaskManager")
+        return self._owned[subtask_id]
+
+

@@ -1,0 +1,335 @@
+"""One subtask: its operators, its state, and one epoch of work. Open this file first.
+
+    begin → rows in, batch by batch → all barriers there (R8) → watermark, timers (R9) → pre-commit, seal (R12) → result
+
+Nothing here knows Spark, sockets or processes: a TaskManager feeds it Arrow batches, the test harness plain objects.
+Until `finish_epoch` everything an epoch changed can be undone by `roll_back`, which also makes the user's functions
+anew (PROTOCOL R11).
+"""
+
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from penstock import failpoint
+from penstock.codec.keys import KeyCodec
+from penstock.errors import SupersededTaskError, UserFunctionError
+from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.model.key_groups import key_group_range
+from penstock.model.row import row_class
+from penstock.model.sink import SinkContext
+from penstock.model.snapshot import Committable
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.runtime.alignment import align, channel
+from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport
+from penstock.runtime.operators import KeyedProcess, Operator, Timestamps, make_operator
+from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
+from penstock.state.backend.hashmap import HashMapBackend
+
+PACKAGE = str(Path(__file__).parent.parent)
+
+
+class EdgeOutput(Protocol):
+    """Takes what a subtask emits on one output edge, and gives it away at the end of the epoch."""
+
+    def add(self, batch: Batch) -> None: ...
+    def end(self, barrier: Barrier) -> Any: ...
+
+
+@dataclass(frozen=True)
+class SubtaskPlace:
+    """Which subtask of which job this is."""
+
+    job_id: str
+    attempt: int
+    stage: StagePlan
+    index: int
+    channels: dict[int, int] = field(default_factory=dict)
+    """Input edge id -> number of upstream subtasks; edges from sources are not in it."""
+
+    @property
+    def id(self) -> SubtaskId:
+        return SubtaskId(StageId(self.stage.id), self.index)
+
+    @property
+    def key_groups(self) -> tuple[int, int]:
+        return key_group_range(self.stage.max_parallelism, self.stage.parallelism, self.index)
+
+
+@dataclass
+class EpochResult:
+    """What an epoch did, before it has a version."""
+
+    outputs: dict[int, Any]
+    rows_in: int = 0
+    rows_out: int = 0
+    committables: list[Committable] = field(default_factory=list)
+
+
+class Subtask:
+    """Operators, keyed state and sinks of one subtask. One epoch at a time, any thread."""
+
+    def __init__(self, place: SubtaskPlace, new_output: Callable[[EdgePlan], EdgeOutput]) -> None:
+        self.place = place
+        self.stage = place.stage
+        self.watermark = MIN_WATERMARK
+        self.max_timestamps: dict[str, int] = {}
+        self.info = SubtaskInfo(
+            self.stage.name, place.index, self.stage.parallelism, self.stage.max_parallelism, place.attempt
+        )
+        self._new_output = new_output
+        self.backends = {plan.uid: self._backend(plan) for plan in self.stage.operators if plan.keyed}
+        self._consumers = _consumers(self.stage)
+        self._rows_wanted = _rows_wanted(self.stage, self._consumers)
+        self._operators: dict[int, Operator] = {}
+        self._sinks: dict[int, EpochSink] = {}
+        self._outputs: dict[int, list[tuple[int, EdgeOutput]]] = {}
+        self._result = EpochResult({})
+        self._reached = MIN_WATERMARK
+        self._seen: dict[str, int] = {}
+        self._epoch = 0
+
+    def _backend(self, plan: OperatorPlan) -> HashMapBackend:
+        codec = KeyCodec(plan.key_types)
+        return HashMapBackend(plan.uid, codec, self.stage.max_parallelism, self.place.key_groups)
+
+    def open(self) -> None:
+        """Make the functions and let them fetch their state. After the state was restored."""
+        for position, plan in enumerate(self.stage.operators):
+            if plan.kind == "sink":
+                if position not in self._sinks:
+                    context = SinkContext(
+                        self.place.job_id, self.place.attempt, plan.uid, self.place.id, plan.input_type
+                    )
+                    self._sinks[position] = open_sink(plan, context)
+                continue
+            operator = self._guard(plan, "in open()", partial(self._open_operator, plan))
+            self._operators[position] = operator
+
+    def _open_operator(self, plan: OperatorPlan) -> Operator:
+        operator = make_operator(plan, OperatorContext(plan, self.info, self.backends.get(plan.uid)))
+        operator.watermark = self.watermark
+        if isinstance(operator, Timestamps):
+            operator.max_timestamp = self.max_timestamps.get(plan.uid, MIN_WATERMARK)
+        operator.open()
+        return operator
+
+    def close(self) -> None:
+        """Let functions and sinks go; nothing becomes durable by it."""
+        for position, operator in self._operators.items():
+            self._guard(self.stage.operators[position], "in close()", operator.close)
+        self._operators.clear()
+        for sink in self._sinks.values():
+            sink.close()
+        self._sinks.clear()
+
+    # ---- one epoch
+
+    def run(self, header: EpochHeader, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]) -> EpochResult:
+        """Take the epoch's input to its end. Leaves the state changed; `finish_epoch` or `roll_back` must follow."""
+        self._begin(header)
+        barriers = self._consume(items, cancelled)
+        failpoint.before("C6")
+        watermarks = align(self.stage, self.place.channels, header, barriers)
+        failpoint.after("C6")
+        self._advance(header, watermarks)
+        if header.checkpoint is not None or header.commit_epoch or header.final:
+            for sink in self._sinks.values():
+                self._result.committables.extend(sink.pre_commit(header.epoch))
+        self._end_outputs(header, watermarks)
+        return self._result
+
+    def finish_epoch(self) -> None:
+        """The epoch has its version: what it changed can no longer be undone."""
+        for backend in self.backends.values():
+            backend.finish_epoch()
+        for operator in self._operators.values():
+            if isinstance(operator, Timestamps):
+                self._seen[operator.plan.uid] = operator.max_timestamp
+        self.max_timestamps = dict(self._seen)
+        self.watermark = self._reached
+
+    def roll_back(self) -> None:
+        """As if the running epoch had not begun; the functions are new objects (PROTOCOL R11)."""
+        for backend in self.backends.values():
+            backend.roll_back()
+        for sink in self._sinks.values():
+            sink.roll_back()
+        self._operators.clear()
+        self.open()
+
+    def _begin(self, header: EpochHeader) -> None:
+        self.info.now_ms = header.now_ms
+        self._epoch = header.epoch
+        self._seen = dict(self.max_timestamps)
+        self._result = EpochResult({})
+        self._reached = self.watermark
+        for backend in self.backends.values():
+            backend.begin_epoch()
+        for sink in self._sinks.values():
+            sink.begin_epoch()
+        self._outputs = {}
+        for edge in self.stage.outputs:
+            assert isinstance(edge.source, StageOutput)
+            self._outputs.setdefault(edge.source.position, []).append((edge.id, self._new_output(edge)))
+
+    def _consume(self, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]) -> list[Barrier]:
+        barriers: list[Barrier] = []
+        first = True
+        for item in items:
+            if cancelled():
+                raise SupersededTaskError(f"the run of subtask {self.place.id} was cancelled")
+            if isinstance(item, Barrier):
+                barriers.append(item)
+                continue
+            name = "C4" if first else "C5"
+            first = False
+            failpoint.before(name)
+            self._result.rows_in += len(item.batch)
+            self._track_source_time(item)
+            self._emit(-1 - item.edge, item.batch)
+            failpoint.after(name)
+        return barriers
+
+    def _track_source_time(self, item: EdgeBatch) -> None:
+        for generator in self.stage.watermark_generators:
+            if generator.position == -1 - item.edge and item.batch.timestamps:
+                newest = max((t for t in item.batch.timestamps if t is not None), default=MIN_WATERMARK)
+                known = self._seen.get(generator.uid, MIN_WATERMARK)
+                self._seen[generator.uid] = max(known, newest)
+
+    def _emit(self, position: int, batch: Batch) -> None:
+        """Hand what a position produced to everything that reads it."""
+        for _, output in self._outputs.get(position, ()):
+            self._result.rows_out += len(batch)
+            self._guard(self._producer(position), "in its output", partial(output.add, batch))
+        consumers = self._consumers.get(position, ())
+        if not consumers or not batch.records:
+            return
+        batch = self._named(position, batch)
+        for consumer in consumers:
+            sink = self._sinks.get(consumer)
+            if sink is not None:
+                self._result.rows_out += len(batch)
+                self._guard(self.stage.operators[consumer], "in its sink", partial(sink.write, batch.records))
+                continue
+            emitted = self._process(consumer, batch)
+            if emitted is not None:
+                self._emit(consumer, emitted)
+
+    def _named(self, position: int, batch: Batch) -> Batch:
+        """Records of a declared row type as rows, so that the next function can say `record.field`."""
+        plan = self._producer(position)
+        if plan is None or not plan.output_type.names or position not in self._rows_wanted:
+            return batch
+        cls = row_class(plan.output_type.names)
+        make = cls.make
+        records = self._guard(
+            plan, "in its output", lambda: [r if r.__class__ is cls else make(r) for r in batch.records]
+        )
+        return Batch(records, batch.timestamps)
+
+    def _process(self, position: int, batch: Batch) -> Batch | None:
+        operator = self._operators[position]
+        try:
+            return operator.process(batch)
+        except Exception as error:
+            seen = self._result.rows_in - len(batch) + operator.position + 1
+            where = f"record {seen} of epoch {self._epoch} in subtask {self.place.id}"
+            raise user_error(operator.plan, where, error) from error
+
+    def _producer(self, position: int) -> OperatorPlan | None:
+        return self.stage.operators[position] if position >= 0 else None
+
+    def _guard(self, plan: OperatorPlan | None, where: str, step: Callable[[], Any]) -> Any:
+        """Run a piece of the user's code; what it raises carries the operator's name."""
+        try:
+            return step()
+        except Exception as error:
+            raise user_error(plan, f"{where} of subtask {self.place.id}", error) from error
+    # ---- the end of an epoch
+
+    def _advance(self, header: EpochHeader, watermarks: dict[int, int]) -> None:
+        """Move the clocks of every operator in order; timers that are due fire and their output flows on."""
+        for position, plan in enumerate(self.stage.operators):
+            if plan.kind == "sink":
+                continue
+            operator = self._operators[position]
+            reached = max(operator.watermark, min(watermarks[source] for source in plan.inputs))
+            emitted = self._guard(
+                plan, f"in on_timer() in epoch {header.epoch}", partial(operator.advance, reached, header.now_ms)
+            )
+            watermarks[position] = reached
+            if isinstance(operator, Timestamps):
+                made = MAX_WATERMARK if header.final else header.watermarks.get(plan.uid, MIN_WATERMARK)
+                watermarks[position] = max(operator.emitted_watermark, made)
+            if emitted is not None:
+                self._emit(position, emitted)
+        inputs = [watermarks[-1 - index] for index in range(len(self.stage.inputs))]
+        self._reached = max(self.watermark, min(inputs))
+
+    def _end_outputs(self, header: EpochHeader, watermarks: dict[int, int]) -> None:
+        for position, outputs in self._outputs.items():
+            for edge_id, output in outputs:
+                name = channel(edge_id, self.place.id)
+                barrier = Barrier(header.epoch, header.checkpoint, name, watermarks[position], header.now_ms)
+                self._result.outputs[edge_id] = output.end(barrier)
+
+    def report(self, version: Version, result: EpochResult) -> SubtaskReport:
+        """What the JobManager must know of a finished epoch."""
+        printed = [line for sink in self._sinks.values() if isinstance(sink, Printed) for line in sink.lines]
+        payloads = [(sink.uid, sink.payload()) for sink in self._sinks.values() if isinstance(sink, Collected)]
+        return SubtaskReport(
+            subtask=self.place.id,
+            epoch=version.epoch,
+            version=version,
+            rows_in=result.rows_in,
+            rows_out=result.rows_out,
+            watermark=self.watermark,
+            committables=result.committables,
+            max_timestamps=dict(self.max_timestamps),
+            next_event_timer=self.next_timer(TimeDomain.EVENT_TIME),
+            next_processing_timer=self.next_timer(TimeDomain.PROCESSING_TIME),
+            printed=printed,
+            collected=[(uid, data) for uid, data in payloads if data is not None],
+        )
+
+    def next_timer(self, domain: TimeDomain) -> int | None:
+        """When the next timer of this subtask is due."""
+        operators = [o for o in self._operators.values() if isinstance(o, KeyedProcess)]
+        return min(filter(None.__ne__, (o.timers.next_timestamp(domain) for o in operators)), default=None)
+
+
+def user_error(plan: OperatorPlan | None, where: str, error: Exception) -> UserFunctionError:
+    """The user's own traceback, without our frames above and below it."""
+    report = traceback.TracebackException.from_exception(error)
+    frames = list(report.stack)
+    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+    if own:
+        report.stack = traceback.StackSummary.from_list(own)
+    return UserFunctionError(plan.name if plan else "key_by", where, "".join(report.format(chain=True)))
+
+
+def _consumers(stage: StagePlan) -> dict[int, list[int]]:
+    """Position -> the operators that read it."""
+    consumers: dict[int, list[int]] = {}
+    for index, plan in enumerate(stage.operators):
+        for position in plan.inputs:
+            consumers.setdefault(position, []).append(index)
+    return consumers
+
+
+def _rows_wanted(stage: StagePlan, consumers: dict[int, list[int]]) -> set[int]:
+    """Positions whose records are seen by a function or a person, not only by a codec."""
+    silent = ("sink", "discard")
+    return {
+        position
+        for position, readers in consumers.items()
+        if any(stage.operators[r].config.get("sink", "function") not in silent for r in readers)
+    }

@@ -1,0 +1,289 @@
+"""The TaskManager process: `python -m penstock.runtime.taskmanager`, configuration with the token on standard input.
+
+Long-lived, one per executor core. It registers with the JobManager, is given its subtasks, and then serves Spark tasks:
+a header, the epoch's rows as an Arrow stream, the answer, and the output as an Arrow stream. It ends with its executor,
+with its JobManager, or when told to; it never leaves anything that a later attempt could mistake for its own.
+"""
+
+import logging
+import os
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock import failpoint
+from penstock.clock import SystemClock
+from penstock.errors import ConnectionLostError, PenstockError, RpcError, StaleAttemptError, StateLostError, SupersededTaskError
+from penstock.graph.job_graph import EdgePlan, StagePlan
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline
+from penstock.runtime.exchange import ArrowOutput, StageInput
+from penstock.runtime.host import HostPlace, SubtaskHost
+from penstock.runtime.logs import current_log, redirect_output
+from penstock.runtime.messages import (
+    Acked,
+    Admitted,
+    Declined,
+    Deploy,
+    Finished,
+    Heartbeat,
+    Hello,
+    Notify,
+    Ok,
+    Register,
+    Stop,
+    SubtaskFailure,
+    SubtaskReport,
+    TaskHeader,
+)
+from penstock.runtime.owner import Kept
+from penstock.runtime.rpc import RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.streams import receive_batches, send_batches
+from penstock.runtime.watchdog import ProcessWatch, exit_now
+from penstock.storage.blobs import open_storage
+
+HEARTBEAT_S = 1.0
+SILENCE_LIMIT_S = 30.0
+WRITE_POLL_S = 1.0
+
+
+class TaskManagerConfig(msgspec.Struct, frozen=True):
+    """What the JobManager tells a TaskManager at its start."""
+
+    taskmanager: str
+    job_id: str
+    attempt: int
+    token: str
+    jobmanager: tuple[str, int]
+    host: str
+    storage: str | None
+    log_path: str
+    sys_path: list[str]
+    executor: str
+    watch: list[tuple[int, float]]
+    """(pid, start time) of processes this one must not outlive."""
+
+
+class DeployedPlan(msgspec.Struct):
+    """The stages and what a host needs to know of the whole graph."""
+
+    stages: dict[str, StagePlan]
+    channels: dict[int, int]
+    targets: dict[int, int]
+    """Edge id -> parallelism of the stage that reads it."""
+
+
+class TaskManager:
+    """Serves the tasks of one attempt until it is told to stop."""
+
+    def __init__(self, config: TaskManagerConfig) -> None:
+        self._config = config
+        self._clock = SystemClock()
+        self._hello = Hello(config.token, config.attempt, config.taskmanager)
+        self._jobmanager = RpcClient(config.jobmanager, self._hello)
+        self._storage = open_storage(config.storage) if config.storage is not None else None
+        self._plan: DeployedPlan | None = None
+        self._inputs: dict[str, StageInput] = {}
+        self._host: SubtaskHost | None = None
+        self._folder = tempfile.mkdtemp(prefix="penstock-")
+        self._done = threading.Event()
+
+    def serve(self) -> None:
+        """Register, then answer until stopped."""
+        unix_path = os.path.join(self._folder, "tm.sock")
+        unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        unix.bind(unix_path)
+        unix.listen(64)
+        tcp = socket.create_server((self._config.host, 0))
+        for listener in (unix, tcp):
+            self._start(self._accept, listener)
+        register = Register(
+            self._config.taskmanager,
+            os.getpid(),
+            self._config.host,
+            unix_path,
+            tcp.getsockname()[1],
+            self._config.executor,
+        )
+        self._jobmanager.call(register)
+        self._start(self._heartbeat)
+        self._done.wait()
+        self._close(unix_path)
+
+    def _start(self, target: Any, *arguments: Any) -> None:
+        threading.Thread(target=target, args=arguments, daemon=True).start()
+
+    def _close(self, unix_path: str) -> None:
+        if self._host is not None:
+            self._host.close()
+        Path(unix_path).unlink(missing_ok=True)
+        Path(self._folder).rmdir()
+
+    def _heartbeat(self) -> None:
+        """Tell the JobManager that we live; without an answer for too long, this attempt is over."""
+        message = Heartbeat(self._config.taskmanager)
+        while not self._done.wait(HEARTBEAT_S):
+            try:
+                self._jobmanager.call(message, SILENCE_LIMIT_S)
+            except (RpcError, StaleAttemptError):
+                exit_now("the JobManager does not answer")
+
+    def _accept(self, listener: socket.socket) -> None:
+        while not self._done.is_set():
+            connection, _ = listener.accept()
+            self._start(self._answer, connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                message = receive(connection)
+                if isinstance(message, TaskHeader):
+                    self._serve_task(connection, message)
+                else:
+                    check_hello(message, self._hello)
+                    send(connection, Ok())
+                    self._serve_control(connection)
+            except PenstockError as error:
+                self._refuse(connection, error)
+            except OSError:
+                return  # the peer has gone; whatever it wanted, it will ask again
+
+    def _refuse(self, connection: socket.socket, error: PenstockError) -> None:
+        try:
+            send(connection, refusal(error))
+        except (RpcError, OSError):
+            return
+
+    # ---- the JobManager's orders
+
+    def _serve_control(self, connection: socket.socket) -> None:
+        while not self._done.is_set():
+            message = receive(connection)
+            try:
+                send(connection, self._obey(message))
+            except PenstockError as error:
+                send(connection, refusal(error))
+
+    def _obey(self, message: Any) -> Any:
+        if isinstance(message, Deploy):
+            return self._deploy(message)
+        if isinstance(message, Stop):
+            self._done.set()
+        elif not isinstance(message, Notify):
+            raise RpcError(f"a TaskManager does not take a {type(message).__name__}")
+        return Ok()
+
+    def _deploy(self, message: Deploy) -> Any:
+        """The plan is the user's program, from the process that knows the token: the one thing that is unpickled."""
+        plan: DeployedPlan = pickle.loads(message.plan)
+        self._plan = plan
+        self._inputs = {stage.id: StageInput(stage) for stage in plan.stages.values()}
+
+        def new_output(edge: EdgePlan) -> ArrowOutput:
+            return ArrowOutput(edge, plan.targets.get(edge.id, 0))
+
+        place = HostPlace(self._config.job_id, self._config.attempt, new_output, plan.channels)
+        host = SubtaskHost(place, self._storage, self, self._clock)
+        deployed = host.deploy(plan.stages, message)
+        self._host = host
+        self._start(self._write_snapshots, host)
+        return deployed
+
+    def _write_snapshots(self, host: SubtaskHost) -> None:
+        while not self._done.is_set():
+            host.write_next(WRITE_POLL_S)
+
+    # ---- a Spark task
+
+    def _serve_task(self, connection: socket.socket, header: TaskHeader) -> None:
+        self._check(header)
+        assert self._host is not None
+        connection.settimeout(None)
+        admitted = self._host.admit(header)
+        if not isinstance(admitted, Kept):
+            admitted.interrupt = lambda: _interrupt(connection)
+            send(connection, Admitted(run=True))
+            admitted = self._execute(connection, header, admitted)
+        else:
+            send(connection, Admitted(run=False))
+        send(connection, Finished(admitted.version, 0))
+        if header.edge is not None:
+            self._send_output(connection, header.edge, admitted)
+
+    def _check(self, header: TaskHeader) -> None:
+        if header.token != self._config.token or header.epoch.attempt != self._config.attempt:
+            raise StaleAttemptError(f"the task is of attempt {header.epoch.attempt}, this is {self._config.attempt}")
+        if self._host is None:
+            raise StateLostError("this TaskManager has not been given its subtasks")
+
+    def _execute(self, connection: socket.socket, header: TaskHeader, run: Any) -> Kept:
+        assert self._host is not None
+        current_log.set_subtask(header)
+        try:
+            items = self._inputs[header.subtask.stage].items(receive_batches(connection))
+            return self._host.execute(header, run, items)
+        except (SupersededTaskError, StaleAttemptError, ConnectionLostError):
+            raise  # only this task is over: Spark tries it again
+        except Exception as error:
+            self._fail(header, error)
+            raise
+        finally:
+            current_log.set_subtask(None)
+
+    def _fail(self, header: TaskHeader, error: Exception) -> None:
+        """Errors of the user's code and of our own end the attempt; the JobManager hears of them directly."""
+        known = error if isinstance(error, PenstockError) else RpcError("".join(traceback.format_exception(error)))
+        refused = refusal(known)
+        failure = SubtaskFailure(
+            header.subtask, header.epoch.epoch, refused.error, refused.args, current_log.tail(20)
+        )
+        self._jobmanager.call(failure)
+
+    def _send_output(self, connection: socket.socket, edge: int, kept: Kept) -> None:
+        assert self._plan is not None
+        batches = kept.output.get(edge)
+        if batches is None:
+            raise RpcError(f"no output was kept for edge {edge}")
+        send_batches(connection, batches)
+
+    # ---- what the host tells the JobManager
+
+    def report(self, report: SubtaskReport) -> None:
+        self._jobmanager.call(report)
+
+    def ack(self, ack: CheckpointAck) -> None:
+        self._jobmanager.call(Acked(ack))
+
+    def decline(self, decline: CheckpointDecline) -> None:
+        self._jobmanager.call(Declined(decline))
+
+
+def _interrupt(connection: socket.socket) -> None:
+    """Wake a run that waits for rows of a task that has been replaced."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
+def main() -> None:
+    """Read the configuration from standard input and serve."""
+    failpoint.set_role("tm")
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=TaskManagerConfig)
+    redirect_output(config.log_path, config.job_id, config.attempt)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the terminal is the driver's to handle
+    sys.path[:] = list(dict.fromkeys(config.sys_path + sys.path))
+    ProcessWatch(config.watch).start()
+    logging.getLogger(__name__).info("TaskManager %s started", config.taskmanager)
+    TaskManager(config).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""A TaskManager ends with its executor: no process is left behind after any kind of death of the driver."""
+
+import logging
+import os
+import threading
+
+import psutil
+
+CHECK_S = 0.5
+
+
+class ProcessWatch(threading.Thread):
+    """Ends this process as soon as one of the watched processes is gone."""
+
+    def __init__(self, watched: list[tuple[int, float]]) -> None:
+        super().__init__(name="watchdog", daemon=True)
+        self._watched = watched
+        self._pause = threading.Event()
+
+    def run(self) -> None:
+        while not self._pause.wait(CHECK_S):
+            for pid, started in self._watched:
+                if not is_same_process(pid, started):
+                    exit_now(f"process {pid} has gone")
+
+
+def is_same_process(pid: int, started: float) -> bool:
+    """Whether the process with this pid still is the one that started then, and is not a zombie."""
+    try:
+        process = psutil.Process(pid)
+        return bool(process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def identity(pid: int) -> tuple[int, float]:
+    """(pid, start time): names one process for ever."""
+    return pid, psutil.Process(pid).create_time()
+
+
+def exit_now(reason: str) -> None:
+    """End the process at once, without running anything of the user's."""
+    logging.getLogger(__name__).warning("TaskManager ends: %s", reason)
+    logging.shutdown()
+    os._exit(1)

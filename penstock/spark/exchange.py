@@ -1,0 +1,217 @@
+"""One epoch as a Spark plan: sources → exchange by key group → stage → exchange → … → one action.
+
+Nothing stands between `repartitionById` and `mapInArrow`; key hash, key group and subtask are computed by the JVM;
+barrier rows are unioned in, so that a subtask runs even when it has no data (DESIGN 3).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.codec.keys import KeyCodec
+from penstock.codec.rows import RowCodec
+from penstock.graph.job_graph import EdgePlan, JobGraph, SourceRef, StageOutput, StagePlan
+from penstock.model.ddl import arrow_to_ddl
+from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.model.time import MIN_WATERMARK
+from penstock.runtime.alignment import DRIVER
+from penstock.runtime.exchange import BARRIER, BARRIER_EDGE, EDGE, TARGET, TIMESTAMP, encode_barrier, has_timestamps
+from penstock.runtime.messages import Barrier, EpochHeader
+from penstock.spark.pipe import RESULT_DDL, OwnerAddress, Pipe
+from penstock.spark.sources import split_source
+
+SUBTASK = "__subtask"
+
+
+@dataclass(frozen=True)
+class EpochRequest:
+    """Everything about one epoch but its rows."""
+
+    header: EpochHeader
+    token: str
+    parents: Mapping[SubtaskId, Version]
+    owners: Mapping[SubtaskId, OwnerAddress]
+
+
+class EpochPlanner:
+    """Builds the plans of a job's epochs."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        self._terminal = [stage for stage in graph.stages if not _stage_edges(graph, stage)]
+
+    def plan(self, session: SparkSession, rows: DataFrame | None, request: EpochRequest) -> DataFrame:
+        """A DataFrame whose collection runs the epoch. `rows` is the batch of all sources, None in an empty epoch."""
+        frames: list[DataFrame] = []
+        first = 0
+        for stage in self._terminal:
+            frames.append(self._run(session, rows, request, stage, None, first))
+            first += stage.parallelism
+        plan = frames[0]
+        for frame in frames[1:]:
+            plan = plan.union(frame)
+        return plan
+
+    def replay(self, session: SparkSession, request: EpochRequest, edge: EdgePlan) -> DataFrame:
+        """The rows of an edge of an epoch that is finished, from the output that its TaskManagers keep."""
+        assert isinstance(edge.source, StageOutput)
+        stage = self._graph.stage(edge.source.stage_id)
+        ids = session.range(0, stage.parallelism, 1, 1).select(F.col("id").cast("int").alias(SUBTASK))
+        pipe = self._pipe(request, stage, edge, 0, consumer=f"replay-{edge.id}")
+        frame = ids.repartitionById(stage.parallelism, SUBTASK).mapInArrow(pipe, output_ddl(edge))
+        names = [name for name, _ in RowCodec(edge.record_type).fields]
+        return frame.select([F.col(f"c{n}").alias(name) for n, name in enumerate(names)])
+
+    def source_rows(self, rows: DataFrame, edge: EdgePlan) -> DataFrame:
+        """The rows of a source after its SQL steps, as a user's writer gets them."""
+        names = [name for name, _ in RowCodec(edge.record_type).fields]
+        return split_source(rows, self._graph, edge).select([F.col(_quoted(name)) for name in names])
+
+    def _run(
+        self,
+        session: SparkSession,
+        rows: DataFrame | None,
+        request: EpochRequest,
+        stage: StagePlan,
+        edge: EdgePlan | None,
+        first_partition: int,
+    ) -> DataFrame:
+        """The output of a stage: on `edge`, or its one result row."""
+        frames = [
+            frame
+            for index, input_edge in enumerate(stage.inputs)
+            if (frame := self._input(session, rows, request, stage, index, input_edge)) is not None
+        ]
+        if any(isinstance(input_edge.source, SourceRef) for input_edge in stage.inputs):
+            frames.append(self._barriers(session, request.header, stage))
+        union = frames[0]
+        for frame in frames[1:]:
+            union = union.union(frame)
+        consumer = f"{edge.id}" if edge is not None else "end"
+        pipe = self._pipe(request, stage, edge, first_partition, consumer)
+        ddl = output_ddl(edge) if edge is not None else RESULT_DDL
+        return union.repartitionById(stage.parallelism, SUBTASK).mapInArrow(pipe, ddl)
+
+    def _pipe(
+        self, request: EpochRequest, stage: StagePlan, edge: EdgePlan | None, first_partition: int, consumer: str
+    ) -> Pipe:
+        ids = [SubtaskId(StageId(stage.id), index) for index in range(stage.parallelism)]
+        return Pipe(
+            token=request.token,
+            stage=stage.id,
+            header=request.header,
+            parents=tuple(request.parents[subtask] for subtask in ids),
+            owners=tuple(request.owners[subtask] for subtask in ids),
+            consumer=consumer,
+            edge=edge.id if edge is not None else None,
+            first_partition=first_partition,
+        )
+
+    def _input(
+        self,
+        session: SparkSession,
+        rows: DataFrame | None,
+        request: EpochRequest,
+        stage: StagePlan,
+        index: int,
+        edge: EdgePlan,
+    ) -> DataFrame | None:
+        if isinstance(edge.source, SourceRef):
+            if rows is None:
+                return None
+            frame = split_source(rows, self._graph, edge)
+            names = [name for name, _ in RowCodec(edge.record_type).fields]
+            columns = {f"i{index}_{n}": F.col(_quoted(name)) for n, name in enumerate(names)}
+            keys = [F.col(_quoted(name)) for name in edge.key_columns or ()]
+            edge_id, barrier, target = F.lit(index), F.lit(None).cast("binary"), F.lit(None).cast("int")
+            partition = F.spark_partition_id()
+        else:
+            upstream = self._graph.stage(edge.source.stage_id)
+            frame = self._run(session, rows, request, upstream, edge, 0)
+            count = len(RowCodec(edge.record_type).fields)
+            columns = {f"i{index}_{n}": F.col(f"c{n}") for n in range(count)}
+            keys = _output_keys(edge)
+            if edge.key_selector is not None:
+                columns |= {f"k{index}_{n}": F.col(f"k{n}") for n in range(len(keys))}
+            edge_id = F.when(F.col(BARRIER).isNull(), F.lit(index)).otherwise(F.lit(BARRIER_EDGE))
+            barrier, target = F.col(BARRIER), F.col(TARGET)
+            partition = F.spark_partition_id()
+        placed = _subtask_of(F.hash(*keys), stage) if stage.keyed else F.pmod(partition, F.lit(stage.parallelism))
+        timestamp = F.col(TIMESTAMP) if TIMESTAMP in frame.columns else F.lit(None).cast("bigint")
+        given = {
+            EDGE: edge_id,
+            BARRIER: barrier,
+            TIMESTAMP: timestamp,
+            SUBTASK: F.coalesce(target, placed.cast("int")) if target is not None else placed,
+            **columns,
+        }
+        return _lay_out(frame, stage, given)
+
+    def _barriers(self, session: SparkSession, header: EpochHeader, stage: StagePlan) -> DataFrame:
+        barrier = Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK, header.now_ms)
+        frame = session.range(0, stage.parallelism, 1, 1)
+        given = {
+            EDGE: F.lit(BARRIER_EDGE),
+            BARRIER: F.lit(encode_barrier(barrier)),
+            SUBTASK: F.col("id").cast("int"),
+        }
+        return _lay_out(frame, stage, given)
+
+
+def _stage_edges(graph: JobGraph, stage: StagePlan) -> list[EdgePlan]:
+    """Output edges that another stage reads."""
+    ids = {other.id for other in graph.stages}
+    return [edge for edge in stage.outputs if edge.target in ids]
+
+
+def _subtask_of(key_hash: Column, stage: StagePlan) -> Column:
+    group = F.pmod(key_hash, F.lit(stage.max_parallelism)).cast("bigint")
+    return F.floor(group * F.lit(stage.parallelism) / F.lit(stage.max_parallelism)).cast("int")
+
+
+def _output_keys(edge: EdgePlan) -> list[Column]:
+    if edge.key_selector is not None:
+        return [F.col(f"k{n}") for n in range(len(KeyCodec(edge.key_types).fields))]
+    names = [name for name, _ in RowCodec(edge.record_type).fields]
+    return [F.col(f"c{names.index(column)}") for column in edge.key_columns or ()]
+
+
+def _lay_out(frame: DataFrame, stage: StagePlan, given: Mapping[str, Column]) -> DataFrame:
+    """The given columns in the stage's order, every other one null."""
+    columns = [
+        (given[name] if name in given else F.lit(None)).cast(kind).alias(name) for name, kind in input_columns(stage)
+    ]
+    return frame.select(*columns)
+
+
+def input_columns(stage: StagePlan) -> list[tuple[str, str]]:
+    """Name and Spark type of every column of a stage's input."""
+    columns = [(EDGE, "int"), (BARRIER, "binary"), (SUBTASK, "int")]
+    if has_timestamps(stage):
+        columns.append((TIMESTAMP, "bigint"))
+    for index, edge in enumerate(stage.inputs):
+        columns += [(f"i{index}_{n}", ddl) for n, ddl in enumerate(_ddls(RowCodec(edge.record_type)))]
+        if edge.key_selector is not None:
+            columns += [(f"k{index}_{n}", ddl) for n, ddl in enumerate(_ddls(KeyCodec(edge.key_types)))]
+    return columns
+
+
+def output_ddl(edge: EdgePlan) -> str:
+    """The schema of a stage's output on an edge, for `mapInArrow`."""
+    columns: list[tuple[str, str]] = [(TARGET, "int"), (BARRIER, "binary"), (TIMESTAMP, "bigint")]
+    columns += [(f"c{n}", ddl) for n, ddl in enumerate(_ddls(RowCodec(edge.record_type)))]
+    if edge.key_selector is not None:
+        columns += [(f"k{n}", ddl) for n, ddl in enumerate(_ddls(KeyCodec(edge.key_types)))]
+    return ", ".join(f"{name} {ddl}" for name, ddl in columns)
+
+
+def _ddls(codec: RowCodec | KeyCodec) -> list[str]:
+    return [arrow_to_ddl(arrow) for _, arrow in codec.fields]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+

@@ -1,0 +1,119 @@
+"""Spark's offset log as a value: the position of all sources at a batch, taken from a query's folder and put into a
+new one (PROTOCOL R19, reference spark.md section 1).
+
+A position is a zip of `metadata`, the offsets of the last two batches, and each source's own log cut to what those
+offsets name. Nothing is taken from `commits/`; restoring makes the two commit files that Spark needs. Folders are
+scratch: every attempt has a new one, and none is ever edited.
+"""
+
+import io
+import json
+import shutil
+import uuid
+import zipfile
+from pathlib import Path
+
+from penstock.errors import CheckpointCorruptError, CheckpointError
+
+COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
+MAX_FILES = 100_000
+MAX_BYTES = 1 << 30
+
+
+def capture(folder: Path, batch_id: int) -> bytes:
+    """The position after batch `batch_id`, -1 for before the first. Called inside the batch, before Spark goes on."""
+    files: dict[str, bytes] = {"metadata": (folder / "metadata").read_bytes()}
+    for number in (batch_id - 1, batch_id):
+        if number >= 0:
+            files[f"offsets/{number}"] = (folder / "offsets" / str(number)).read_bytes()
+    ends = _log_offsets(files[f"offsets/{batch_id}"]) if batch_id >= 0 else []
+    sources = folder / "sources"
+    for source in sorted(sources.iterdir()) if sources.is_dir() else []:
+        end = ends[int(source.name)] if source.name.isdigit() and int(source.name) < len(ends) else None
+        files |= _cut_source_log(source, end, started=batch_id >= 0)
+    return _pack(files)
+
+
+def build(folder: Path, position: bytes | None, batch_id: int, *, new_query_id: bool = False) -> None:
+    """Make a folder from which a query goes on after `batch_id`."""
+    folder.mkdir(parents=True)
+    if position is None:
+        return
+    for name, data in _unpack(position).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    if new_query_id:
+        (folder / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    commits = folder / "commits"
+    commits.mkdir()
+    for number in (batch_id - 1, batch_id):
+        if number >= 0:
+            (commits / str(number)).write_text(COMMIT)
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder that no query uses any more."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _log_offsets(data: bytes) -> list[int | None]:
+    """For each source the `logOffset` of its offset line; None for sources that have none (not a file source)."""
+    lines = data.decode().splitlines()
+    if not lines or lines[0] != "v1":
+        raise CheckpointError(f"offset log of version {lines[0] if lines else '?'!r}; this release reads v1")
+    offsets: list[int | None] = []
+    for line in lines[2:]:
+        value = json.loads(line) if line != "-" else None
+        offsets.append(value.get("logOffset") if isinstance(value, dict) else None)
+    return offsets
+
+
+def _cut_source_log(source: Path, end: int | None, *, started: bool) -> dict[str, bytes]:
+    """The files of one source's log that belong to the position.
+
+    A file source numbers its entries by itself: those above `logOffset` are of later batches. Other sources keep only
+    their initial offset there, which belongs to every position.
+    """
+    kept: dict[str, bytes] = {}
+    for path in sorted(source.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        number = path.name.removesuffix(".compact")
+        if not number.isdigit():
+            continue
+        data = path.read_bytes()
+        if _is_file_entry(data):
+            if not started or end is None or int(number) > end:
+                continue
+        kept[f"sources/{source.name}/{path.name}"] = data
+    return kept
+
+
+def _is_file_entry(data: bytes) -> bool:
+    lines = data.decode(errors="replace").splitlines()
+    return len(lines) > 1 and '"batchId"' in lines[1] and '"path"' in lines[1]
+
+
+def _pack(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name), files[name], zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _unpack(position: bytes) -> dict[str, bytes]:
+    """The files of a position; only plain relative names, within limits."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(position)) as archive:
+            infos = archive.infolist()
+            if len(infos) > MAX_FILES or sum(info.file_size for info in infos) > MAX_BYTES:
+                raise CheckpointCorruptError("source position", "a small archive", f"{len(infos)} files")
+            for info in infos:
+                parts = Path(info.filename).parts
+                if info.filename.startswith("/") or ".." in parts or parts[0] not in ("metadata", "offsets", "sources"):
+                    raise CheckpointCorruptError("source position", "files of an offset log", repr(info.filename))
+            return {info.filename: archive.read(info) for info in infos}
+    except zipfile.BadZipFile as error:
+        raise CheckpointCorruptError("source position", "a zip archive", str(error)) from error

@@ -1,0 +1,107 @@
+"""The Spark task's part: a pipe from Spark's rows to the TaskManager that owns the subtask, and back.
+
+Runs in PySpark's Python workers, which come and go; it keeps nothing.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from penstock import failpoint
+from penstock.errors import ConnectionLostError, RpcError
+from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.runtime.messages import EpochHeader, Finished, TaskHeader
+from penstock.runtime.rpc import connect, raise_refusal, receive, send
+from penstock.runtime.streams import receive_batches, send_batches
+
+RESULT_DDL = "stage string, subtask int, version string"
+RESULT_SCHEMA = pa.schema([("stage", pa.string()), ("subtask", pa.int32()), ("version", pa.string())])
+
+
+@dataclass(frozen=True)
+class OwnerAddress:
+    """Where a TaskManager listens: a Unix socket on its own machine, TCP from elsewhere."""
+
+    host: str
+    unix_path: str
+    tcp_port: int
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """What `mapInArrow` calls for every partition of a stage in one epoch."""
+
+    token: str
+    stage: str
+    header: EpochHeader
+    parents: tuple[Version, ...]
+    owners: tuple[OwnerAddress, ...]
+    consumer: str
+    edge: int | None = None
+    first_partition: int = 0
+    """Number of this stage's first partition in the Spark stage it is part of."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        failpoint.set_role("task")
+        context = TaskContext.get()
+        assert context is not None
+        index = context.partitionId() - self.first_partition
+        subtask = SubtaskId(StageId(self.stage), index)
+        header = TaskHeader(
+            self.token, subtask, self.parents[index], self.consumer, context.taskAttemptId(), self.edge, self.header
+        )
+        with connect_owner(self.owners[index]) as connection:
+            failpoint.before("C3")
+            send(connection, header)
+            failpoint.after("C3")
+            finished = _exchange(connection, batches)
+            if self.edge is None:
+                yield _result(subtask, finished.version)
+            else:
+                yield from receive_batches(connection)
+        failpoint.before("C11")
+        failpoint.after("C11")
+
+
+def connect_owner(owner: OwnerAddress) -> socket.socket:
+    """A connection to the TaskManager, by the nearest way."""
+    if os.path.exists(owner.unix_path):
+        connection = connect(owner.unix_path)
+    else:
+        connection = connect((owner.host, owner.tcp_port))
+    connection.settimeout(None)
+    return connection
+
+
+def _exchange(connection: socket.socket, batches: Iterator[pa.RecordBatch]) -> Finished:
+    admitted = receive(connection)
+    raise_refusal(admitted)
+    if admitted.run:
+        try:
+            send_batches(connection, batches)
+        except OSError as error:
+            raise_refusal(_last_words(connection))
+            raise ConnectionLostError(f"the TaskManager has gone: {error}") from error
+    finished = receive(connection)
+    raise_refusal(finished)
+    if not isinstance(finished, Finished):
+        raise RpcError(f"expected the end of the epoch, got {type(finished).__name__}")
+    return finished
+
+
+def _last_words(connection: socket.socket) -> object:
+    """What the TaskManager said before it closed the connection, if anything."""
+    try:
+        return receive(connection)
+    except RpcError:
+        return None
+
+
+def _result(subtask: SubtaskId, version: Version) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {"stage": [subtask.stage], "subtask": [subtask.index], "version": [str(version)]}, schema=RESULT_SCHEMA
+    )

@@ -1,0 +1,119 @@
+"""`from_collection` and `NumberSequenceSource` as replayable Python data sources of Spark.
+
+The position is the number of records read; reading the same range again gives the same records in the same order.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from penstock.codec.rows import RowCodec
+from penstock.connectors.sources import CollectionSource, NumberSequenceSource
+from penstock.model.ids import new_nonce
+from penstock.runtime.sinks import encode_records
+
+DEFAULT_MAX_ROWS = 1_000_000
+ROWS_PER_BATCH = 10_000
+
+
+class RangePartition(InputPartition):
+    """Records start … end - 1."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+
+class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads records by their number, up to `total`."""
+
+    def __init__(self, total: int, max_rows: int) -> None:
+        self.total = total
+        self.max_rows = max_rows
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"records": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Everything is there from the beginning."""
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        rows = self.total if isinstance(limit, ReadAllAvailable) else self.max_rows
+        return {"records": min(self.total, start["records"] + rows)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [RangePartition(start["records"], end["records"])] if end["records"] > start["records"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        for start in range(partition.start, partition.end, ROWS_PER_BATCH):
+            yield self.rows(start, min(start + ROWS_PER_BATCH, partition.end))
+
+    def rows(self, start: int, end: int) -> pa.RecordBatch:
+        """The records of a range."""
+        raise NotImplementedError
+
+
+class SequenceReader(CountedReader):
+    """The numbers first … last."""
+
+    def __init__(self, first: int, last: int, max_rows: int) -> None:
+        super().__init__(last - first + 1, max_rows)
+        self.first = first
+
+    def rows(self, start: int, end: int) -> pa.RecordBatch:
+        numbers = pa.array(range(self.first + start, self.first + end), pa.int64())
+        return pa.RecordBatch.from_arrays([numbers], names=["value"])
+
+
+class CollectionReader(CountedReader):
+    """The records of a list, carried along as an Arrow stream."""
+
+    def __init__(self, data: bytes, total: int, max_rows: int) -> None:
+        super().__init__(total, max_rows)
+        self.data = data
+
+    def rows(self, start: int, end: int) -> pa.RecordBatch:
+        with pa.ipc.open_stream(self.data) as reader:
+            table = reader.read_all()
+        return table.slice(start, end - start).combine_chunks().to_batches()[0]
+
+
+def read_sequence(session: SparkSession, source: NumberSequenceSource, max_rows: int | None) -> DataFrame:
+    """A stream of numbers."""
+    limit = max_rows or DEFAULT_MAX_ROWS
+    return _load(session, SequenceReader(source.start, source.end, limit), "value bigint")
+
+
+def read_collection(session: SparkSession, source: CollectionSource, max_rows: int | None) -> DataFrame:
+    """A stream of the collection's records."""
+    codec = RowCodec(source.record_type)
+    data = encode_records(source.records, source.record_type)
+    reader = CollectionReader(data, len(source.records), max_rows or DEFAULT_MAX_ROWS)
+    return _load(session, reader, codec.ddl)
+
+
+def _load(session: SparkSession, stream_reader: CountedReader, ddl: str) -> DataFrame:
+    """Register a data source of its own for this reader: Spark finds data sources by class."""
+    unique = f"penstock-{new_nonce()}"
+
+    class Counted(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> Any:
+            return ddl
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:
+            return stream_reader
+
+    session.dataSource.register(Counted)
+    return session.readStream.format(Counted.name()).load()

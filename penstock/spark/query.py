@@ -1,0 +1,96 @@
+"""The streaming query of one attempt: Spark reads the sources and hands every micro-batch to `run_epoch`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.spark.session import QUERY_SETTINGS
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """How a query is driven."""
+
+    folder: Path
+    """Its offset log; new for every attempt."""
+    bounded: bool
+    epoch_interval_ms: int
+
+
+RunEpoch = Callable[[DataFrame, int], None]
+"""Raises whatever goes wrong: an error that is swallowed makes Spark commit the batch."""
+
+
+class EpochQuery:
+    """A running query. It ends by itself when all sources are bounded, by an error, or by `stop`."""
+
+    def __init__(self, frame: DataFrame, settings: QuerySettings, run_epoch: RunEpoch) -> None:
+        writer = (
+            frame.writeStream.foreachBatch(_on_batch_session(run_epoch))
+            .option("checkpointLocation", str(settings.folder))
+            .outputMode("append")
+        )
+        if settings.bounded:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{settings.epoch_interval_ms} milliseconds")
+        with _settings(frame.sparkSession):
+            self._query: StreamingQuery = writer.start()
+        self._session = frame.sparkSession
+
+    @property
+    def job_group(self) -> str:
+        """Under which Spark runs this query's jobs."""
+        return str(self._query.runId)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the query has ended within the time. Its error is not raised here: see `failure`."""
+        try:
+            return bool(self._query.awaitTermination(timeout_s))
+        except StreamingQueryException:
+            return True
+
+    @property
+    def failure(self) -> str | None:
+        """What ended the query, if it was an error."""
+        error = self._query.exception()
+        return None if error is None else str(error)
+
+    def cancel_jobs(self) -> None:
+        """End the Spark job that is running; its `run_epoch` raises."""
+        self._session.sparkContext.cancelJobGroup(self.job_group)
+
+    def stop(self) -> None:
+        """End the query. Waits for a running `run_epoch`, whose jobs are cancelled."""
+        try:
+            self._query.stop()
+        except PySparkException:
+            return  # it had ended with an error, which `failure` tells
+
+
+def _on_batch_session(run_epoch: RunEpoch) -> RunEpoch:
+    return run_epoch
+
+
+class _settings:
+    """The query's session is a copy of the main one, made at the start: set ours only for that moment."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._saved: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        for key, value in QUERY_SETTINGS.items():
+            self._saved[key] = self._session.conf.get(key, None)
+            self._session.conf.set(key, value)
+
+    def __exit__(self, *_: object) -> None:
+        for key, value in self._saved.items():
+            if value is None:
+                self._session.conf.unset(key)
+            else:
+                self._session.conf.set(key, value)

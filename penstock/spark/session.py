@@ -1,0 +1,101 @@
+"""The Spark session: ours, locked down and quiet, or one that the user hands in.
+
+A session that we make listens on loopback only, has no web UI, retries tasks also in local mode and writes its own log
+to a file. A session that is handed in keeps its settings; one we need and may not set is an error that names it.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import UsageError
+
+DEFAULT_MASTER = "local[*,4]"
+OURS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.speculation": "false",
+    "spark.driver.memory": "2g",
+    "spark.cleaner.periodicGC.interval": "10min",
+}
+QUERY_SETTINGS: dict[str, str] = {
+    # PROTOCOL R15, reference spark.md section 3: with AQE an empty exchange runs no task at all.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "200",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+}
+"""Set on the session of each query only."""
+
+
+def make_session(settings: Mapping[str, str], log_level: str | None = None) -> SparkSession:
+    """A new session, or the one that is active. `log_level` lets Spark's own log through to the terminal."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        check_session(active)
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("penstock")
+    if "spark.master" not in settings:
+        builder = builder.master(DEFAULT_MASTER)
+    if settings.get("spark.master", DEFAULT_MASTER).startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    for key, value in {**OURS, **settings}.items():
+        builder = builder.config(key, value)
+    with _quiet(log_level):
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(log_level or "OFF")
+    return session
+
+
+def check_session(session: SparkSession) -> None:
+    """Raise unless jobs can run on this session."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError(
+            "a Spark Connect session cannot run Penstock jobs: functions would run outside the driver; "
+            "make a classic session with SparkSession.builder.master(…)"
+        )
+    settings = session.sparkContext.getConf()
+    if settings.get("spark.speculation", "false") == "true":  # PROTOCOL section 3, step 2
+        raise UsageError("spark.speculation is true; a subtask's epoch runs once: set spark.speculation=false")
+    if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
+        raise UsageError("spark.dynamicAllocation.enabled is true; state lives on the executors: set it to false")
+
+
+@contextmanager
+def _quiet(log_level: str | None) -> Iterator[None]:
+    """The JVM inherits standard error when it starts: point that at a file, so that its chatter stays there."""
+    if log_level is not None:
+        yield
+        return
+    folder = Path(os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))) / "penstock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sink = os.open(folder / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError:
+        sink = os.open(os.devnull, os.O_WRONLY)  # a read-only home: the chatter is not worth failing for
+    sys.stderr.flush()
+    saved = os.dup(2)
+    os.dup2(sink, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(sink)

@@ -1,0 +1,48 @@
+"""Restored tables that no function has asked for yet."""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.model.snapshot import StateTableInfo
+from penstock.state.backend.changes import ChangeLog
+from penstock.state.rows import DELETED_COLUMN, Rows, empty_table
+
+
+class UnclaimedTable:
+    """Rows as they were read. They are decoded when a function asks for the state, and carried on unchanged otherwise.
+
+    So a state that the program no longer uses stays in later snapshots, and a pickled one is never unpickled unless the
+    program declares it as pickled too.
+    """
+
+    __slots__ = ("_info", "changes", "parts", "undo")
+
+    def __init__(self, info: StateTableInfo) -> None:
+        self._info = info
+        self.parts: list[pa.Table] = []
+        """In the order in which they are to be applied."""
+        self.undo: dict[Any, Any] = {}
+        self.changes = ChangeLog()
+
+    def changed(self) -> Iterable[Hashable]:
+        """Nothing changes here."""
+        return ()
+
+    def roll_back(self) -> None:
+        """Nothing to take back."""
+
+    def seal_all(self) -> Callable[[], pa.Table]:
+        """All parts, one behind the other."""
+        parts = list(self.parts) or [empty_table(self._info)]
+        return lambda: pa.concat_tables(parts)
+
+    def seal_changes(self, changed: Iterable[Any]) -> Callable[[], Rows]:
+        """No rows."""
+        map_keys: list[Any] | None = None if self._info.map_key_type is None else []
+        return lambda: Rows([], map_keys, [], None)
+
+    def entry_count(self) -> int:
+        """About how many entries there are: an entry in two parts counts twice."""
+        return sum(len(part) - (part[DELETED_COLUMN].to_numpy().sum() if len(part) else 0) for part in self.parts)

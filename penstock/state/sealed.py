@@ -1,0 +1,38 @@
+"""Tables as they were at a seal: taken in the synchronous part of a checkpoint, made into rows in the asynchronous one.
+
+Nothing that happens to the backend later changes a sealed table, so another thread may read it without a lock.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.codec.keys import KeyCodec
+from penstock.model.ids import CheckpointId
+from penstock.model.snapshot import StateTableInfo
+from penstock.state.rows import Rows
+
+
+@dataclass(frozen=True)
+class SealedTable:
+    """One table: all of its entries, or those that changed since the base."""
+
+    info: StateTableInfo
+    rows: Callable[[], Rows | pa.Table]
+    """Makes the rows. A table that no function has asked for since it was restored gives them as they were read."""
+    full: bool
+    """All entries: what older files hold of this table no longer counts."""
+
+
+@dataclass(frozen=True)
+class SealedTables:
+    """The keyed state of one operator in one subtask at a seal."""
+
+    operator_uid: str
+    checkpoint_id: CheckpointId
+    base: CheckpointId | None
+    """The checkpoint whose files must be read before this one's; None when these tables stand alone."""
+    key_codec: KeyCodec
+    max_parallelism: int
+    tables: tuple[SealedTable, ...]

@@ -1,0 +1,187 @@
+"""The file of one subtask's sealed keyed state: all tables of all its operators.
+
+Layout: magic, length and checksum of the table of contents, the table of contents (JSON), then one Arrow stream per
+table, each with its own checksum in the table of contents. Rows are sorted by key group (within each GiB); a row of a
+delta may be a delete. The manifest holds the sha256 of the whole file; the checksums here turn damage into an error
+before Arrow sees a byte. Nothing in here is ever unpickled.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import CheckpointCorruptError, PenstockError
+from penstock.model.snapshot import StateTableInfo
+from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.rows import HASH_COLUMN, encode_rows, in_key_groups, key_groups_of, schema_of
+from penstock.state.sealed import SealedTable, SealedTables
+
+MAGIC = b"PNSTATE1"
+"""The last byte is the version of the format."""
+KINDS = ("value", "list", "map", "reducing", "aggregating", "timer")
+MAX_CONTENTS_BYTES = 64 * 1024 * 1024
+SORTED_BYTES = 1024 * 1024 * 1024
+
+_HEAD = struct.Struct("<8sII")
+
+
+class TableEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a table is in the file, counted from the end of the table of contents."""
+
+    info: StateTableInfo
+    full: bool
+    row_count: int
+    offset: int
+    size: int
+    crc32: int
+
+
+class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table of contents."""
+
+    tables: list[TableEntry]
+
+
+def encode_snapshot(sealed: Sequence[SealedTables]) -> bytes:
+    """The file of these sealed operators. Takes its time: for the asynchronous part of a checkpoint."""
+    entries: list[TableEntry] = []
+    streams: list[bytes] = []
+    offset = 0
+    for operator in sealed:
+        for table in operator.tables:
+            data, row_count = _encode_table(table, operator)
+            entries.append(TableEntry(table.info, table.full, row_count, offset, len(data), zlib.crc32(data)))
+            streams.append(data)
+            offset += len(data)
+    contents = msgspec.json.encode(Contents(entries))
+    return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
+
+
+def _encode_table(table: SealedTable, operator: SealedTables) -> tuple[bytes, int]:
+    """One table as an Arrow stream, and its number of rows; no bytes when it has none."""
+    rows = table.rows()
+    if isinstance(rows, pa.Table):
+        batches = iter(rows.to_batches())
+    else:
+        batches = encode_rows(rows, table.info, operator.key_codec)
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    row_count = 0
+    with pa.ipc.new_stream(sink, schema_of(table.info), options=options) as writer:
+        for piece in _pieces(batches):
+            order = np.argsort(key_groups_of(piece, operator.max_parallelism).astype(np.uint16), kind="stable")
+            writer.write_table(piece.take(pa.array(order)))
+            row_count += len(order)
+    return sink.getvalue().to_pybytes() if row_count else b"", row_count
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together up to the size that is sorted at once."""
+    piece: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if piece and size + batch.nbytes > SORTED_BYTES:
+            yield pa.Table.from_batches(piece)
+            piece, size = [], 0
+        piece.append(batch)
+        size += batch.nbytes
+    if piece:
+        yield pa.Table.from_batches(piece)
+
+
+def read_snapshot(
+    data: bytes, key_groups: tuple[int, int], max_parallelism: int, *, path: str = "state file"
+) -> Iterator[tuple[StateTableInfo, pa.Table]]:
+    """The tables of one file, each with its rows in these key groups. Damage is a CheckpointCorruptError."""
+    return read_chain([data], key_groups, max_parallelism, paths=[path])
+
+
+def read_chain(
+    files: Sequence[bytes], key_groups: tuple[int, int], max_parallelism: int, *, paths: Sequence[str] = ()
+) -> Iterator[tuple[StateTableInfo, pa.Table]]:
+    """The tables of one subtask's files, oldest file first, in the order in which their rows are to be applied.
+
+    What files hold of a table before the last one that holds all of it is left out.
+    """
+    contents = []
+    for index, data in enumerate(files):
+        path = paths[index] if index < len(paths) else f"state file {index}"
+        contents.append((path, data, *_read_contents(data, path)))
+    last_full: dict[tuple[str, str], int] = {}
+    for index, (_, _, _, entries) in enumerate(contents):
+        last_full.update({_table_id(entry): index for entry in entries if entry.full})
+    for index, (path, data, start, entries) in enumerate(contents):
+        for entry in entries:
+            if index >= last_full.get(_table_id(entry), 0):
+                table = _read_table(data, start, entry, path)
+                yield entry.info, in_key_groups(table, key_groups, max_parallelism)
+
+
+def apply_rows(backend: HashMapBackend, info: StateTableInfo, table: pa.Table) -> None:
+    """Put the rows of a table in place in its operator's backend."""
+    backend.restore(info, table)
+
+
+def row_count(data: bytes) -> int:
+    """How many rows a file holds, in all its tables."""
+    return sum(entry.row_count for entry in _read_contents(data, "state file")[1])
+
+
+def _table_id(entry: TableEntry) -> tuple[str, str]:
+    return entry.info.operator_uid, entry.info.name
+
+
+def _read_contents(data: bytes, path: str) -> tuple[int, list[TableEntry]]:
+    """Where the streams start, and the table of contents, checked against the file's length."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise CheckpointCorruptError(path, f"a file that starts with {MAGIC!r}", repr(bytes(data[: len(MAGIC)])))
+    if len(data) < _HEAD.size:
+        raise CheckpointCorruptError(path, f"at least {_HEAD.size} bytes", f"{len(data)} bytes")
+    _, size, crc32 = _HEAD.unpack_from(data)
+    start = _HEAD.size + size
+    if size > MAX_CONTENTS_BYTES or start > len(data):
+        raise CheckpointCorruptError(path, f"a table of contents of {size} bytes", f"{len(data)} bytes in all")
+    text = data[_HEAD.size : start]
+    if zlib.crc32(text) != crc32:
+        raise CheckpointCorruptError(path, f"a table of contents with crc32 {crc32}", str(zlib.crc32(text)))
+    try:
+        contents = msgspec.json.decode(text, type=Contents)
+    except msgspec.MsgspecError as error:
+        raise CheckpointCorruptError(path, "a table of contents", str(error)) from error
+    position = 0
+    for entry in contents.tables:
+        if entry.offset != position or entry.size < 0 or entry.row_count < 0 or entry.info.kind not in KINDS:
+            raise CheckpointCorruptError(path, f"a table of a known kind at byte {position}", repr(entry))
+        position += entry.size
+    if position != len(data) - start:
+        raise CheckpointCorruptError(path, f"{position} bytes of tables", f"{len(data) - start} bytes")
+    if len({_table_id(entry) for entry in contents.tables}) != len(contents.tables):
+        raise CheckpointCorruptError(path, "every table once", "a table that is there twice")
+    return start, contents.tables
+
+
+def _read_table(data: bytes, start: int, entry: TableEntry, path: str) -> pa.Table:
+    """All rows of a table, with the columns that its type says."""
+    begin = start + entry.offset
+    stream = memoryview(data)[begin : begin + entry.size]
+    where = f"{path} (state {entry.info.name!r} of operator {entry.info.operator_uid!r})"
+    if zlib.crc32(stream) != entry.crc32:
+        raise CheckpointCorruptError(where, f"crc32 {entry.crc32}", str(zlib.crc32(stream)))
+    try:
+        schema = schema_of(entry.info)
+        table = pa.ipc.open_stream(pa.py_buffer(stream)).read_all() if entry.size else schema.empty_table()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError, PenstockError) as error:
+        raise CheckpointCorruptError(where, "a readable table", f"{type(error).__name__}: {error}") from error
+    if not table.schema.equals(schema):
+        raise CheckpointCorruptError(where, f"columns {schema.names} of {schema.types}", str(table.schema))
+    if len(table) != entry.row_count:
+        raise CheckpointCorruptError(where, f"{entry.row_count} rows", f"{len(table)} rows")
+    # Only values may be null.
+    if any(table[field.name].null_count for field in schema if not field.nullable):
+        raise CheckpointCorruptError(where, f"no null in {HASH_COLUMN}, keys and deleted", "a null")
+    return table

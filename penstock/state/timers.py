@@ -1,0 +1,61 @@
+"""Timers of one operator: registered for the current key, fired in the order of (timestamp, key)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.errors import UnsupportedValueError
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.state.backend.hashmap import HashMapBackend
+
+TIMER_NAMES = {TimeDomain.EVENT_TIME: "_timers_event", TimeDomain.PROCESSING_TIME: "_timers_processing"}
+"""The tables in which timers are kept, by clock."""
+
+
+class Timers:
+    """Timers of one clock. They are state: rolled back, sealed and restored with the operator's backend."""
+
+    __slots__ = ("_current", "_table")
+
+    def __init__(self, backend: HashMapBackend, domain: TimeDomain) -> None:
+        self._current = backend.keys
+        self._table = backend.timer_table(TIMER_NAMES[domain])
+
+    def register(self, timestamp: int) -> None:
+        """Fire for the current key at this time. The same time again is the same timer."""
+        if type(timestamp) is not int or not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
+            timestamp = _checked(timestamp)
+        self._table.add(timestamp, self._current.key)
+
+    def delete(self, timestamp: int) -> None:
+        """Take back the current key's timer at this time; without one nothing happens."""
+        if type(timestamp) is not int or not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
+            timestamp = _checked(timestamp)
+        self._table.discard(timestamp, self._current.key)
+
+    def due(self, limit: int) -> Iterator[tuple[int, Any]]:
+        """Timers up to and including `limit` as (timestamp, state key), each no longer pending when it is given out.
+
+        Timers that are registered meanwhile are included; order is (timestamp, key) among those pending at each step.
+        """
+        table = self._table
+        while (timer := table.first()) is not None and timer[0] <= limit:
+            table.discard(*timer)
+            yield timer
+
+    def next_timestamp(self) -> int | None:
+        """When the first timer is due; None when there is none."""
+        timer = self._table.first()
+        return None if timer is None else timer[0]
+
+
+def _checked(timestamp: Any) -> int:
+    """The timestamp as a plain int of 64 bits."""
+    try:
+        number = timestamp.__index__()
+    except AttributeError:
+        number = None
+    if type(number) is not int or isinstance(timestamp, bool) or not MIN_WATERMARK <= number <= MAX_WATERMARK:
+        raise UnsupportedValueError(
+            f"{timestamp!r} is not a timer's time; give milliseconds since 1970 as an int of 64 bits"
+        )
+    return number

@@ -1,0 +1,209 @@
+"""What a state keeps of the values it is given: checked, in the stored type's own form, and out of the user's reach.
+
+A value is checked when it is written, not when a snapshot is: what a handle accepts can be encoded later, and reads the
+same before and after a restore (an int put into a DOUBLE state is a float at once). Values that have their stored form
+already take a fast path; any other goes once through the codec, which converts it or says what does not fit.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+from penstock.codec import tagged
+from penstock.codec.columns import copier, copy_plain, decode_column, encode_column
+from penstock.model.row import Row, row_class
+from penstock.model.type_information import TypeInformation
+
+Convert = Callable[[Any], Any]
+IsStored = Callable[[Any], bool]
+
+PLAIN: dict[str, type] = {"DOUBLE": float, "BOOLEAN": bool, "BINARY": bytes, "DATE": date}
+"""Scalar types of which every value of one exact class has its stored form."""
+
+_INT_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
+_TAGGED_PLAIN: frozenset[type] = frozenset({bool, int, float, str, bytes, Decimal, date, timedelta})
+_INNER_PLAIN = _TAGGED_PLAIN | {type(None)}
+_float32 = struct.Struct("<f")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """How values of one type enter and leave a state. None is never given to it."""
+
+    plain: frozenset[type]
+    """Values of exactly these classes are kept as they are, without calling `store`."""
+    store: Convert
+    """The form in which a value is kept; raises UnsupportedValueError."""
+    load: Convert | None
+    """A copy for the user; None when values cannot be changed."""
+
+
+def guard_of(type_info: TypeInformation) -> Guard:
+    """The guard of a state's values."""
+    if type_info.kind == "tagged":
+        return Guard(_TAGGED_PLAIN, _store_tagged, _load_tagged)
+    plain = PLAIN.get(type_info.name)
+    return Guard(frozenset() if plain is None else frozenset({plain}), storer(type_info), copier(type_info))
+
+
+def storer(type_info: TypeInformation) -> Convert:
+    """A function that gives the stored form of a value: itself, a copy, or what the codec makes of it."""
+    name = type_info.name
+    if name in ("ROW", "TUPLE"):
+        return _store_struct(type_info)
+    if name == "LIST":
+        return _store_list(type_info)
+    if name == "MAP":
+        return _store_map(type_info)
+    if type_info.kind == "tagged":
+        return _store_any_tagged
+    convert = _through_codec(type_info)
+    if name in _INT_BITS:
+        return _store_int(convert, 1 << (_INT_BITS[name] - 1))
+    if name == "STRING":
+        return _store_text(convert)
+    return _store_float(convert) if name == "FLOAT" else _store_scalar(convert, _is_stored(type_info))
+
+
+def _through_codec(type_info: TypeInformation) -> Convert:
+    """Encodes and decodes: the stored form of anything that the codec takes."""
+
+    def convert(value: Any) -> Any:
+        return decode_column(encode_column([value], type_info), type_info)[0]
+
+    return convert
+
+
+def _is_stored(type_info: TypeInformation) -> IsStored:
+    """Whether a value of a scalar type has its stored form; False only costs time."""
+    name = type_info.name
+    if name == "DECIMAL":
+        exponent, digits = -type_info.arrow.scale, type_info.arrow.precision - type_info.arrow.scale
+        return lambda value: (
+            type(value) is Decimal and value.as_tuple().exponent == exponent and value.adjusted() < digits
+        )
+    if name in PLAIN:
+        plain = PLAIN[name]
+        return lambda value: type(value) is plain
+    return _STORED_FORMS.get(name, lambda value: False)
+
+
+_STORED_FORMS: dict[str, IsStored] = {
+    "TIME": lambda value: type(value) is time and value.tzinfo is None,
+    "TIMESTAMP": lambda value: type(value) is datetime and value.tzinfo is timezone.utc,
+    "TIMESTAMP_NTZ": lambda value: type(value) is datetime and value.tzinfo is None,
+}
+
+
+def _store_scalar(convert: Convert, is_stored: IsStored) -> Convert:
+    def store(value: Any) -> Any:
+        return value if is_stored(value) else convert(value)
+
+    return store
+
+
+def _store_int(convert: Convert, limit: int) -> Convert:
+    def store(value: Any) -> Any:
+        return value if type(value) is int and -limit <= value < limit else convert(value)
+
+    return store
+
+
+def _store_text(convert: Convert) -> Convert:
+    def store(value: Any) -> Any:
+        if type(value) is not str:
+            return convert(value)
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:  # a lone surrogate: the codec says so
+                return convert(value)
+        return value
+
+    return store
+
+
+def _store_float(convert: Convert) -> Convert:
+    def store(value: Any) -> Any:
+        try:
+            return _float32.unpack(_float32.pack(value))[0] if type(value) is float else convert(value)
+        except OverflowError:
+            return convert(value)
+
+    return store
+
+
+def _store_struct(type_info: TypeInformation) -> Convert:
+    convert = _through_codec(type_info)
+    children = [_optional(storer(child)) for child in type_info.children]
+    length = len(children)
+    names = type_info.names
+    taken: tuple[type, ...] = (tuple,) if names is None else (tuple, row_class(names))
+    make: Convert = tuple if names is None else row_class(names).make
+
+    def store(value: Any) -> Any:
+        # A row of another class may name its fields in another order: the codec maps them.
+        if type(value) in taken and len(value) == length:
+            return make([child(item) for child, item in zip(children, value, strict=True)])
+        return convert(value)
+
+    return store
+
+
+def _store_list(type_info: TypeInformation) -> Convert:
+    convert = _through_codec(type_info)
+    child = _optional(storer(type_info.children[0]))
+
+    def store(value: Any) -> Any:
+        return [child(item) for item in value] if type(value) is list else convert(value)
+
+    return store
+
+
+def _store_map(type_info: TypeInformation) -> Convert:
+    convert = _through_codec(type_info)
+    key_type, value_type = type_info.children
+    key, item = storer(key_type), _optional(storer(value_type))
+
+    def store(value: Any) -> Any:
+        if type(value) is not dict or None in value:
+            return convert(value)
+        return {key(k): item(v) for k, v in value.items()}
+
+    return store
+
+
+def _optional(store: Convert) -> Convert:
+    def optional(value: Any) -> Any:
+        return None if value is None else store(value)
+
+    return optional
+
+
+def _store_any_tagged(value: Any) -> Any:
+    return value if type(value) in _TAGGED_PLAIN else _store_tagged(value)
+
+
+def _store_tagged(value: Any, depth: int = 1) -> Any:
+    """A copy of a container of plain values; anything unusual, and what is too deep, goes through the codec."""
+    kind = type(value)
+    if kind not in (tuple, list, dict) and not isinstance(value, Row) or depth > tagged.MAX_DEPTH:
+        return tagged.decode(tagged.encode(value))
+    if kind is dict:
+        if not _INNER_PLAIN.issuperset(map(type, value)):
+            return tagged.decode(tagged.encode(value))
+        return {k: v if type(v) in _INNER_PLAIN else _store_tagged(v, depth + 1) for k, v in value.items()}
+    if _INNER_PLAIN.issuperset(map(type, value)):
+        return value.copy() if kind is list else value
+    items = [item if type(item) in _INNER_PLAIN else _store_tagged(item, depth + 1) for item in value]
+    return items if kind is list else tuple.__new__(kind, items)
+
+
+def _load_tagged(value: Any) -> Any:
+    kind = type(value)
+    if kind in _TAGGED_PLAIN or (kind is tuple and _INNER_PLAIN.issuperset(map(type, value))):
+        return value
+    return copy_plain(value)

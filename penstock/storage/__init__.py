@@ -1,0 +1,18 @@
+"""Files that are written once."""
+
+from penstock.storage.blobs import Storage, open_storage
+from penstock.storage.certain import put_certain
+from penstock.storage.local import LocalStorage
+from penstock.storage.memory import Fault, MemoryStorage, StorageScript
+from penstock.storage.probe import probe_two_writers
+
+__all__ = [
+    "Fault",
+    "LocalStorage",
+    "MemoryStorage",
+    "Storage",
+    "StorageScript",
+    "open_storage",
+    "probe_two_writers",
+    "put_certain",
+]

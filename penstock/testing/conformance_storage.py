@@ -1,0 +1,108 @@
+"""What every Storage must do. A test runs each of `CHECKS` on a fresh, empty storage of its own."""
+
+from collections.abc import Callable
+
+from penstock.errors import FileMissingError, NameTakenError, StorageError
+from penstock.storage.blobs import Storage
+from penstock.storage.probe import probe_two_writers
+
+BAD_PATHS = ("", "/a", "../a", "a/../b", "a//b", "a/", "./a", "a/.", "a\\b", "a\0b", "a\nb", "s3://a/b", "x" * 300)
+
+
+def what_was_written_is_read_back(storage: Storage) -> None:
+    for data in (b"", b"x", bytes(range(256)) * 1000):
+        path = f"folder/file-{len(data)}"
+        storage.put_new(path, data)
+        assert storage.read(path) == data
+        assert storage.size(path) == len(data)
+        assert storage.exists(path)
+
+
+def a_name_is_never_written_twice(storage: Storage) -> None:
+    storage.put_new("a/b", b"first")
+    _expect(NameTakenError, lambda: storage.put_new("a/b", b"second"))
+    _expect(NameTakenError, lambda: storage.put_new("a/b", b"first"))
+    assert storage.read("a/b") == b"first"
+
+
+def a_deleted_name_is_free_again(storage: Storage) -> None:
+    storage.put_new("a/b", b"first")
+    storage.delete("a/b")
+    assert not storage.exists("a/b")
+    storage.put_new("a/b", b"second")
+    assert storage.read("a/b") == b"second"
+
+
+def deleting_what_is_not_there_is_fine(storage: Storage) -> None:
+    storage.delete("a/b")
+    storage.put_new("c", b"")
+    storage.delete("c/d")
+    assert storage.list("") == ["c"]
+
+
+def a_missing_file_is_said_to_be_missing(storage: Storage) -> None:
+    storage.put_new("a/b", b"")
+    for path in ("b", "a/c", "a", "a/b/c"):
+        _expect(FileMissingError, lambda path=path: storage.size(path))  # type: ignore[misc]
+        assert not storage.exists(path)
+    for path in ("b", "a/c", "a/b/c"):
+        _expect(FileMissingError, lambda path=path: storage.read(path))  # type: ignore[misc]
+
+
+def a_listing_is_sorted_and_holds_what_starts_with_the_prefix(storage: Storage) -> None:
+    paths = ["chk-1/_metadata", "chk-1/x", "chk-10/_metadata", "chk-2/_metadata", "log/01", "top"]
+    for path in reversed(paths):
+        storage.put_new(path, b"")
+    assert storage.list("") == paths
+    assert storage.list("chk-1/") == paths[:2]
+    assert storage.list("chk-1") == paths[:3]
+    assert storage.list("chk-") == paths[:4]
+    assert storage.list("log/") == ["log/01"]
+    assert storage.list("nothing/") == []
+
+
+def a_refused_write_leaves_no_trace(storage: Storage) -> None:
+    storage.put_new("a/b", b"first")
+    _expect(NameTakenError, lambda: storage.put_new("a/b", b"second"))
+    assert storage.list("") == ["a/b"]
+
+
+def no_path_leads_out_of_the_root(storage: Storage) -> None:
+    for path in BAD_PATHS:
+        _expect(StorageError, lambda path=path: storage.put_new(path, b"x"))  # type: ignore[misc]
+        _expect(StorageError, lambda path=path: storage.read(path))  # type: ignore[misc]
+        _expect(StorageError, lambda path=path: storage.delete(path))  # type: ignore[misc]
+        _expect(StorageError, lambda path=path: storage.size(path))  # type: ignore[misc]
+    assert storage.list("") == []
+
+
+def names_of_temporary_files_cannot_be_written(storage: Storage) -> None:
+    _expect(StorageError, lambda: storage.put_new("a~1", b"x"))
+    assert storage.list("") == []
+
+
+def it_passes_the_probe_and_the_probe_leaves_nothing(storage: Storage) -> None:
+    probe_two_writers(storage)
+    assert storage.list("") == []
+
+
+CHECKS: tuple[Callable[[Storage], None], ...] = (
+    what_was_written_is_read_back,
+    a_name_is_never_written_twice,
+    a_deleted_name_is_free_again,
+    deleting_what_is_not_there_is_fine,
+    a_missing_file_is_said_to_be_missing,
+    a_listing_is_sorted_and_holds_what_starts_with_the_prefix,
+    a_refused_write_leaves_no_trace,
+    no_path_leads_out_of_the_root,
+    names_of_temporary_files_cannot_be_written,
+    it_passes_the_probe_and_the_probe_leaves_nothing,
+)
+
+
+def _expect(error: type[StorageError], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(f"expected {error.__name__}")

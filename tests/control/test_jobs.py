@@ -1,0 +1,82 @@
+"""The use cases behind `list`, `status` and `logs`."""
+
+from pathlib import Path
+
+from penstock.control.jobs import LogLine, LogTail, Selection, job_logs, job_status, list_jobs
+from penstock.control.registry import ProcessRecord, Registry
+from tests.records import A_ID, B_ID, NO_PID, job_record
+
+C_ID = "c" * 32
+PROCESSES = [ProcessRecord(1, "here", "driver"), ProcessRecord(2, "here", "taskmanager", ["keyed/0", "keyed/1"])]
+
+
+def registry_of_three(folder: Path) -> Registry:
+    registry = Registry(folder)
+    registry.write(job_record(A_ID, started_ms=1, processes=PROCESSES))
+    registry.write(job_record(B_ID, started_ms=2, pid=NO_PID, processes=PROCESSES))
+    registry.write(job_record(C_ID, started_ms=3, status="FINISHED"))
+    return registry
+
+
+def test_a_list_shows_jobs_that_run_that_have_not_ended_or_all(tmp_path: Path) -> None:
+    registry = registry_of_three(tmp_path)
+
+    def listed(selection: Selection) -> list[tuple[str, str]]:
+        return [(record.job_id, record.status) for record in list_jobs(registry, selection)]
+
+    assert listed(Selection.RUNNING) == [(A_ID, "RUNNING")]
+    assert listed(Selection.NOT_ENDED) == [(A_ID, "RUNNING"), (B_ID, "LOST")]
+    assert listed(Selection.ALL) == [(A_ID, "RUNNING"), (B_ID, "LOST"), (C_ID, "FINISHED")]
+
+
+def test_processes_are_shown_only_while_the_driver_lives(tmp_path: Path) -> None:
+    registry = registry_of_three(tmp_path)
+    assert job_status(registry, A_ID).processes == PROCESSES
+    lost = job_status(registry, B_ID)
+    assert (lost.status, lost.processes) == ("LOST", [])
+
+
+def test_logs_come_file_by_file_the_drivers_first(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    folder = registry.log_dir(A_ID)
+    folder.mkdir()
+    (folder / "alpha.log").write_text("x\ry\u2028z\n", encoding="utf-8")
+    (folder / "driver.log").write_bytes(b"one\r\n\xff two\nno end")
+    registry.write(job_record(log_dir=str(folder), status="FINISHED"))
+    assert list(job_logs(registry, A_ID)) == [
+        LogLine("driver.log", "one"),
+        LogLine("driver.log", "\ufffd two"),
+        LogLine("driver.log", "no end"),
+        LogLine("alpha.log", "x\ry\u2028z"),
+    ]
+
+
+def test_a_job_without_logs_has_no_lines(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.write(job_record(log_dir=str(tmp_path / "absent")))
+    assert list(job_logs(registry, A_ID)) == []
+
+
+def test_following_yields_what_is_written_later_and_ends_with_the_job(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    log = tmp_path / "driver.log"
+    log.write_text("first\nhal", encoding="utf-8")
+    registry.write(job_record(log_dir=str(tmp_path)))
+    steps = iter(["f\nthird\n", "last"])
+
+    def pause() -> None:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(text := next(steps))
+        if text == "last":
+            registry.write(job_record(log_dir=str(tmp_path), status="FINISHED"))
+
+    assert [line.text for line in job_logs(registry, A_ID, pause)] == ["first", "half", "third", "last"]
+
+
+def test_a_tail_does_not_repeat_lines_and_sees_new_files(tmp_path: Path) -> None:
+    tail = LogTail(tmp_path)
+    (tmp_path / "driver.log").write_text("a\n", encoding="utf-8")
+    assert [line.text for line in tail.read()] == ["a"]
+    (tmp_path / "taskmanager-0.log").write_text("b\n", encoding="utf-8")
+    assert [line.text for line in tail.read()] == ["b"]
+    assert list(tail.read(last=True)) == []

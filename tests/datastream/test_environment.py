@@ -1,0 +1,379 @@
+"""The environment: sources, settings, execution."""
+
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.common import Configuration, Duration, Time, Types, WatermarkStrategy
+from penstock.control.submission import Submission, submitted
+from penstock.datastream import (
+    CheckpointingMode,
+    ExternalizedCheckpointRetention,
+    JobClient,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
+from penstock.datastream.connectors.file_system import FileSource
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.datastream.sources import milliseconds
+from penstock.errors import ConfigurationError, TypeMismatchError, UsageError
+from penstock.graph.stream_graph import EventTime
+from penstock.model.job import JobStatus
+from penstock.model.types import resolve_type
+
+Env = StreamExecutionEnvironment
+
+
+def test_a_dataframe_must_be_streaming(env: Env, frame: Any):
+    with pytest.raises(UsageError, match="is not streaming; read it with env.spark.readStream"):
+        env.from_dataframe(type(frame)(isStreaming=False))
+    with pytest.raises(TypeError, match="takes a Spark DataFrame, not a list"):
+        env.from_dataframe([1])
+
+
+def test_spark_connect_is_refused_with_a_way_out(env: Env, spark: Any):
+    connect = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    with pytest.raises(UsageError, match=r"one of Spark Connect.*without \.remote"):
+        env.from_dataframe(connect)
+    with pytest.raises(UsageError, match="the Spark session is one of Spark Connect"):
+        Env.get_execution_environment(spark=connect)
+
+
+def test_event_time_names_a_timestamp_column(env: Env, frame: Any):
+    stream = env.from_dataframe(frame, event_time="at", max_out_of_orderness=Duration.of_seconds(3), name="orders")
+    assert stream._node.payload.event_time == EventTime("at", 3000)
+    assert stream.get_name() == "orders"
+    with pytest.raises(UsageError, match="no column 'when' for the event time; the DataFrame has 'customer'"):
+        env.from_dataframe(frame, event_time="when")
+    with pytest.raises(UsageError, match="'customer' is of type STRING; use a timestamp"):
+        env.from_dataframe(frame, event_time="customer")
+    with pytest.raises(UsageError, match="says nothing without event_time="):
+        env.from_dataframe(frame, max_out_of_orderness=5)
+
+
+@pytest.mark.parametrize(
+    "span", ["5 seconds", "5s", 5000, Duration.of_seconds(5), Time.seconds(5), timedelta(seconds=5)]
+)
+def test_a_span_of_time_is_taken_in_every_form(span: Any):
+    assert milliseconds(span) == 5000
+
+
+def test_a_span_of_time_is_not_negative():
+    assert milliseconds(None) == 0
+    with pytest.raises(UsageError, match="negative span of time"):
+        milliseconds(timedelta(seconds=-1))
+    with pytest.raises(UsageError, match="is not a duration"):
+        milliseconds("soon")
+
+
+def test_a_collection_is_read_at_once(env: Env):
+    stream = env.from_collection((n for n in (1, 2)), Types.LONG())
+    assert stream._node.payload.object.records == (1, 2)
+    assert stream._node.payload.bounded
+    for wrong in ("text", 3, {"a": 1}, None):
+        with pytest.raises(TypeError, match="takes a list of records"):
+            env.from_collection(wrong)  # type: ignore[arg-type]
+
+
+def test_a_connector_is_a_source_and_says_its_type(env: Env, tmp_path: Path):
+    numbers = env.from_source(NumberSequenceSource(1, 9), WatermarkStrategy.no_watermarks(), "numbers")
+    assert (numbers.get_type(), numbers.get_name()) == (Types.LONG(), "numbers")
+    files = FileSource.of(tmp_path, "json", "a bigint")
+    assert env.add_source(files).get_type() == resolve_type("a bigint")
+    with pytest.raises(TypeMismatchError, match="type_info is STRING, but the source's records are LONG"):
+        env.from_source(NumberSequenceSource(1, 9), WatermarkStrategy.no_watermarks(), "n", Types.STRING())
+    with pytest.raises(TypeError, match="not a source: a FakeFrame.*from_dataframe"):
+        env.from_source(type("FakeFrame", (), {})(), WatermarkStrategy.no_watermarks(), "n")
+
+
+def test_a_watermark_strategy_with_an_assigner_follows_the_source(env: Env):
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    source = NumberSequenceSource(1, 9)
+    assert env.from_source(source, strategy, "n")._node.kind == "source"
+    assigned = strategy.with_timestamp_assigner(lambda value, timestamp: value)  # type: ignore[arg-type]
+    assert env.from_source(source, assigned, "n")._node.payload.kind == "timestamps"
+
+
+def test_execute_hands_graph_settings_name_and_session_to_the_job_manager(env: Env, spark: Any):
+    env.from_collection([1]).print()
+    assert env.execute("totals") == "result"
+    (job,) = spark.jobs
+    assert job.name == "totals" and job.spark is spark
+    assert [stage.parallelism for stage in job.graph.stages] == [2]
+    assert job.configuration.get_integer("parallelism.default", 0) == 2
+
+
+def test_what_was_executed_is_not_executed_again(env: Env, spark: Any):
+    mapped = env.from_collection([1]).map(str)
+    mapped.print()
+    env.execute("first")
+    with pytest.raises(UsageError, match="No operators defined in streaming topology"):
+        env.execute("second")
+    mapped.print()
+    env.execute("third")
+    assert [job.name for job in spark.jobs] == ["first", "third"]
+    assert spark.jobs[1].graph.stages[0].name == "Map -> Print to Std. Out"
+
+
+def test_execute_async_gives_a_client_that_shows_the_job(env: Env):
+    env.from_collection([1]).print()
+    client = env.execute_async("totals")
+    assert isinstance(client, JobClient)
+    assert client.get_job_id() == "0123456789abcdef0123456789abcdef"
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    assert client.get_job_execution_result().result(5) == "result"
+    assert client.get_accumulators().result() == {}
+    assert repr(client) == "<JobClient 0123456789abcdef0123456789abcdef RUNNING>"
+    with pytest.raises(UsageError, match="is not available"):
+        client.trigger_savepoint()
+    with pytest.raises(UsageError, match="is not available"):
+        client.stop_with_savepoint(False)
+
+
+def test_a_future_gives_the_error_of_its_work(env: Env, spark: Any):
+    env.from_collection([1]).print()
+    client = env.execute_async("totals")
+    spark.jobs[0].wait = lambda: (_ for _ in ()).throw(ValueError("broken"))
+    future = client.get_job_execution_result()
+    assert isinstance(future.exception(), ValueError) and future.done()
+    assert not future.cancel() and not future.cancelled()
+    with pytest.raises(ValueError, match="broken"):
+        future.result()
+
+
+def test_cancelling_reaches_the_job(env: Env, spark: Any):
+    env.from_collection([1]).print()
+    env.execute_async("totals").cancel().result()
+    assert spark.jobs[0].cancelled == 1
+
+
+def test_execute_and_collect_iterates_over_the_records_and_ends_the_job(env: Env, spark: Any):
+    spark.records = [1, 2, 3]
+    with env.from_collection([1, 2, 3]).execute_and_collect("c") as records:  # type: ignore[union-attr]
+        assert next(records) == 1
+        assert list(records) == [2, 3]
+    assert spark.jobs[0].cancelled == 1
+    assert list(records) == []
+    records.close()
+    assert spark.jobs[0].cancelled == 1
+
+
+def test_execute_and_collect_with_a_limit_is_a_list(env: Env, spark: Any):
+    spark.records = [1, 2, 3]
+    assert env.from_collection([1, 2, 3]).execute_and_collect(limit=2) == [1, 2]
+    assert spark.jobs[0].cancelled == 1
+
+
+def test_v1_the_execution_plan_is_json_and_runs_nothing(env: Env, spark: Any):
+    env.from_collection([1], Types.LONG()).map(str).map(str).print()
+    plan = json.loads(env.get_execution_plan())
+    assert [node["type"] for node in plan["nodes"]] == [
+        "Source: Collection Source",
+        "Map",
+        "Map",
+        "Sink: Print to Std. Out",
+    ]
+    assert plan["stages"][0]["name"] == "Map -> Map -> Print to Std. Out"
+    assert spark.jobs == []
+    env.execute("still there")
+
+
+def test_the_session_is_made_once_from_the_spark_settings(spark: Any):
+    configuration = Configuration().set_string("spark.executor.memory", "1g").set_integer("parallelism.default", 3)
+    env = Env.get_execution_environment(configuration)
+    assert env.spark is spark and spark.settings == {"spark.executor.memory": "1g"}
+    assert env.spark is env.spark
+
+
+def test_a_session_that_is_handed_in_is_used(spark: Any):
+    env = Env.get_execution_environment(spark=spark)
+    assert env.spark is spark and spark.settings == {}
+    assert env.get_parallelism() == 6
+
+
+@pytest.mark.parametrize(("master", "expected"), [("local", 1), ("local[3]", 3), ("local[5,4]", 5)])
+def test_parallelism_is_the_number_of_cores(spark: Any, master: str, expected: int):
+    assert (
+        Env.get_execution_environment(Configuration().set_string("spark.master", master)).get_parallelism() == expected
+    )
+
+
+def test_parallelism_on_a_cluster_is_what_spark_says(spark: Any):
+    env = Env.get_execution_environment(Configuration().set_string("spark.master", "spark://host:7077"))
+    assert env.get_parallelism() == 6
+
+
+def test_parallelism_without_a_master_is_that_of_the_machine(spark: Any):
+    assert Env.get_execution_environment().get_parallelism() >= 1
+
+
+def test_the_program_wins_over_flags_and_flags_over_the_file(spark: Any, tmp_path: Path):
+    (tmp_path / "penstock.yaml").write_text("parallelism.default: 3\npipeline.max-parallelism: 77\n", encoding="utf-8")
+    env = Env.get_execution_environment()
+    assert (env.get_parallelism(), env.get_max_parallelism()) == (3, 77)
+    flags = Submission(tmp_path / "job.py", overrides={"pipeline.max-parallelism": "99"}, parallelism=4)
+    with submitted(flags):
+        assert (env.get_parallelism(), env.get_max_parallelism()) == (4, 99)
+        env.set_parallelism(5).set_max_parallelism(11)
+        assert (env.get_parallelism(), env.get_max_parallelism()) == (5, 11)
+
+
+def test_an_unknown_key_is_an_error_that_suggests_the_nearest(env: Env):
+    env.configure(Configuration().set_string("paralelism.default", "2"))
+    with pytest.raises(ConfigurationError, match=r"did you mean 'parallelism\.default'"):
+        env.get_parallelism()
+
+
+def test_a_job_is_called_after_the_program_the_flag_the_setting_or_the_file(spark: Any, tmp_path: Path):
+    env = Env.get_execution_environment(Configuration().set_integer("parallelism.default", 1))
+
+    def name_of(given: str | None) -> str:
+        env.from_collection([1]).print()
+        env.execute(given)
+        return str(spark.jobs[-1].name)
+
+    with submitted(Submission(tmp_path / "totals.py")):
+        assert name_of(None) == "totals"
+        env.configure(Configuration().set_string("pipeline.name", "from-setting"))
+        assert name_of(None) == "from-setting"
+    with submitted(Submission(tmp_path / "totals.py", name="from-flag")):
+        assert name_of(None) == "from-flag"
+        assert name_of("from-program") == "from-program"
+
+
+def test_max_parallelism_has_limits(env: Env):
+    assert env.get_max_parallelism() == -1
+    for wrong in (0, 32769, "8", True):
+        with pytest.raises(UsageError, match="max parallelism"):
+            env.set_max_parallelism(wrong)  # type: ignore[arg-type]
+
+
+def test_v2_chaining_can_be_switched_off_for_the_job(env: Env, spark: Any):
+    assert env.is_chaining_enabled()
+    env.disable_operator_chaining().from_collection([1]).map(str).map(str)
+    env.execute("unchained")
+    assert not env.is_chaining_enabled()
+    assert len(spark.jobs[0].graph.stages) == 2
+
+
+def test_generated_uids_can_be_forbidden(env: Env):
+    env.get_config().disable_auto_generated_uids()
+    env.from_collection([1]).map(str)
+    with pytest.raises(UsageError, match="auto generated UIDs have been disabled"):
+        env.get_execution_plan()
+
+
+def test_batch_mode_is_refused(env: Env):
+    assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING) is env
+    with pytest.raises(UsageError, match="BATCH mode is not available"):
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+
+
+def test_settings_without_effect_are_accepted(env: Env):
+    assert env.set_buffer_timeout(5).register_slot_sharing_group("a").enable_changelog_state_backend(True) is env
+    assert env.get_buffer_timeout() == -1 and not env.is_changelog_state_backend_enabled()
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("add_jars", ["a.jar"]),
+        ("add_classpaths", ["a"]),
+        ("set_python_requirements", ["r.txt"]),
+        ("add_python_archive", ["a.zip"]),
+        ("set_python_executable", ["python3"]),
+        ("register_cached_file", ["a", "b"]),
+        ("create_input", [None]),
+    ],
+)
+def test_what_is_not_there_says_so_and_what_to_do_instead(env: Env, method: str, arguments: list[Any]):
+    with pytest.raises(UsageError, match=rf"{method}\(\) is not available; \w+"):
+        getattr(env, method)(*arguments)
+
+
+def test_a_python_file_becomes_importable(env: Env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    module = tmp_path / "a_module_of_the_job.py"
+    module.write_text("", encoding="utf-8")
+    env.add_python_file(str(module))
+    env.add_python_file(str(tmp_path))
+    assert sys.path.count(str(tmp_path)) == 1
+    with pytest.raises(UsageError, match="no file or folder"):
+        env.add_python_file(str(tmp_path / "missing.py"))
+
+
+def test_k1_checkpointing_is_off_until_it_is_enabled(env: Env):
+    assert env.get_checkpoint_interval() == -1
+    assert not env.get_checkpoint_config().is_checkpointing_enabled()
+    assert env.enable_checkpointing(5000, CheckpointingMode.AT_LEAST_ONCE) is env
+    assert env.get_checkpoint_interval() == 5000
+    assert env.get_checkpointing_mode() is env.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
+    with pytest.raises(UsageError, match="Checkpoint interval must be larger than or equal to 10 ms"):
+        env.enable_checkpointing(5)
+
+
+def test_checkpoint_settings_have_flink_s_defaults(env: Env):
+    config = env.get_checkpoint_config()
+    assert config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+    assert config.get_checkpoint_timeout() == 600_000
+    assert config.get_min_pause_between_checkpoints() == 0
+    assert config.get_max_concurrent_checkpoints() == 1
+    assert config.get_tolerable_checkpoint_failure_number() == 0 and config.is_fail_on_checkpointing_errors()
+    retention = config.get_externalized_checkpoint_retention()
+    assert retention is ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+    assert not config.is_externalized_checkpoints_enabled()
+    assert not config.is_unaligned_checkpoints_enabled() and not config.is_force_unaligned_checkpoints()
+    assert config.get_alignment_timeout() == Duration.of_millis(0)
+
+
+def test_checkpoint_settings_are_settings_of_the_environment(env: Env):
+    config = env.get_checkpoint_config()
+    config.set_checkpoint_interval(1000).set_checkpoint_timeout(300_000).set_min_pause_between_checkpoints(500)
+    config.set_max_concurrent_checkpoints(2).set_tolerable_checkpoint_failure_number(3)
+    config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+    config.enable_unaligned_checkpoints().set_alignment_timeout(Duration.of_minutes(1))
+    config.set_force_unaligned_checkpoints().set_checkpoint_storage_dir("/data/checkpoints")
+    again = env.get_checkpoint_config()
+    assert (again.get_checkpoint_timeout(), again.get_min_pause_between_checkpoints()) == (300_000, 500)
+    assert (again.get_max_concurrent_checkpoints(), again.get_tolerable_checkpoint_failure_number()) == (2, 3)
+    assert again.is_externalized_checkpoints_enabled()
+    assert env.is_unaligned_checkpoints_enabled() and env.is_force_unaligned_checkpoints()
+    assert again.get_aligned_checkpoint_timeout() == Duration.of_minutes(1)
+    assert not again.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
+    assert not again.set_fail_on_checkpointing_errors(False).is_fail_on_checkpointing_errors()
+
+
+def test_checkpoint_settings_of_flags_are_seen(env: Env, tmp_path: Path):
+    with submitted(Submission(tmp_path / "job.py", overrides={"execution.checkpointing.interval": "5s"})):
+        assert env.get_checkpoint_interval() == 5000
+
+
+def test_checkpoint_settings_are_checked(env: Env):
+    config = env.get_checkpoint_config()
+    with pytest.raises(UsageError, match="timeout must be larger than or equal to 10 ms"):
+        config.set_checkpoint_timeout(1)
+    with pytest.raises(UsageError, match="give a number, 1 or more"):
+        config.set_max_concurrent_checkpoints(0)
+    with pytest.raises(TypeError, match="CheckpointingMode"):
+        config.set_checkpointing_mode("EXACTLY_ONCE")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ExternalizedCheckpointRetention"):
+        config.set_externalized_checkpoint_retention("RETAIN")  # type: ignore[arg-type]
+
+
+def test_the_savepoint_folder_is_kept(env: Env):
+    assert env.get_default_savepoint_directory() is None
+    assert (
+        env.set_default_savepoint_directory("/data/savepoints").get_default_savepoint_directory() == "/data/savepoints"
+    )
+
+
+def test_an_environment_takes_a_copy_of_its_configuration(spark: Any):
+    configuration = Configuration().set_integer("parallelism.default", 3)
+    env = Env.get_execution_environment(configuration)
+    env.set_parallelism(4)
+    assert configuration.get_integer("parallelism.default", 0) == 3

@@ -1,0 +1,97 @@
+"""Backends for tests, and what is needed to move their state through snapshot files."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.codec.keys import KeyCodec
+from penstock.model.functions import AggregateFunction
+from penstock.model.ids import CheckpointId
+from penstock.model.key_groups import key_group_range
+from penstock.model.type_information import TypeInformation
+from penstock.model.types import Types
+from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.sealed import SealedTables
+from penstock.state.snapshot_file import apply_rows, encode_snapshot, read_chain
+
+MAX_PARALLELISM = 16
+
+
+def string_backend(key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)) -> HashMapBackend:
+    """A backend keyed by text."""
+    return keyed_backend([Types.STRING()], key_groups)
+
+
+def keyed_backend(
+    types: Sequence[TypeInformation], key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)
+) -> HashMapBackend:
+    """A backend keyed by columns of these types."""
+    return HashMapBackend("op", KeyCodec(tuple(types)), MAX_PARALLELISM, key_groups)
+
+
+def restored(
+    chains: Sequence[Sequence[bytes]], parallelism: int = 1, max_parallelism: int = MAX_PARALLELISM
+) -> list[HashMapBackend]:
+    """The subtasks of a job that starts from these chains of files, oldest file first."""
+    backends = []
+    for index in range(parallelism):
+        key_groups = key_group_range(max_parallelism, parallelism, index)
+        backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), max_parallelism, key_groups)
+        for chain in chains:
+            for info, rows in read_chain(chain, key_groups, max_parallelism):
+                apply_rows(backend, info, rows)
+        backends.append(backend)
+    return backends
+
+
+def seal(
+    backend: HashMapBackend, checkpoint_id: int, base: int | None = None, *, full: bool = False
+) -> SealedTables:
+    """`backend.seal` with plain ints."""
+    return backend.seal(CheckpointId(checkpoint_id), None if base is None else CheckpointId(base), full=full)
+
+
+def encoded(backend: HashMapBackend, checkpoint_id: int = 1) -> bytes:
+    """A full snapshot file of the backend."""
+    return encode_snapshot([seal(backend, checkpoint_id, full=True)])
+
+
+def epoch(backend: HashMapBackend) -> "Epoch":
+    """An epoch as a `with` block; an exception rolls it back."""
+    return Epoch(backend)
+
+
+class Epoch:
+    def __init__(self, backend: HashMapBackend) -> None:
+        self._backend = backend
+
+    def __enter__(self) -> None:
+        self._backend.begin_epoch()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self._backend.finish_epoch()
+        else:
+            self._backend.roll_back()
+
+
+def at(backend: HashMapBackend, key: Any) -> None:
+    """Make `key` the current key."""
+    backend.keys.key = backend.key_codec.to_state_key(key)
+
+
+class Average(AggregateFunction):
+    """Keeps [sum, count] and changes it in place, as users do."""
+
+    def create_accumulator(self) -> list[int]:
+        return [0, 0]
+
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
+        accumulator[0] += value
+        accumulator[1] += 1
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
+        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]

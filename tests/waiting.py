@@ -1,0 +1,18 @@
+"""Waiting for something outside this process, with a limit."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+def wait_until(ask: Callable[[], Value], *, timeout_s: float = 30.0, pause_s: float = 0.05) -> Value:
+    """The first true answer of `ask`; an AssertionError with the last answer when the time is up."""
+    end_s = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while not (answer := ask()):
+        assert time.monotonic() < end_s, f"still {answer!r} after {timeout_s} s"
+        pause.wait(pause_s)
+    return answer
