@@ -41,6 +41,8 @@ class PenstockError(Exception):
 
     retryable = False
     exit_code = 1
+    __notes__: list[str]
+    """Shown below the message by Python 3.11 and by the command line, where there are any."""
 
 
 class UsageError(PenstockError):

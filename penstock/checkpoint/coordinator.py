@@ -1,8 +1,8 @@
 """The CheckpointCoordinator: starts checkpoints, collects acks, completes one at a time (PROTOCOL section 4).
 
-Three kinds of threads call it: the epoch's (`start`, `epoch_committed`, `abort_all`), RPC threads (`ack`, `decline`),
-and one completing thread (`complete_ready`), the only one that does I/O. It never sleeps: what failed and may be tried
-again is tried by a later `complete_ready`. Any error that `complete_ready` raises ends the attempt.
+Three kinds of threads call it: the epoch's (`check_fenced`, `start`, `epoch_committed`, `abort_all`), RPC threads
+(`ack`, `decline`), and one completing thread (`complete_ready`), the only one that writes. It never sleeps: what failed
+and may be tried again is tried by a later `complete_ready`. Any error that `complete_ready` raises ends the attempt.
 """
 
 import threading
@@ -104,6 +104,11 @@ class CheckpointCoordinator:
             self._history.started(number, self._clock.now_ms())
             return CheckpointId(number)
 
+    def check_fenced(self) -> None:
+        """Raise FencedError if a newer attempt owns the job: looked up at the start of each epoch (PROTOCOL R4)."""
+        self._require_owner()
+        self._log.check_fenced()
+
     def epoch_committed(self, record: EpochRecord) -> None:
         """Take note of an epoch whose action has returned and whose subtasks have all reported (PROTOCOL R14)."""
         with self._lock:
@@ -194,8 +199,9 @@ class CheckpointCoordinator:
             if self._commits is not None or self._pending:
                 raise CheckpointError("checkpoints are pending or not committed; complete or abort them first")
             self._log.append(status)
-            with self._lock:
-                self._newest = None  # nothing builds on it any more
+            if not keep_checkpoints:
+                with self._lock:
+                    self._newest = None  # nothing builds on it any more
             self._collect(self._settings.retained if keep_checkpoints else 0)
 
     # ---- figures
@@ -279,6 +285,8 @@ class CheckpointCoordinator:
         except (StorageError, CheckpointError) as error:
             if self._log.in_doubt:
                 raise  # PROTOCOL R5: it may exist, so nothing that depends on it may happen
+            if isinstance(error, NameTakenError):
+                self._log.check_fenced()  # PROTOCOL R7: a clash is with an attempt before or after this one
             self._abort(pending, f"it could not be finalized: {error}", is_failure=True)
             return False
         with self._lock:

@@ -28,6 +28,7 @@ FORMAT_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 MAX_FILES = 1_000_000
 MAX_FILE_BYTES = 1 << 50
+MAX_NUMBER = 1 << 63
 
 _HEX = frozenset("0123456789abcdef")
 _decoder = msgspec.json.Decoder(Manifest)
@@ -182,12 +183,12 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _problem_of_numbers(manifest: Manifest) -> tuple[str, str] | None:
     number = manifest.checkpoint_id
-    if number < 0 or manifest.epoch < 0 or manifest.attempt < 1:
-        return "numbers from 0 and attempts from 1", f"{number}, {manifest.epoch}, {manifest.attempt}"
+    numbers = (number, manifest.epoch, manifest.attempt - 1, manifest.max_parallelism - 1, abs(manifest.now_ms))
+    if not all(0 <= value < MAX_NUMBER for value in numbers):
+        found = f"checkpoint {number}, epoch {manifest.epoch}, attempt {manifest.attempt}"
+        return "numbers from 0, attempt and max parallelism from 1", f"{found}, {manifest.max_parallelism} key groups"
     if manifest.parent is not None and not 0 <= manifest.parent < number:
         return f"a parent before checkpoint {number}", f"parent {manifest.parent}"
-    if manifest.max_parallelism < 1:
-        return "a max parallelism from 1", f"{manifest.max_parallelism}"
     return None
 
 

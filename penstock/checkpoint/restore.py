@@ -21,7 +21,13 @@ from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import load_manifest, verify_sizes
 from penstock.checkpoint.retention import delete_files
 from penstock.checkpoint.view import LogView
-from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointMissingError
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointFailedError,
+    CheckpointMissingError,
+    PenstockError,
+)
 from penstock.model.ids import JobId
 from penstock.model.snapshot import Manifest, SubtaskSnapshot
 from penstock.storage.local import LocalStorage
@@ -80,10 +86,15 @@ def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitt
     """
     committables = manifest.committables if manifest is not None else []
     log.check_fenced()  # PROTOCOL R4: before commits
-    for committable in committables:
-        committer.commit([committable])
-    log.check_fenced()
-    committer.sweep(committables, log.view().attempt)
+    try:
+        for committable in committables:
+            committer.commit([committable])
+        log.check_fenced()
+        committer.sweep(committables, log.view().attempt)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise CheckpointFailedError(f"the sinks could not be brought to the restored checkpoint: {error}") from error
 
 
 def plan_restore(

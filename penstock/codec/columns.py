@@ -1,7 +1,7 @@
 """Python values to Arrow columns and back, for every declared type.
 
 Checks are by the set of the values' types, so a column of 10,000 good values is checked at the speed of C. Timestamps
-come back as `datetime` in UTC; pyarrow's own conversion of them is a hundred times slower than the one here.
+come back as `datetime` in UTC; pyarrow's own conversion of them is forty times slower than the one here.
 """
 
 import pickle
@@ -358,7 +358,7 @@ def _decode_time(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 
 def _decode_date(array: pa.Array, type_info: TypeInformation) -> list[Any]:
-    """numpy makes dates a hundred times faster than `to_pylist`; out of range it gives numbers instead."""
+    """numpy makes dates thirty times faster than `to_pylist`; out of range it gives numbers instead."""
     values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
     if int in set(map(type, values)):
         raise UnsupportedValueError(f"a {type_info} column holds a year outside 1 to 9999")

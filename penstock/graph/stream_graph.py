@@ -17,7 +17,7 @@ JvmOp = tuple[str, ...]
 
 NodeKind = Literal["source", "jvm", "operator", "key_by", "partition", "union", "sink"]
 SourceKind = Literal["dataframe", "collection", "sequence", "file"]
-SinkKind = Literal["sink", "print", "collect", "discard", "spark"]
+SinkKind = Literal["sink", "print", "collect", "spark"]
 
 
 @dataclass(frozen=True)

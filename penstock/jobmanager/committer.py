@@ -33,7 +33,7 @@ class GraphCommitter:
     def _sink(self, committable: Committable) -> Sink:
         if committable.sink_uid not in self._sinks:  # PROTOCOL R26
             raise UsageError(
-                f"the checkpoint holds output of sink {committable.sink_uid!r} that is not committed yet, and the program "
-                f"has no such sink; start the program once with it, then remove it"
+                f"the checkpoint holds output of sink {committable.sink_uid!r} that is not committed yet, and the "
+                f"program has no such sink; start the program once with it, then remove it"
             )
         return self._sinks[committable.sink_uid]

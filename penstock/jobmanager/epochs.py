@@ -13,7 +13,7 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.pending import EpochRecord
 from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError
-from penstock.graph.job_graph import JobGraph
+from penstock.graph.job_graph import JobGraph, SourceRef
 from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
@@ -29,6 +29,7 @@ class EpochSummary:
 
     epoch: int
     rows_in: int
+    """Read from the sources; what a stage gets from another stage is not counted again."""
     rows_out: int
     now_ms: int
     printed: list[str]
@@ -76,6 +77,7 @@ class EpochBook:
         self._coordinator = coordinator
         self._clock = clock
         self._delays = {g.uid: g.out_of_orderness_ms for stage in graph.stages for g in stage.watermark_generators}
+        self._readers = _reading_stages(graph)
         self._reports: dict[SubtaskId, SubtaskReport] = {}
         self._changed = threading.Condition()
         self._failure: PenstockError | None = None
@@ -118,6 +120,7 @@ class EpochBook:
         checkpoint = None
         base = None
         if self._coordinator is not None:
+            self._coordinator.check_fenced()
             checkpoint = self._coordinator.start(epoch, list(state.versions), forced=final or forced)
             newest = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
             base = newest.checkpoint_id if newest is not None else None
@@ -190,7 +193,7 @@ class EpochBook:
             self._running = None
         return EpochSummary(
             header.epoch,
-            sum(r.rows_in for r in reports),
+            sum(r.rows_in for r in reports if r.subtask.stage in self._readers),
             sum(r.rows_out for r in reports),
             header.now_ms,
             [line for r in reports for line in r.printed],
@@ -238,3 +241,15 @@ class EpochBook:
             (processing is not None and processing <= now_ms) or (advanced and event is not None and event <= newest)
             for event, processing in self._next_timers.values()
         )
+
+
+def _reading_stages(graph: JobGraph) -> set[str]:
+    """For every source one stage that reads it."""
+    readers: set[str] = set()
+    covered: set[int] = set()
+    for stage in graph.stages:
+        sources = {edge.source.source_id for edge in stage.inputs if isinstance(edge.source, SourceRef)}
+        if sources - covered:
+            covered |= sources
+            readers.add(stage.id)
+    return readers

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from penstock.checkpoint.entries import Status
 from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.control.registry import JobRecord, ProcessRecord, Registry
-from penstock.errors import FencedError, PenstockError, UsageError
+from penstock.errors import FencedError, JobConflictError, PenstockError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.output import CollectedRecords, JobOutput
@@ -78,7 +79,7 @@ class Job:
         self._log: JobLog | None = None
         self._attempt_number = 0
         self._restarts = 0
-        self._rows = 0
+        self._rows = _Rows()
         self._rate = _Rate(clock)
         self._failure: BaseException | None = None
         self._cancelled = threading.Event()
@@ -111,7 +112,9 @@ class Job:
         if self._failure is not None:
             raise self._failure
         duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
-        return JobExecutionResult(self.job_id, self._request.identity.name, self._rows, self._restarts + 1, duration)
+        return JobExecutionResult(
+            self.job_id, self._request.identity.name, self._rows.total, self._restarts + 1, duration
+        )
 
     def collected(self, sink_uid: str) -> Iterator[Any]:
         """The records of a collect sink, as they become certain."""
@@ -133,8 +136,8 @@ class Job:
             try:
                 self._run_attempt()
                 return
-            except (FencedError, UsageError):
-                raise
+            except (FencedError, JobConflictError, UsageError):
+                raise  # the job is another's, or will never run: no new attempt
             except PenstockError as error:
                 if self._cancelled.is_set():
                     self._finish("cancelled", JobStatus.CANCELED)
@@ -149,10 +152,12 @@ class Job:
 
     def _run_attempt(self) -> None:
         claimed = self._begin()
-        if claimed is not None and claimed.manifest is not None and claimed.manifest.final:
+        manifest = claimed.manifest if claimed is not None else None
+        self._output.roll_back(manifest.epoch if manifest is not None else 0)
+        self._rows.roll_back(manifest.epoch if manifest is not None else 0)
+        if manifest is not None and manifest.final:
             self._finish("finished", JobStatus.FINISHED)  # PROTOCOL R31: it had ended, only the word was missing
             return
-        self._output.roll_back()
         plan = AttemptPlan(
             job_id=self.job_id,
             number=self._attempt_number,
@@ -160,7 +165,7 @@ class Job:
             graph=self._request.graph,
             settings=self._request.settings,
             storage=self._storage,
-            manifest=claimed.manifest if claimed is not None else None,
+            manifest=manifest,
             coordinator=claimed.coordinator if claimed is not None else None,
             log_dir=self._registry.log_dir(self.job_id),
         )
@@ -171,6 +176,7 @@ class Job:
         self._set_status(JobStatus.RUNNING)
         ended = attempt.run()
         if ended:
+            self._release_completed()  # the thread that completed the last checkpoint may not have said so yet
             self._finish("finished", JobStatus.FINISHED)
         else:
             self._finish("cancelled", JobStatus.CANCELED)
@@ -190,21 +196,30 @@ class Job:
 
     def completed(self, checkpoint: int) -> None:
         """A checkpoint is complete: what it covers is certain."""
+        self._release_completed()
+
+    def _release_completed(self) -> None:
         coordinator = self._coordinator
         newest = coordinator.newest_completed if coordinator is not None else None
         if newest is not None:
             self._output.release(newest.epoch)
+            self._rows.release(newest.epoch)
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
 
     def _committed(self, summary: EpochSummary) -> None:
-        self._rows += summary.rows_in
+        self._rows.add(summary.epoch, summary.rows_in)
+        if self._storage is None:
+            self._rows.release(summary.epoch)
         self._rate.add(summary.rows_in)
         self._output.committed(summary)
 
     def _finish(self, word: str, status: JobStatus) -> None:
-        self._append_status(word, "")
+        if status is JobStatus.FINISHED and self._coordinator is not None:
+            self._coordinator.finish(Status("finished"), keep_checkpoints=True)
+        else:
+            self._append_status(word, "")
         self._end(status)
 
     def _append_status(self, word: Any, reason: str) -> None:
@@ -219,6 +234,13 @@ class Job:
         self._ended.set()
 
     def _say_restart(self, error: PenstockError) -> None:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        delay_s = self._request.settings.restart.delay_ms / 1000
+        print(
+            f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:g} s: {reason[-1]}",
+            file=sys.stderr,
+            flush=True,
+        )
         folder = self._registry.log_dir(self.job_id)
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "driver.log", "a", encoding="utf-8") as file:
@@ -265,11 +287,42 @@ class Job:
             checkpoint_dir=str(self._request.settings.checkpoint_dir) if self._storage is not None else None,
             last_checkpoint=newest.checkpoint_id if newest is not None else None,
             watermark=book.watermark if book is not None else None,
-            rows=self._rows,
+            rows=self._rows.total,
             rows_per_s=self._rate.per_second(),
             processes=processes,
             failure=str(self._failure) if self._failure is not None else None,
         )
+
+
+class _Rows:
+    """How many rows have been processed; those of epochs that a recovery takes back do not count. Thread safe."""
+
+    def __init__(self) -> None:
+        self._certain = 0
+        self._waiting: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def total(self) -> int:
+        with self._lock:
+            return self._certain + sum(self._waiting.values())
+
+    def add(self, epoch: int, rows: int) -> None:
+        with self._lock:
+            self._waiting[epoch] = rows
+
+    def release(self, epoch: int) -> None:
+        """No recovery goes back behind this epoch."""
+        with self._lock:
+            for number in [number for number in self._waiting if number <= epoch]:
+                self._certain += self._waiting.pop(number)
+
+    def roll_back(self, epoch: int) -> None:
+        """Epochs after this one are run again; 0: all of them."""
+        with self._lock:
+            self._waiting = {number: rows for number, rows in self._waiting.items() if number <= epoch}
+            if epoch == 0:
+                self._certain = 0
 
 
 class _Rate:
@@ -292,4 +345,3 @@ class _Rate:
 
 def _collect_sinks(graph: JobGraph) -> dict[str, CollectedRecords]:
     return {sink.uid: CollectedRecords(sink.record_type) for sink in graph.sinks if sink.spec.kind == "collect"}
-

@@ -21,25 +21,34 @@ class CollectedRecords:
     def __init__(self, record_type: TypeInformation) -> None:
         self._type = record_type
         self._waiting: list[tuple[int, bytes]] = []
+        self._released = -1
+        """The last epoch that will not come again."""
         self._ready: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._ended = False
 
     def add(self, epoch: int, data: bytes) -> None:
-        """Records of a committed epoch that may still be rolled back."""
-        self._waiting.append((epoch, data))
+        """Records of a committed epoch; ready at once if its checkpoint was faster."""
+        with self._changed:
+            self._waiting.append((epoch, data))
+            self._hand_out()
 
     def release(self, epoch: int) -> None:
         """Everything up to this epoch will not come again."""
         with self._changed:
-            self._ready.extend(data for number, data in self._waiting if number <= epoch)
-            self._waiting = [item for item in self._waiting if item[0] > epoch]
-            self._changed.notify_all()
+            self._released = max(self._released, epoch)
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        self._ready.extend(data for number, data in self._waiting if number <= self._released)
+        self._waiting = [item for item in self._waiting if item[0] > self._released]
+        self._changed.notify_all()
 
     def roll_back(self) -> None:
         """Epochs that were not released are run again."""
-        self._waiting.clear()
+        with self._changed:
+            self._waiting.clear()
 
     def end(self, error: BaseException | None) -> None:
         """No more records will come."""
@@ -82,9 +91,10 @@ class JobOutput:
         for records in self.collected.values():
             records.release(epoch)
 
-    def roll_back(self) -> None:
-        """A new attempt begins."""
+    def roll_back(self, epoch: int) -> None:
+        """A new attempt begins after this epoch: what came before is certain, the rest comes again."""
         for records in self.collected.values():
+            records.release(epoch)
             records.roll_back()
 
     def end(self, error: BaseException | None) -> None:

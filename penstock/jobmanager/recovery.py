@@ -61,7 +61,12 @@ class RecoveryOptions:
 
 
 def begin_attempt(
-    job: JobIdentity, graph: JobGraph, storage: Storage, options: RecoveryOptions, hook: CheckpointListenerHook, clock: Clock
+    job: JobIdentity,
+    graph: JobGraph,
+    storage: Storage,
+    options: RecoveryOptions,
+    hook: CheckpointListenerHook,
+    clock: Clock,
 ) -> Attempt:
     """Own the job from here on. Everything an older attempt left open is finished or thrown away."""
     log = JobLog.open(storage, clock)
@@ -95,7 +100,9 @@ def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: by
             plan=plan,
             subtasks=[subtask.id for subtask in subtasks],
             restore=[
-                plan_restore(manifest, stage.uids, subtask.key_groups, stage.max_parallelism) if manifest is not None else []
+                plan_restore(manifest, stage.uids, subtask.key_groups, stage.max_parallelism)
+                if manifest is not None
+                else []
                 for subtask, stage in zip(subtasks, stages, strict=True)
             ],
             checkpoint=manifest.checkpoint_id if manifest is not None else None,

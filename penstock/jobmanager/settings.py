@@ -31,6 +31,7 @@ class JobSettings:
     restart: RestartStrategy
     epoch_interval_ms: int
     max_rows: int | None
+    max_files: int | None
     registry_dir: Path
     null_event_time: str
     passthrough: bool
@@ -57,9 +58,10 @@ class JobSettings:
             restart=_restart(configuration, checkpointing=checkpoints is not None),
             epoch_interval_ms=_duration(configuration, "penstock.epoch.interval") or 0,
             max_rows=max_rows or None,
+            max_files=configuration.get_integer("penstock.epoch.max-files", 0) or None,
             registry_dir=Path(registry).expanduser() if registry else default_folder(),
             null_event_time=configuration.get_string("penstock.event-time.null", "fail"),
-            passthrough=configuration.get_boolean("penstock.bench.passthrough", False),
+            passthrough=configuration.get_boolean("penstock.bench.passthrough", default_value=False),
         )
 
 

@@ -36,7 +36,7 @@ class SourceTracker:
         self._batch_id = batch_id
 
     def position(self, checkpoint: int, attempt: int) -> SourcePosition:
-        """The position as part of a checkpoint. The batch is that of the last `run_epoch`, never the newest file (R15)."""
+        """The position as part of a checkpoint: behind the last `run_epoch`, not at the newest file (R15)."""
         if self._last is not None and self._last.batch_id == self._batch_id and self._last.file is not None:
             if self._last.file.inline is not None:
                 return self._last

@@ -1,7 +1,7 @@
 """One attempt of a job on Spark: TaskManagers, the query, epochs with and without data, completion of checkpoints.
 
 Threads: the caller's runs `run` and empty epochs; Spark's callback thread runs epochs with data; one thread completes
-checkpoints (PROTOCOL R21); the RPC endpoint's threads bring reports and acks. One epoch at a time, under one lock (R15).
+checkpoints (PROTOCOL R21); the RPC endpoint's threads bring reports and acks. One epoch at a time, under a lock (R15).
 """
 
 import os
@@ -38,11 +38,13 @@ from penstock.spark.exchange import EpochPlanner, EpochRequest
 from penstock.spark.pipe import OwnerAddress
 from penstock.spark.query import EpochQuery, QuerySettings
 from penstock.spark.session import QUERY_SETTINGS
-from penstock.spark.sources import open_sources
+from penstock.spark.sources import EpochLimits, open_sources
 from penstock.storage.blobs import Storage
 
 POLL_S = 0.1
 COMPLETE_POLL_S = 0.25
+IDLE_S = 0.3
+"""Where rows keep coming, timers fire and checkpoints begin with them: an empty epoch waits this long for rows."""
 FAILURE_GRACE_S = 3.0
 FINAL_CHECKPOINT_TRIES = 5
 
@@ -76,6 +78,9 @@ class SparkAttempt:
         self._cancelled = threading.Event()
         self._over = threading.Event()
         self._acked = threading.Event()
+        self._ending = threading.Event()
+        self._paced_at_s: float | None = None
+        self._rows_at_s = clock.monotonic_s()
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
         self._query: EpochQuery | None = None
         self._session: Any = None
@@ -134,7 +139,9 @@ class SparkAttempt:
         start_taskmanagers(self._spark, template, count)
         self._registered = taskmanagers.await_registered(count)
         self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
-        versions, timers = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, pickle.dumps(deployed_plan(self._graph))))
+        versions, timers = taskmanagers.deploy(
+            deploy_orders(self._execution, self._plan.manifest, pickle.dumps(deployed_plan(self._graph)))
+        )
         state = AttemptState.of(self._plan.job_id, self._plan.number, versions, self._plan.manifest)
         self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock)
         self.book.restore_timers(timers)
@@ -158,7 +165,7 @@ class SparkAttempt:
         folder = self._folder / "offsets"
         self._sources = SourceTracker(folder, plan.storage, plan.manifest, [s.uid for s in self._graph.sources])
         self._sources.restore()
-        frame = open_sources(self._spark, self._graph, plan.settings.max_rows)
+        frame = open_sources(self._spark, self._graph, EpochLimits(plan.settings.max_rows, plan.settings.max_files))
         self._session = self._spark.newSession()
         for key, value in QUERY_SETTINGS.items():
             self._session.conf.set(key, value)
@@ -196,10 +203,12 @@ class SparkAttempt:
 
     def _interrupt(self) -> None:
         """End the Spark job that is running, if any."""
+        self._ending.set()
         if self._query is not None:
             self._query.cancel_jobs()
 
     def _stop_query(self) -> None:
+        self._ending.set()
         if self._query is not None:
             self._query.cancel_jobs()
             self._query.stop()
@@ -209,6 +218,7 @@ class SparkAttempt:
     def _run_epoch(self, rows: Any, batch_id: int) -> None:
         """Called by Spark for every micro-batch. Whatever goes wrong is raised: Spark must not commit the batch."""
         assert self.book is not None
+        self._pace()
         with self._lock:
             if self._over.is_set() or self._cancelled.is_set():
                 raise JobFailedError("the attempt is over")
@@ -216,12 +226,20 @@ class SparkAttempt:
                 self._first_checkpoint()
                 rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
                 self._epoch(rows, rows.sparkSession, batch_id)
+                self._rows_at_s = self._clock.monotonic_s()
             except PenstockError as error:
                 self.book.fail(error)
                 raise
             except Exception as error:
                 self.book.fail(self._cause(str(error)))
                 raise
+
+    def _pace(self) -> None:
+        """`penstock.epoch.interval` holds for bounded input too, for which Spark knows no interval."""
+        interval_s = self._plan.settings.epoch_interval_ms / 1000
+        if self._graph.bounded and self._paced_at_s is not None:
+            self._ending.wait(max(0.0, self._paced_at_s + interval_s - self._clock.monotonic_s()))
+        self._paced_at_s = self._clock.monotonic_s()
 
     def _first_checkpoint(self) -> None:
         """PROTOCOL R23: before the first epoch there is something to go back to."""
@@ -231,6 +249,8 @@ class SparkAttempt:
 
     def _run_empty_epoch_if_due(self) -> None:
         assert self.book is not None
+        if self._clock.monotonic_s() - self._rows_at_s < IDLE_S:
+            return
         coordinator = self._plan.coordinator
         due = coordinator is not None and coordinator.dirty and self._checkpoint_due(coordinator)
         if not due and not self.book.timers_due():
@@ -361,4 +381,3 @@ def deployed_plan(graph: JobGraph) -> DeployedPlan:
         if isinstance(edge.source, StageOutput)
     }
     return DeployedPlan(stages, channels, targets)
-

@@ -29,7 +29,9 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     if submission is not None and submission.resume:
         found = _resumable(settings, name)
         if found is None:
-            print(f"no job named {name!r} to resume under {settings.checkpoint_dir}: this is a new job", file=sys.stderr)
+            print(
+                f"no job named {name!r} to resume under {settings.checkpoint_dir}: this is a new job", file=sys.stderr
+            )
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
     request = JobRequest(

@@ -75,7 +75,9 @@ class TaskManagers:
         versions: dict[SubtaskId, Version] = {}
         timers: dict[SubtaskId, Any] = {}
         results: list[Any] = []
-        threads = [threading.Thread(target=self._deploy_one, args=(name, order, results)) for name, order in orders.items()]
+        threads = [
+            threading.Thread(target=self._deploy_one, args=(name, order, results)) for name, order in orders.items()
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -86,7 +88,9 @@ class TaskManagers:
             versions.update(result.versions)
             timers.update(zip((subtask for subtask, _ in result.versions), result.next_timers, strict=True))
         if len(results) != len(orders):
-            raise TaskManagerLostError(f"only {len(results)} of {len(orders)} TaskManagers restored their state in time")
+            raise TaskManagerLostError(
+                f"only {len(results)} of {len(orders)} TaskManagers restored their state in time"
+            )
         return versions, timers
 
     def _deploy_one(self, name: str, order: Deploy, results: list[Any]) -> None:
@@ -121,7 +125,7 @@ class TaskManagers:
         elif isinstance(message, SubtaskFailure):
             error = error_of(message.error, message.args)
             if message.log_tail:
-                error.add_note("last lines of the TaskManager's log:\n" + "\n".join(message.log_tail))
+                error.__notes__ = ["last lines of the TaskManager's log:", *message.log_tail]
             self._events.fail(error)
         else:
             raise RpcError(f"a JobManager does not take a {type(message).__name__}")

@@ -67,4 +67,4 @@ class Sink(ABC):
 
     @abstractmethod
     def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:
-        """Abort transactions of this job and sink whose attempt is older than `before_attempt` and that are not in `keep`."""
+        """Abort transactions of this job and sink that are older than `before_attempt` and not in `keep`."""

@@ -17,7 +17,8 @@ from penstock.model.descriptors import (
 )
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext, TimerService
 from penstock.model.time import TimeDomain
-from penstock.state.backend.hashmap import CurrentKey, HashMapBackend
+from penstock.state.backend.current_key import CurrentKey
+from penstock.state.backend.hashmap import HashMapBackend
 from penstock.state.timers import Timers
 
 NOT_KEYED = (
@@ -120,7 +121,9 @@ class OperatorTimers(TimerService):
         self._backend = backend
         self._timers: dict[TimeDomain, Timers] = {}
         if backend is not None:
-            self._timers = {domain: Timers(backend, domain) for domain in (TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)}
+            self._timers = {
+                domain: Timers(backend, domain) for domain in (TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)
+            }
 
     def current_processing_time(self) -> int:
         return int(self._clocks.context.subtask.now_ms)

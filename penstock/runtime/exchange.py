@@ -93,7 +93,8 @@ def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
     column = part.column(TIMESTAMP)
     if column.null_count == len(column):
         return None
-    return column.to_pylist() if column.null_count else column.to_numpy().tolist()
+    values: list[int | None] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+    return values
 
 
 class ArrowOutput:
@@ -115,7 +116,9 @@ class ArrowOutput:
         if not count:
             return
         arrays = [pa.nulls(count, pa.int32()), pa.nulls(count, pa.binary())]
-        arrays.append(pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64()))
+        arrays.append(
+            pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64())
+        )
         arrays += self._codec.encode(batch.records)
         if self._keys is not None and self._select is not None:
             keys, select = self._keys, self._select
@@ -139,5 +142,3 @@ def output_schema(edge: EdgePlan) -> pa.Schema:
     if edge.key_selector is not None:
         fields += [pa.field(f"k{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]
     return pa.schema(fields)
-
-

@@ -14,8 +14,8 @@ from penstock.clock import Clock
 from penstock.errors import StateLostError
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import SubtaskId, Version, new_nonce
-from penstock.model.time import TimeDomain
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline
+from penstock.model.time import TimeDomain
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept, Ownership, Run
@@ -103,10 +103,7 @@ class SubtaskHost:
             failpoint.before("C9")
             kept = owned.ownership.finish(run, version, result.outputs)
         except Exception:
-            try:
-                subtask.roll_back()
-            finally:
-                owned.ownership.drop(run)
+            self._undo(owned, run)
             raise
         subtask.finish_epoch()
         if header.epoch.checkpoint is not None:
@@ -116,6 +113,15 @@ class SubtaskHost:
         self._jobmanager.report(subtask.report(version, result))
         failpoint.after("C10")
         return kept
+
+    def _undo(self, owned: _Owned, run: Run) -> None:
+        """Take the run back; where that fails the subtask is not given to anybody else (PROTOCOL R11)."""
+        try:
+            owned.subtask.roll_back()
+        except Exception as error:
+            owned.ownership.lose(run, f"{type(error).__name__}: {error}")
+            raise
+        owned.ownership.drop(run)
 
     def _seal(self, owned: _Owned, header: TaskHeader, version: Version) -> None:
         """The short part of a snapshot; nothing else runs here until the version is reported (PROTOCOL R12)."""
@@ -170,5 +176,3 @@ class SubtaskHost:
         if subtask_id not in self._owned:
             raise StateLostError(f"subtask {subtask_id} is not owned by this TaskManager")
         return self._owned[subtask_id]
-
-

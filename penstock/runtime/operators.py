@@ -123,7 +123,9 @@ class Timestamps(Operator):
             extract = self._assigner.extract_timestamp
             pairs = zip(self._each(batch), given, strict=True)
             timestamps = [int(extract(r, MIN_WATERMARK if t is None else t)) for r, t in pairs]
-        self.max_timestamp = max(self.max_timestamp, max((t for t in timestamps if t is not None), default=MIN_WATERMARK))
+        self.max_timestamp = max(
+            self.max_timestamp, max((t for t in timestamps if t is not None), default=MIN_WATERMARK)
+        )
         return Batch(batch.records, timestamps)
 
 

@@ -47,6 +47,7 @@ class Ownership:
         self._run: Run | None = None
         self._kept: Kept | None = None
         self._newest: dict[str, int] = {}
+        self._lost: str | None = None
         self._changed = threading.Condition()
 
     @property
@@ -86,9 +87,12 @@ class Ownership:
             )
 
     def _open(self, header: TaskHeader) -> Run:
+        if self._lost is not None:
+            raise StateLostError(f"subtask {self.subtask} could not undo an epoch: {self._lost}")
         if self._version != header.parent:
             raise StateLostError(
-                f"subtask {self.subtask} holds version {self._version}, epoch {header.epoch.epoch} needs {header.parent}"
+                f"subtask {self.subtask} holds version {self._version}, "
+                f"epoch {header.epoch.epoch} needs {header.parent}"
             )
         self._kept = None  # PROTOCOL R10: the header names this version as parent, so nobody asks for its output again
         self._run = Run(header.epoch.epoch, header.consumer, header.task_attempt)
@@ -113,6 +117,13 @@ class Ownership:
             self._run = None
             self._changed.notify_all()
             return self._kept
+
+    def lose(self, run: Run, why: str) -> None:
+        """The run is over and its changes could not be undone: nobody runs this subtask again in this attempt."""
+        with self._changed:
+            self._lost = why
+            self._run = None
+            self._changed.notify_all()
 
     def drop(self, run: Run) -> None:
         """The run is over without a result; its changes have been undone."""

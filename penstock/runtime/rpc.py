@@ -101,12 +101,9 @@ class RpcClient:
     def call(self, message: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """The answer to `message`; a refusal is raised as the error it names."""
         with self._lock:
-            try:
-                self._socket.settimeout(timeout_s)
-                send(self._socket, message)
-                answer = receive(self._socket)
-            except OSError as error:
-                raise RpcError(f"the peer did not answer a {type(message).__name__}: {error}") from error
+            self._socket.settimeout(timeout_s)
+            send(self._socket, message)
+            answer = receive(self._socket)
         raise_refusal(answer)
         return answer
 
@@ -141,7 +138,7 @@ def receive(connection: socket.socket) -> Any:
     """The next message; RpcError when the peer has gone or speaks something else."""
     try:
         return messages.decode(recv_frame(connection))
-    except (msgspec.MsgspecError, OSError) as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise RpcError(f"unreadable message: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Sinks as the last operators of a chain: print, collect, discard, and the transactional ones (PROTOCOL R28)."""
+"""Sinks as the last operators of a chain: print, collect, and the transactional ones (PROTOCOL R28)."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -103,21 +103,6 @@ class Collected:
         self._records = []
 
 
-class Discarded:
-    """A sink that only counts."""
-
-    def begin_epoch(self) -> None: ...
-
-    def write(self, records: Sequence[Any]) -> None: ...
-
-    def roll_back(self) -> None: ...
-
-    def pre_commit(self, epoch: int) -> list[Committable]:
-        return []
-
-    def close(self) -> None: ...
-
-
 def open_sink(plan: OperatorPlan, context: SinkContext) -> EpochSink:
     """The sink of a plan, ready for its first epoch."""
     kind = plan.config["sink"]
@@ -125,8 +110,6 @@ def open_sink(plan: OperatorPlan, context: SinkContext) -> EpochSink:
         return Printed(plan, context.subtask)
     if kind == "collect":
         return Collected(plan)
-    if kind == "discard":
-        return Discarded()
     return Transactions(plan, context)
 
 
@@ -148,5 +131,3 @@ def decode_records(data: bytes, type_info: TypeInformation) -> list[Any]:
         for batch in reader:
             records.extend(codec.decode_batch(batch.columns))
     return records
-
-

@@ -5,6 +5,7 @@ the epoch's header names; when the deltas would outweigh the state, or there are
 """
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,11 @@ class WriteJob:
     watermark: int
     sync_s: float
 
+    @property
+    def replaces_tables(self) -> bool:
+        """A table is sealed whole. It may be empty, and says then that what older files hold of it is gone."""
+        return any(table.full for operator in self.tables for table in operator.tables)
+
 
 class SnapshotWriter:
     """Seals and writes the state of one subtask. `seal` in the epoch's thread, `write` in the background."""
@@ -58,6 +64,8 @@ class SnapshotWriter:
         self._storage = storage
         self._clock = clock
         self._chains: dict[int, Chain] = {}
+        self._lock = threading.Lock()
+        """Around `_chains`: a slow write may end while a later checkpoint is sealed."""
 
     @property
     def subtask_id(self) -> SubtaskId:
@@ -70,9 +78,9 @@ class SnapshotWriter:
             failpoint.before("C25")
             self._load(snapshot)
             failpoint.after("C25")
+        # PROTOCOL I-6: with whatever parallelism, event time goes on from where all parts of the old state were.
+        subtask.watermark = min((snapshot.watermark for snapshot in snapshots), default=subtask.watermark)
         same = [snapshot for snapshot in snapshots if self._is_own(snapshot)]
-        if same:
-            subtask.watermark = max(snapshot.watermark for snapshot in same)
         if checkpoint is not None and same == list(snapshots) and len(same) == 1:
             if max_parallelism == subtask.stage.max_parallelism and same[0].files:
                 self._chains[checkpoint] = Chain(list(same[0].files))
@@ -99,8 +107,9 @@ class SnapshotWriter:
     def seal(self, checkpoint: int, base: int | None, version: Version) -> WriteJob:
         """Freeze the state as it is now. The only part that holds up the epoch."""
         started = self._clock.monotonic_s()
-        chain = self._chains.get(base) if base is not None else None
-        self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
+        with self._lock:
+            chain = self._chains.get(base) if base is not None else None
+            self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
         full = chain is None or chain.is_long
         known = CheckpointId(base) if chain is not None and base is not None else None
         backends = self._subtask.backends.values()
@@ -119,11 +128,12 @@ class SnapshotWriter:
         files, written = list(job.base.files) if job.base is not None else [], 0
         if job.tables:
             data = encode_snapshot(job.tables)
-            if job.base is None or row_count(data):
+            if job.base is None or job.replaces_tables or row_count(data):
                 file = self._put(job, data)
                 files.append(file)
                 written = file.size
-            self._chains[job.checkpoint] = Chain(files)
+            with self._lock:
+                self._chains[job.checkpoint] = Chain(files)
         place = self._subtask.place
         infos = [table.info for operator in job.tables for table in operator.tables]
         snapshot = SubtaskSnapshot(

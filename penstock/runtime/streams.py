@@ -1,7 +1,7 @@
 """Arrow batches over a connection: the schema, then one frame per batch, then an empty frame.
 
-The empty frame is the proof that the sender had no more rows; a connection that just ends raises ConnectionLostError, so that a
-half-sent epoch is never taken for a whole one.
+The empty frame is the proof that the sender had no more rows; a connection that just ends raises ConnectionLostError,
+so that a half-sent epoch is never taken for a whole one.
 """
 
 import socket
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from penstock.codec.frames import recv_frame, send_frame
-from penstock.errors import ConnectionLostError
+from penstock.errors import RpcError
 
 BATCH_LIMIT_BYTES = 1 << 30
 
@@ -24,7 +24,7 @@ def send_batches(connection: socket.socket, batches: Iterable[pa.RecordBatch]) -
             send_frame(connection, memoryview(batch.schema.serialize()))
             schema_sent = True
         if batch.num_rows:
-            send_frame(connection, memoryview(batch.serialize()))
+            send_frame(connection, memoryview(batch.serialize()), BATCH_LIMIT_BYTES)
             rows += batch.num_rows
     if not schema_sent:
         send_frame(connection, memoryview(pa.schema([]).serialize()))
@@ -38,5 +38,5 @@ def receive_batches(connection: socket.socket) -> Iterator[pa.RecordBatch]:
         schema = pa.ipc.read_schema(pa.py_buffer(recv_frame(connection, BATCH_LIMIT_BYTES)))
         while data := recv_frame(connection, BATCH_LIMIT_BYTES):
             yield pa.ipc.read_record_batch(pa.py_buffer(data), schema)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ConnectionLostError(f"the rows of an epoch ended early: {error}") from error
+    except pa.ArrowInvalid as error:
+        raise RpcError(f"unreadable rows: {error}") from error

@@ -7,8 +7,10 @@ Until `finish_epoch` everything an epoch changed can be undone by `roll_back`, w
 anew (PROTOCOL R11).
 """
 
+import os
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,7 +34,7 @@ from penstock.runtime.operators import KeyedProcess, Operator, Timestamps, make_
 from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
 from penstock.state.backend.hashmap import HashMapBackend
 
-PACKAGE = str(Path(__file__).parent.parent)
+PACKAGE = str(Path(__file__).parent.parent) + os.sep
 
 
 class EdgeOutput(Protocol):
@@ -94,6 +96,10 @@ class Subtask:
         self._reached = MIN_WATERMARK
         self._seen: dict[str, int] = {}
         self._epoch = 0
+        self._taken: dict[int, int] = {}
+        """How many records each operator has had in the running epoch."""
+        self._begun: list[HashMapBackend | EpochSink] = []
+        """What the running epoch may have changed, so what `roll_back` takes back."""
 
     def _backend(self, plan: OperatorPlan) -> HashMapBackend:
         codec = KeyCodec(plan.key_types)
@@ -131,7 +137,9 @@ class Subtask:
 
     # ---- one epoch
 
-    def run(self, header: EpochHeader, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]) -> EpochResult:
+    def run(
+        self, header: EpochHeader, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]
+    ) -> EpochResult:
         """Take the epoch's input to its end. Leaves the state changed; `finish_epoch` or `roll_back` must follow."""
         self._begin(header)
         barriers = self._consume(items, cancelled)
@@ -157,10 +165,12 @@ class Subtask:
 
     def roll_back(self) -> None:
         """As if the running epoch had not begun; the functions are new objects (PROTOCOL R11)."""
-        for backend in self.backends.values():
-            backend.roll_back()
-        for sink in self._sinks.values():
-            sink.roll_back()
+        for part in self._begun:
+            part.roll_back()
+        self._begun.clear()
+        for operator in self._operators.values():
+            with suppress(Exception):  # it is thrown away with whatever state it is in
+                operator.close()
         self._operators.clear()
         self.open()
 
@@ -169,11 +179,13 @@ class Subtask:
         self._epoch = header.epoch
         self._seen = dict(self.max_timestamps)
         self._result = EpochResult({})
+        self._taken.clear()
         self._reached = self.watermark
-        for backend in self.backends.values():
-            backend.begin_epoch()
-        for sink in self._sinks.values():
-            sink.begin_epoch()
+        self._begun = []
+        parts: list[HashMapBackend | EpochSink] = [*self.backends.values(), *self._sinks.values()]
+        for part in parts:
+            part.begin_epoch()
+            self._begun.append(part)
         self._outputs = {}
         for edge in self.stage.outputs:
             assert isinstance(edge.source, StageOutput)
@@ -237,12 +249,14 @@ class Subtask:
 
     def _process(self, position: int, batch: Batch) -> Batch | None:
         operator = self._operators[position]
+        before = self._taken.get(position, 0)
         try:
-            return operator.process(batch)
+            emitted = operator.process(batch)
         except Exception as error:
-            seen = self._result.rows_in - len(batch) + operator.position + 1
-            where = f"record {seen} of epoch {self._epoch} in subtask {self.place.id}"
+            where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self.place.id}"
             raise user_error(operator.plan, where, error) from error
+        self._taken[position] = before + len(batch)
+        return emitted
 
     def _producer(self, position: int) -> OperatorPlan | None:
         return self.stage.operators[position] if position >= 0 else None
@@ -253,6 +267,7 @@ class Subtask:
             return step()
         except Exception as error:
             raise user_error(plan, f"{where} of subtask {self.place.id}", error) from error
+
     # ---- the end of an epoch
 
     def _advance(self, header: EpochHeader, watermarks: dict[int, int]) -> None:
@@ -303,7 +318,8 @@ class Subtask:
     def next_timer(self, domain: TimeDomain) -> int | None:
         """When the next timer of this subtask is due."""
         operators = [o for o in self._operators.values() if isinstance(o, KeyedProcess)]
-        return min(filter(None.__ne__, (o.timers.next_timestamp(domain) for o in operators)), default=None)
+        pending = [o.timers.next_timestamp(domain) for o in operators]
+        return min((timestamp for timestamp in pending if timestamp is not None), default=None)
 
 
 def user_error(plan: OperatorPlan | None, where: str, error: Exception) -> UserFunctionError:
@@ -327,9 +343,8 @@ def _consumers(stage: StagePlan) -> dict[int, list[int]]:
 
 def _rows_wanted(stage: StagePlan, consumers: dict[int, list[int]]) -> set[int]:
     """Positions whose records are seen by a function or a person, not only by a codec."""
-    silent = ("sink", "discard")
     return {
         position
         for position, readers in consumers.items()
-        if any(stage.operators[r].config.get("sink", "function") not in silent for r in readers)
+        if any(stage.operators[r].config.get("sink") != "sink" for r in readers)
     }

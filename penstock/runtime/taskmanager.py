@@ -5,6 +5,7 @@ a header, the epoch's rows as an Arrow stream, the answer, and the output as an 
 with its JobManager, or when told to; it never leaves anything that a later attempt could mistake for its own.
 """
 
+import gc
 import logging
 import os
 import pickle
@@ -21,7 +22,14 @@ import msgspec
 
 from penstock import failpoint
 from penstock.clock import SystemClock
-from penstock.errors import ConnectionLostError, PenstockError, RpcError, StaleAttemptError, StateLostError, SupersededTaskError
+from penstock.errors import (
+    ConnectionLostError,
+    PenstockError,
+    RpcError,
+    StaleAttemptError,
+    StateLostError,
+    SupersededTaskError,
+)
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline
 from penstock.runtime.exchange import ArrowOutput, StageInput
@@ -52,6 +60,8 @@ from penstock.storage.blobs import open_storage
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0
 WRITE_POLL_S = 1.0
+GC_THRESHOLDS = (200_000, 20, 20)
+"""Rows are many and short-lived: with Python's own thresholds half of the decoding time goes into collections."""
 
 
 class TaskManagerConfig(msgspec.Struct, frozen=True):
@@ -193,6 +203,8 @@ class TaskManager:
         host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)
         self._host = host
+        gc.collect()
+        gc.freeze()  # restored state is not garbage: no collection needs to look at it
         self._start(self._write_snapshots, host)
         return deployed
 
@@ -209,6 +221,8 @@ class TaskManager:
         admitted = self._host.admit(header)
         if not isinstance(admitted, Kept):
             admitted.interrupt = lambda: _interrupt(connection)
+            if admitted.cancelled.is_set():  # before there was anything to wake
+                admitted.interrupt()
             send(connection, Admitted(run=True))
             admitted = self._execute(connection, header, admitted)
         else:
@@ -241,9 +255,7 @@ class TaskManager:
         """Errors of the user's code and of our own end the attempt; the JobManager hears of them directly."""
         known = error if isinstance(error, PenstockError) else RpcError("".join(traceback.format_exception(error)))
         refused = refusal(known)
-        failure = SubtaskFailure(
-            header.subtask, header.epoch.epoch, refused.error, refused.args, current_log.tail(20)
-        )
+        failure = SubtaskFailure(header.subtask, header.epoch.epoch, refused.error, refused.args, current_log.tail(20))
         self._jobmanager.call(failure)
 
     def _send_output(self, connection: socket.socket, edge: int, kept: Kept) -> None:
@@ -280,6 +292,7 @@ def main() -> None:
     redirect_output(config.log_path, config.job_id, config.attempt)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the terminal is the driver's to handle
     sys.path[:] = list(dict.fromkeys(config.sys_path + sys.path))
+    gc.set_threshold(*GC_THRESHOLDS)
     ProcessWatch(config.watch).start()
     logging.getLogger(__name__).info("TaskManager %s started", config.taskmanager)
     TaskManager(config).serve()

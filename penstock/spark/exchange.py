@@ -213,5 +213,3 @@ def _ddls(codec: RowCodec | KeyCodec) -> list[str]:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-

@@ -7,7 +7,14 @@ from pyspark.sql import DataFrame
 from penstock.errors import UsageError
 from penstock.model.types import TypeInformation, resolve_type
 
-STATEFUL_NODES = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join", "TransformWithState", "EventTimeWatermark")
+STATEFUL_NODES = (
+    "Aggregate",
+    "Deduplicate",
+    "DeduplicateWithinWatermark",
+    "Join",
+    "TransformWithState",
+    "EventTimeWatermark",
+)
 WAYS_OUT = {
     "EventTimeWatermark": "remove withWatermark and say from_dataframe(df, event_time=…, max_out_of_orderness=…)",
     "Join": "join in a process function, or join with a static table after key_by",
@@ -27,7 +34,9 @@ def check_source(frame: DataFrame) -> None:
     for name in _node_names(node):
         if name in STATEFUL_NODES:
             way = WAYS_OUT.get(name, "do it after from_dataframe with keyed state, where snapshots hold it")
-            raise UsageError(f"the DataFrame contains Spark's own stateful {name}, whose state is not in our snapshots; {way}")
+            raise UsageError(
+                f"the DataFrame contains Spark's own stateful {name}, whose state is not in our snapshots; {way}"
+            )
 
 
 def _node_names(node: Any) -> list[str]:

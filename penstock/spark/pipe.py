@@ -83,9 +83,9 @@ def _exchange(connection: socket.socket, batches: Iterator[pa.RecordBatch]) -> F
     if admitted.run:
         try:
             send_batches(connection, batches)
-        except OSError as error:
+        except ConnectionLostError:
             raise_refusal(_last_words(connection))
-            raise ConnectionLostError(f"the TaskManager has gone: {error}") from error
+            raise
     finished = receive(connection)
     raise_refusal(finished)
     if not isinstance(finished, Finished):

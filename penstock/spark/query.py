@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.session import QUERY_SETTINGS
 
@@ -30,7 +30,7 @@ class EpochQuery:
 
     def __init__(self, frame: DataFrame, settings: QuerySettings, run_epoch: RunEpoch) -> None:
         writer = (
-            frame.writeStream.foreachBatch(_on_batch_session(run_epoch))
+            frame.writeStream.foreachBatch(run_epoch)
             .option("checkpointLocation", str(settings.folder))
             .outputMode("append")
         )
@@ -50,7 +50,7 @@ class EpochQuery:
     def wait(self, timeout_s: float) -> bool:
         """Whether the query has ended within the time. Its error is not raised here: see `failure`."""
         try:
-            return bool(self._query.awaitTermination(timeout_s))
+            return bool(self._query.awaitTermination(timeout_s))  # type: ignore[arg-type]
         except StreamingQueryException:
             return True
 
@@ -70,10 +70,6 @@ class EpochQuery:
             self._query.stop()
         except PySparkException:
             return  # it had ended with an error, which `failure` tells
-
-
-def _on_batch_session(run_epoch: RunEpoch) -> RunEpoch:
-    return run_epoch
 
 
 class _settings:

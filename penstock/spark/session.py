@@ -6,10 +6,9 @@ to a file. A session that is handed in keeps its settings; one we need and may n
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
 
 from pyspark.sql import SparkSession
 

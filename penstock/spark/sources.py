@@ -5,6 +5,7 @@ one offset log reads them all.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,9 +19,17 @@ from penstock.spark.python_sources import read_collection, read_sequence
 SOURCE = "__source"
 
 
-def open_sources(session: SparkSession, graph: JobGraph, max_rows: int | None) -> DataFrame:
+@dataclass(frozen=True)
+class EpochLimits:
+    """How much of a source one epoch takes, where the source has such a limit; None: all that is there."""
+
+    max_rows: int | None = None
+    max_files: int | None = None
+
+
+def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) -> DataFrame:
     """The streaming DataFrame of all sources of the job."""
-    frames = [_open(session, source, max_rows) for source in graph.sources]
+    frames = [_open(session, source, limits) for source in graph.sources]
     if len(frames) == 1:
         return frames[0]
     return combine(frames)
@@ -82,20 +91,22 @@ def event_time_ms(frame: DataFrame, column: str):  # type: ignore[no-untyped-def
     )
 
 
-def _open(session: SparkSession, source: SourcePlan, max_rows: int | None) -> DataFrame:
+def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> DataFrame:
     given = source.spec.object
     if isinstance(given, CollectionSource):
-        return read_collection(session, given, max_rows)
+        return read_collection(session, given, limits.max_rows)
     if isinstance(given, NumberSequenceSource):
-        return read_sequence(session, given, max_rows)
+        return read_sequence(session, given, limits.max_rows)
     if isinstance(given, FileSource):
-        return _read_files(session, given)
+        return _read_files(session, given, limits.max_files)
     frame: DataFrame = given
     return frame
 
 
-def _read_files(session: SparkSession, source: FileSource) -> DataFrame:
+def _read_files(session: SparkSession, source: FileSource, max_files: int | None) -> DataFrame:
     reader = session.readStream.format(source.format).options(**source.options)
+    if max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", max_files)
     if source.schema_ddl is not None:
         reader = reader.schema(source.schema_ddl)
     return reader.load(source.path)

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.codec import tagged
 from penstock.codec.columns import copier, copy_plain, decode_column, encode_column
+from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row, row_class
 from penstock.model.type_information import TypeInformation
 
@@ -23,9 +24,17 @@ IsStored = Callable[[Any], bool]
 PLAIN: dict[str, type] = {"DOUBLE": float, "BOOLEAN": bool, "BINARY": bytes, "DATE": date}
 """Scalar types of which every value of one exact class has its stored form."""
 
+_FAST_KINDS: dict[str, type] = {
+    "DOUBLE": float,
+    "BOOLEAN": bool,
+    "BINARY": bytes,
+    **dict.fromkeys(("BYTE", "SHORT", "INT", "LONG"), int),
+}
+"""Scalar types whose values need at most a look at their range."""
 _INT_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 _TAGGED_PLAIN: frozenset[type] = frozenset({bool, int, float, str, bytes, Decimal, date, timedelta})
 _INNER_PLAIN = _TAGGED_PLAIN | {type(None)}
+_CONTAINERS: frozenset[type] = frozenset({tuple, list, dict})
 _float32 = struct.Struct("<f")
 
 
@@ -141,12 +150,20 @@ def _store_struct(type_info: TypeInformation) -> Convert:
     children = [_optional(storer(child)) for child in type_info.children]
     length = len(children)
     names = type_info.names
-    taken: tuple[type, ...] = (tuple,) if names is None else (tuple, row_class(names))
+    row_type: Any = tuple if names is None else row_class(names)
     make: Convert = tuple if names is None else row_class(names).make
+    kinds = tuple([_FAST_KINDS.get(child.name) for child in type_info.children])
+    bounded = [(i, 1 << (_INT_BITS[c.name] - 1)) for i, c in enumerate(type_info.children) if c.name in _INT_BITS]
 
     def store(value: Any) -> Any:
+        kind: Any = type(value)
+        if kind is row_type and tuple(map(type, value)) == kinds:  # the common case: nothing to convert
+            for index, limit in bounded:
+                if not -limit <= value[index] < limit:
+                    return convert(value)
+            return value
         # A row of another class may name its fields in another order: the codec maps them.
-        if type(value) in taken and len(value) == length:
+        if (kind is row_type or kind is tuple) and len(value) == length:
             return make([child(item) for child, item in zip(children, value, strict=True)])
         return convert(value)
 
@@ -187,18 +204,25 @@ def _store_any_tagged(value: Any) -> Any:
     return value if type(value) in _TAGGED_PLAIN else _store_tagged(value)
 
 
-def _store_tagged(value: Any, depth: int = 1) -> Any:
-    """A copy of a container of plain values; anything unusual, and what is too deep, goes through the codec."""
-    kind = type(value)
-    if kind not in (tuple, list, dict) and not isinstance(value, Row) or depth > tagged.MAX_DEPTH:
+def _store_tagged(value: Any) -> Any:
+    """A copy of a container of plain values; anything unusual, or too deep, goes through the codec."""
+    try:
+        return _copy(value, 1)
+    except UnsupportedValueError:
         return tagged.decode(tagged.encode(value))
+
+
+def _copy(value: Any, depth: int) -> Any:
+    kind: Any = type(value)
+    if kind not in _CONTAINERS and not isinstance(value, Row) or depth > tagged.MAX_DEPTH:
+        raise UnsupportedValueError("too deep, or not a plain container")
     if kind is dict:
         if not _INNER_PLAIN.issuperset(map(type, value)):
-            return tagged.decode(tagged.encode(value))
-        return {k: v if type(v) in _INNER_PLAIN else _store_tagged(v, depth + 1) for k, v in value.items()}
+            raise UnsupportedValueError("a dictionary whose keys are not scalars")
+        return {k: v if type(v) in _INNER_PLAIN else _copy(v, depth + 1) for k, v in value.items()}
     if _INNER_PLAIN.issuperset(map(type, value)):
         return value.copy() if kind is list else value
-    items = [item if type(item) in _INNER_PLAIN else _store_tagged(item, depth + 1) for item in value]
+    items = [item if type(item) in _INNER_PLAIN else _copy(item, depth + 1) for item in value]
     return items if kind is list else tuple.__new__(kind, items)
 
 

@@ -110,11 +110,13 @@ class MemoryStorage:
         self._unsynced.discard(path)
         return linked
 
-    def lose_unsynced(self) -> None:
-        """What a power cut does: names whose folder was not fsynced are gone, and unsynced temporary files too."""
-        for path in self._unsynced:
-            self.files.pop(path, None)
+    def lose_unsynced(self) -> Paths:
+        """A power cut: files that were not fsynced, or whose folder was not, are gone. Returns their names."""
+        lost = sorted(self._unsynced.intersection(self.files))
+        for path in lost:
+            del self.files[path]
         self._unsynced.clear()
+        return lost
 
     def _reach(self, operation: str, path: str) -> Fault | None:
         fault = self._script.before(operation, path)

@@ -91,7 +91,15 @@ def keyed_graph(program: KeyedProgram) -> JobGraph:
         spec = SinkSpec("sink", program.sink)
         operators.append(
             OperatorPlan(
-                SINK_UID, SINK_UID, "sink", dumps(spec, SINK_UID), TAGGED, TAGGED, (0,), keyed=False, config={"sink": "sink"}
+                SINK_UID,
+                SINK_UID,
+                "sink",
+                dumps(spec, SINK_UID),
+                TAGGED,
+                TAGGED,
+                (0,),
+                keyed=False,
+                config={"sink": "sink"},
             )
         )
         sinks.append(SinkPlan(SINK_UID, SINK_UID, spec, "s0", TAGGED))

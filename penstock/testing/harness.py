@@ -269,7 +269,9 @@ class Harness:
                 parent = self._book.parents[subtask]
                 task = TaskHeader("", subtask, parent, "end", 0, None, header)
                 admitted = self._host.admit(task)
-                kept = admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, feed.items(subtask))
+                kept = (
+                    admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, feed.items(subtask))
+                )
                 feed.add(subtask, kept.output)
         failpoint.set_role("driver")
         return feed.results()
@@ -295,5 +297,3 @@ class Harness:
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up."""
-
-

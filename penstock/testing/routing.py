@@ -48,7 +48,9 @@ class StageFeed:
     def results(self) -> list[Any]:
         """The records on edges that leave the job."""
         edges = [edge for stage in self._graph.stages for edge in stage.outputs if edge.target == SPARK_SINK]
-        return [r for edge in edges for batches, _ in self._outputs.get(edge.id, []) for b in batches for r in b.records]
+        return [
+            r for edge in edges for batches, _ in self._outputs.get(edge.id, []) for b in batches for r in b.records
+        ]
 
     def items(self, subtask: SubtaskId) -> Iterator[EdgeBatch | Barrier]:
         """The input of one subtask."""
@@ -76,7 +78,11 @@ def route(batch: Batch, edge: EdgePlan, stage: StagePlan, index: int) -> Batch:
     """The part of a batch that belongs to one subtask, with its keys where the stage is keyed."""
     timestamps: Sequence[int | None] = batch.timestamps or [None] * len(batch)
     if not stage.keyed:
-        rows = [(r, t) for n, (r, t) in enumerate(zip(batch.records, timestamps, strict=True)) if n % stage.parallelism == index]
+        rows = [
+            (r, t)
+            for n, (r, t) in enumerate(zip(batch.records, timestamps, strict=True))
+            if n % stage.parallelism == index
+        ]
         return Batch([r for r, _ in rows], [t for _, t in rows] if batch.timestamps is not None else None)
     codec = KeyCodec(edge.key_types)
     picked = []
@@ -114,5 +120,3 @@ def channels_of(graph: JobGraph) -> dict[int, int]:
         for edge in stage.inputs
         if isinstance(edge.source, StageOutput)
     }
-
-

@@ -10,12 +10,12 @@ from penstock.testing.clocks import ManualClock
 
 
 class Script:
-    """Gives out faults one after the other, each to the next call of its operation on such a path."""
+    """Gives out faults one after the other, each to the next call of its operation there. None: all is well."""
 
     def __init__(self) -> None:
-        self.faults: list[tuple[str, str, Fault | BaseException]] = []
+        self.faults: list[tuple[str, str, Fault | BaseException | None]] = []
 
-    def add(self, operation: str, path: str, *faults: Fault | BaseException) -> None:
+    def add(self, operation: str, path: str, *faults: Fault | BaseException | None) -> None:
         self.faults += [(operation, path, fault) for fault in faults]
 
     def before(self, operation: str, path: str) -> Fault | None:

@@ -2,28 +2,14 @@ import socket
 import threading
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 
 from penstock.codec.frames import (
     MAX_FRAME_BYTES,
-    decode_message,
-    encode_message,
     recv_frame,
-    recv_message,
     send_frame,
-    send_message,
 )
 from penstock.errors import RpcError
-
-
-class Hello(msgspec.Struct, tag="hello"):
-    name: str
-    payload: bytes = b""
-
-
-class Bye(msgspec.Struct, tag="bye"):
-    code: int
 
 
 @pytest.fixture
@@ -75,17 +61,3 @@ def test_a_lost_connection_and_a_timeout_are_rpc_errors(pair):
     with pytest.raises(RpcError, match="could not send"):
         for _ in range(100):
             send_frame(pair[0], b"x" * 70_000)
-
-
-def test_messages_are_told_apart_by_their_tag(pair):
-    send_message(pair[0], Hello("ada", b"\x00"))
-    send_message(pair[0], Bye(3))
-    kinds = Hello | Bye
-    assert recv_message(pair[1], kinds) == Hello("ada", b"\x00")
-    assert recv_message(pair[1], kinds) == Bye(3)
-
-
-@pytest.mark.parametrize("data", [b"", b"\xc1", encode_message(Bye(1)), b"\x91" * 10_000 + b"\xc0"])
-def test_bytes_that_are_not_the_expected_message_are_an_rpc_error(data):
-    with pytest.raises(RpcError, match="is not a Hello"):
-        decode_message(data, Hello)

@@ -43,9 +43,7 @@ def restored(
     return backends
 
 
-def seal(
-    backend: HashMapBackend, checkpoint_id: int, base: int | None = None, *, full: bool = False
-) -> SealedTables:
+def seal(backend: HashMapBackend, checkpoint_id: int, base: int | None = None, *, full: bool = False) -> SealedTables:
     """`backend.seal` with plain ints."""
     return backend.seal(CheckpointId(checkpoint_id), None if base is None else CheckpointId(base), full=full)
 

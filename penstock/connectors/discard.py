@@ -1,0 +1,34 @@
+"""A sink that keeps nothing, for benchmarks and for jobs that only work by their side effects."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.model.sink import Sink, SinkContext, SinkWriter
+from penstock.model.snapshot import Committable
+
+
+class DiscardingSink(Sink):
+    """Takes every record and forgets it."""
+
+    def open(self, context: SinkContext) -> SinkWriter:
+        """A writer that does nothing."""
+        return _Discard()
+
+    def commit(self, committable: Committable) -> None:
+        """There is nothing to commit."""
+
+    def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:
+        """There is nothing to abort."""
+
+
+class _Discard(SinkWriter):
+    def begin_epoch(self) -> None: ...
+
+    def write(self, records: Sequence[Any]) -> None: ...
+
+    def roll_back(self) -> None: ...
+
+    def pre_commit(self) -> list[tuple[str, dict[str, str | int]]]:
+        return []
+
+    def close(self) -> None: ...

@@ -1,0 +1,661 @@
+"""The coordinator, rule by rule (PROTOCOL section 4)."""
+
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from penstock.checkpoint import CheckpointSettings, EpochRecord, choose_restore
+from penstock.checkpoint.entries import Discard, Restore
+from penstock.checkpoint.manifest import file_paths
+from penstock.checkpoint.names import metadata_path, state_file_path
+from penstock.errors import (
+    CheckpointError,
+    CheckpointFailedError,
+    FencedError,
+    SinkTransactionLostError,
+    UnknownOutcomeError,
+)
+from penstock.model.ids import Version
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SourcePosition, StateFile
+from penstock.storage import Fault
+from tests.checkpoint.driver import KEY_GROUPS, SETTINGS, SUBTASKS, Driver, World, new_driver, new_world
+from tests.checkpoint.logs import Script, claimed_log
+from tests.checkpoint.manifests import file_of, snapshot
+
+
+@pytest.fixture
+def world() -> World:
+    return new_world()
+
+
+@pytest.fixture
+def script(world: World) -> Script:
+    script = Script()
+    world.checker.on_call = script.before
+    return script
+
+
+def retaining(count: int, **changes: int) -> CheckpointSettings:
+    return replace(SETTINGS, retained=count, **changes)
+
+
+def pending_epoch(driver: Driver, rows: int = 2) -> int:
+    """An epoch with a checkpoint whose state is not written yet."""
+    number = driver.run_epoch(rows, forced=True)
+    assert number is not None
+    return number
+
+
+def last_reason(driver: Driver) -> str:
+    return driver.coordinator.history()[-1].failure or ""
+
+
+# ---- a normal run
+
+
+def test_checkpoints_complete_commit_and_replace_each_other(world: World) -> None:
+    driver = new_driver(world)
+    assert [c.checkpoint for c in driver.log.view().line] == [0]
+    for number in (1, 2, 3):
+        assert driver.checkpoint() == number
+        world.sinks.require_rows(driver.position)
+        assert [c.checkpoint for c in driver.log.view().retained] == [number]
+        assert world.checker.orphans() == []
+    assert driver.told == [1, 2, 3]
+    newest = driver.coordinator.newest_completed
+    assert newest is not None and (newest.checkpoint_id, newest.parent, newest.epoch) == (3, 2, 3)
+
+
+def test_r23_the_first_checkpoint_holds_the_sources_initial_positions(world: World) -> None:
+    driver = new_driver(world)
+    manifest = world.checker.completed[0]
+    assert (manifest.epoch, manifest.subtasks, manifest.sources.batch_id, manifest.max_parallelism) == (0, [], 0, 8)
+    with pytest.raises(CheckpointError, match="never starts from nothing"):
+        driver.coordinator.first_checkpoint(SourcePosition(-1, None))
+    assert new_driver(world).manifest == manifest
+
+
+def test_the_decider_is_asked_and_a_forced_checkpoint_is_not_held_up(world: World) -> None:
+    driver = new_driver(world)
+    assert driver.run_epoch(1) is None
+    world.clock.advance(100)
+    assert driver.run_epoch(1) == 1
+    assert driver.run_epoch(1) is None
+    assert driver.coordinator.next_due() is None
+    assert driver.run_epoch(1, forced=True) == 2
+
+
+def test_dirty_says_whether_an_epoch_came_after_the_newest_checkpoint(world: World) -> None:
+    driver = new_driver(world)
+    assert not driver.coordinator.dirty
+    driver.run_epoch(1)
+    assert driver.coordinator.dirty
+    driver.checkpoint()
+    assert not driver.coordinator.dirty
+    assert not new_driver(world).coordinator.dirty
+
+
+def test_the_history_has_the_last_ten(world: World) -> None:
+    driver = new_driver(world)
+    pending_epoch(driver)
+    world.clock.advance(500)
+    driver.write_all()
+    driver.settle()
+    stats = driver.coordinator.history()[-1]
+    assert (stats.checkpoint_id, stats.status, stats.duration_ms) == (1, "completed", 500)
+    pending_epoch(driver)
+    assert driver.coordinator.history()[-1].duration_ms is None
+    driver.coordinator.abort_all("end")
+    assert (last_reason(driver), driver.coordinator.history()[-1].status) == ("end", "failed")
+    for _ in range(12):
+        driver.checkpoint()
+    assert [s.checkpoint_id for s in driver.coordinator.history()] == list(range(5, 15))
+
+
+# ---- acks (R17, R20, R22)
+
+
+def test_r20_a_checkpoint_waits_for_its_epoch(world: World) -> None:
+    driver = new_driver(world)
+    number = driver.coordinator.start(1, SUBTASKS, forced=True)
+    assert number == 1
+    versions = {subtask: Version(1, 1, f"n{subtask.index}") for subtask in SUBTASKS}
+    for subtask in SUBTASKS:
+        part = snapshot(subtask.index, KEY_GROUPS[subtask.index])
+        part = msgspec.structs.replace(part, version=versions[subtask])
+        driver.coordinator.ack(CheckpointAck(number, part, 0, 0, 0))
+    assert driver.coordinator.complete_ready() == []
+    driver.coordinator.epoch_committed(EpochRecord(1, 5, versions, [], SourcePosition(0, None), {}, {}, 8))
+    assert driver.coordinator.complete_ready() == [1]
+
+
+def test_r17_an_ack_of_a_dropped_run_does_not_count(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    writes = {write.version: write for write in driver.queue}
+    dropped = msgspec.structs.replace(snapshot(0, (0, 3)), subtask=SUBTASKS[0], version=Version(1, 1, "dropped"))
+    driver.coordinator.ack(CheckpointAck(number, dropped, 0, 0, 0))
+    driver.queue = [write for write in writes.values() if write.subtask == SUBTASKS[1]]
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == []
+    driver.queue = [write for write in writes.values() if write.subtask == SUBTASKS[0]]
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == [number]
+    assert "dropped" not in [part.version.nonce for part in world.checker.completed[number].subtasks]
+
+
+def test_a_decline_aborts_the_checkpoint_and_its_files_go(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    write = next(w for w in driver.queue if w.subtask == SUBTASKS[1] and -1 not in w.rows)
+    driver.queue = [w for w in driver.queue if w.subtask == SUBTASKS[0]]
+    driver.write_all()
+    driver.coordinator.decline(CheckpointDecline(number, write.subtask, write.version, "disk full"))
+    assert driver.coordinator.complete_ready() == []
+    assert "disk full" in last_reason(driver)
+    assert world.checker.orphans() == []
+    driver.checkpoint()
+    world.sinks.require_rows(driver.position)
+
+
+def test_a_decline_of_a_dropped_run_does_not_count(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    driver.coordinator.decline(CheckpointDecline(number, SUBTASKS[0], Version(1, 1, "dropped"), "gone"))
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == [number]
+
+
+def test_k3_a_checkpoint_that_takes_too_long_is_aborted_and_late_acks_change_nothing(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    late = list(driver.queue)
+    world.clock.advance(SETTINGS.timeout_ms)
+    assert driver.coordinator.complete_ready() == []
+    assert last_reason(driver) == "Checkpoint expired before completing."
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == []
+    assert number not in world.checker.completed
+    assert driver.checkpoint() == number + 1
+    assert world.checker.orphans() == []  # what the late acks had written
+    assert late
+
+
+def test_l7_a_newer_completion_ends_an_older_checkpoint(world: World) -> None:
+    driver = new_driver(world)
+    first = pending_epoch(driver)
+    older, driver.queue = driver.queue, []
+    second = driver.checkpoint()
+    assert world.checker.completed.keys() == {0, second}
+    driver.queue = older
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == []
+    failures = {stats.checkpoint_id: stats.failure for stats in driver.coordinator.history()}
+    assert failures[first] == f"checkpoint {second} completed before it"
+    world.sinks.require_rows(driver.position)
+
+
+def test_a_subtask_without_a_version_aborts_the_checkpoint(world: World) -> None:
+    driver = new_driver(world)
+    number = driver.coordinator.start(1, SUBTASKS, forced=True)
+    assert number is not None
+    driver.coordinator.epoch_committed(EpochRecord(1, 5, {}, [], SourcePosition(0, None), {}, {}, 8))
+    driver.coordinator.complete_ready()
+    assert "without subtask s0/0" in last_reason(driver)
+
+
+def test_acks_for_unknown_checkpoints_and_subtasks_are_ignored(world: World) -> None:
+    driver = new_driver(world)
+    driver.coordinator.ack(CheckpointAck(99, snapshot(0, (0, 7)), 0, 0, 0))
+    driver.coordinator.decline(CheckpointDecline(99, SUBTASKS[0], Version(1, 1, "n"), "why"))
+    number = pending_epoch(driver)
+    driver.coordinator.ack(CheckpointAck(number, snapshot(7, (0, 7)), 0, 0, 0))
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == [number]
+
+
+def test_an_epoch_cannot_be_committed_twice(world: World) -> None:
+    driver = new_driver(world)
+    driver.run_epoch(1)
+    with pytest.raises(ValueError):
+        driver.coordinator.epoch_committed(EpochRecord(1, 0, {}, [], None, {}, {}, 8))
+
+
+# ---- committables (R20, R21)
+
+
+def test_r20_a_manifest_lists_the_committables_up_to_its_epoch(world: World) -> None:
+    driver = new_driver(world)
+    driver.run_epoch(1)
+    number = pending_epoch(driver)
+    driver.run_epoch(1)
+    driver.run_epoch(1)
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == [number]
+    assert sorted({c.epoch for c in world.checker.completed[number].committables}) == [1, 2]
+    assert world.checker.completed[number].epoch == 2
+    second = driver.checkpoint()
+    assert sorted({c.epoch for c in world.checker.completed[second].committables}) == [3, 4, 5]
+
+
+def test_r20_the_committables_of_an_aborted_checkpoint_are_in_the_next(world: World) -> None:
+    driver = new_driver(world)
+    pending_epoch(driver)
+    driver.coordinator.abort_all("why not")
+    second = driver.checkpoint()
+    assert sorted({c.epoch for c in world.checker.completed[second].committables}) == [1, 2]
+    world.sinks.require_rows(driver.position)
+
+
+def test_r21_the_next_checkpoint_waits_for_the_commits_of_the_former() -> None:
+    failing = [True]
+    world = new_world(fails=lambda: failing[0])
+    driver = new_driver(world, replace(SETTINGS, max_concurrent=3))
+    first, second = pending_epoch(driver), pending_epoch(driver)
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == []
+    assert set(world.checker.completed) == {0, first}
+    assert driver.told == []
+    world.clock.advance(1000)
+    assert driver.coordinator.complete_ready() == []
+    failing[0] = False
+    assert driver.coordinator.complete_ready() == []  # the pause after a failure has not passed
+    world.clock.advance(1000)
+    assert driver.coordinator.complete_ready() == [first, second]
+    world.sinks.require_rows(driver.position)
+
+
+def test_r21_a_commit_that_fails_for_too_long_ends_the_attempt_and_recovery_commits() -> None:
+    failing = [True]
+    world = new_world(fails=lambda: failing[0])
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    driver.write_all()
+    with pytest.raises(CheckpointFailedError, match="recovery commits it again"):
+        for _ in range(601):
+            driver.coordinator.complete_ready()
+            world.clock.advance(1000)
+    assert number in world.checker.retained
+    failing[0] = False
+    recovered = new_driver(world)
+    world.sinks.require_rows(recovered.position)
+
+
+def test_a_lost_transaction_stops_the_attempt_at_once(world: World) -> None:
+    driver = new_driver(world)
+    pending_epoch(driver)
+    driver.write_all()
+
+    def lost() -> bool:
+        raise SinkTransactionLostError("transaction t is gone: rows 1 to 3 are lost")
+
+    world.sinks._fails = lost
+    with pytest.raises(SinkTransactionLostError):
+        driver.coordinator.complete_ready()
+
+
+def test_r28_old_transactions_are_swept_after_a_completion(world: World) -> None:
+    new_driver(world).run_epoch(4)
+    driver = new_driver(world)
+    assert len(world.sinks.aborted) == 2  # in recovery
+    world.sinks.prepare('[1, 9, 0, "late"]', [99])  # an old attempt that did not know yet
+    driver.checkpoint()
+    assert len(world.sinks.aborted) == 3
+    assert driver.coordinator.cleaning_failure is None
+
+
+# ---- failures (K7)
+
+
+@pytest.mark.parametrize("tolerated", [0, 2])
+def test_k7_one_failure_more_than_tolerated_ends_the_attempt(world: World, script: Script, tolerated: int) -> None:
+    driver = new_driver(world, replace(SETTINGS, tolerable_failures=tolerated))
+    for round_ in range(2):
+        for failure in range(tolerated + 1):
+            pending_epoch(driver)
+            driver.write_all()
+            script.add("put_new", "chk-", Fault.FAIL)
+            if failure == tolerated and round_ == 1:
+                with pytest.raises(CheckpointFailedError, match="Exceeded checkpoint tolerable failure threshold"):
+                    driver.coordinator.complete_ready()
+            elif failure < tolerated:
+                driver.coordinator.complete_ready()
+            else:
+                script.faults.clear()
+                driver.settle()  # a success resets the count
+    assert world.checker.retained.keys() == {driver.told[-1]}
+
+
+def test_newer_completions_and_ends_are_no_failures(world: World) -> None:
+    driver = new_driver(world, replace(SETTINGS, tolerable_failures=0))
+    pending_epoch(driver)
+    driver.coordinator.abort_all("the attempt ends")
+    pending_epoch(driver)
+    driver.queue.clear()
+    driver.checkpoint()
+
+
+def test_a_log_that_fails_for_certain_aborts_the_checkpoint(world: World, script: Script) -> None:
+    driver = new_driver(world)
+    pending_epoch(driver)
+    driver.write_all()
+    script.add("put_new", "log/", Fault.FAIL)
+    assert driver.coordinator.complete_ready() == []
+    assert "could not be finalized" in last_reason(driver)
+    assert not world.checker.storage.list("chk-1/_metadata")  # put, and swept again
+    driver.checkpoint()
+    world.sinks.require_rows(driver.position)
+
+
+def test_r5_a_log_that_does_not_answer_ends_the_attempt_with_nothing_done(world: World, script: Script) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    driver.write_all()
+    script.add("put_new", "log/", *[Fault.LATE] * 20)
+    with pytest.raises(UnknownOutcomeError):
+        driver.coordinator.complete_ready()
+    script.faults.clear()
+    with pytest.raises(UnknownOutcomeError):
+        driver.coordinator.complete_ready()
+    assert number not in world.checker.completed
+    assert world.checker.storage.land()
+    assert number in world.checker.completed  # it was not failed, so nothing of it may be gone
+    recovered = new_driver(world)
+    assert recovered.position == driver.position
+    world.sinks.require_rows(driver.position)
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.LATE])
+def test_r5_lost_replies_are_survived(world: World, script: Script, fault: Fault) -> None:
+    driver = new_driver(world)
+    script.add("put_new", "chk-", fault)
+    script.add("put_new", "log/", fault)
+    driver.checkpoint()
+    while world.checker.storage.in_flight:
+        assert not world.checker.storage.land()
+    driver.checkpoint()
+    assert driver.told == [1, 2]
+
+
+def test_a_manifest_without_answer_aborts_and_what_lands_late_is_swept(world: World, script: Script) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    driver.write_all()
+    script.add("put_new", f"chk-{number}/_metadata", *[Fault.LATE] * 20)
+    assert driver.coordinator.complete_ready() == []
+    script.faults.clear()
+    assert world.checker.storage.land()
+    assert metadata_path(number) in world.checker.storage.files
+    driver.checkpoint()
+    assert world.checker.orphans() == []
+
+
+# ---- numbers (R7) and fencing (R4)
+
+
+def test_r7_numbers_are_above_everything_in_the_log_and_on_storage(world: World) -> None:
+    driver = new_driver(world)
+    driver.checkpoint()
+    world.checker.storage.files["chk-40/notes.txt"] = b"foreign"
+    second = new_driver(world)
+    assert second.coordinator.next_id == 41
+    del world.checker.storage.files["chk-40/notes.txt"]
+    second.log.append(Discard([], ["shared/1-50-s0-0-aa"]))
+    assert second.coordinator.next_id == 51
+    assert second.checkpoint() == 51
+    assert new_driver(world).coordinator.next_id == 52
+
+
+def test_r7_on_a_clash_the_checkpoint_is_aborted_and_gets_no_other_number(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    driver.write_all()
+    world.checker.storage.files[metadata_path(number)] = b"of an old attempt"
+    assert driver.coordinator.complete_ready() == []
+    assert "exists already" in last_reason(driver)
+    assert driver.checkpoint() == number + 1
+    assert world.checker.orphans() == []
+
+
+def test_r7_a_clash_of_the_first_checkpoint_ends_the_attempt(world: World, script: Script) -> None:
+    class Sneaking:
+        """Puts the manifest of checkpoint 0 just before the first attempt does."""
+
+        def before(self, operation: str, path: str) -> Fault | None:
+            if operation == "put_new" and path == metadata_path(0):
+                world.checker.storage.files.setdefault(path, b"of another")
+            return None
+
+    world.checker.on_call = Sneaking().before
+    with pytest.raises(CheckpointFailedError):
+        new_driver(world)
+    world.checker.on_call = None
+    driver = new_driver(world)
+    assert set(world.checker.completed) == {1}
+    driver.checkpoint()
+    assert world.checker.orphans() == []
+
+
+def test_r4_a_fenced_coordinator_does_nothing_more(world: World) -> None:
+    old = new_driver(world)
+    number = pending_epoch(old)
+    old.write_all()
+    new = new_driver(world)
+    before = dict(world.checker.storage.files)
+    for _ in range(2):
+        with pytest.raises(FencedError):
+            old.coordinator.complete_ready()
+    with pytest.raises(FencedError):
+        old.coordinator.start(5, SUBTASKS)
+    assert old.told == []
+    changed = set(before) ^ set(world.checker.storage.files)
+    assert changed == {metadata_path(number)}  # put, but never complete
+    new.checkpoint()
+    assert world.checker.orphans() == []
+
+
+def test_r4_fenced_between_complete_and_commit(world: World) -> None:
+    old = new_driver(world)
+    pending_epoch(old)
+    old.write_all()
+    world.sinks._fails = lambda: True
+    old.coordinator.complete_ready()
+    world.sinks._fails = lambda: False
+    new = new_driver(world)
+    world.sinks.require_rows(new.position)
+    world.clock.advance(5000)
+    with pytest.raises(FencedError):
+        old.coordinator.complete_ready()
+    assert old.told == []
+
+
+# ---- files (R18, R22)
+
+
+def test_r18_a_pending_checkpoint_keeps_what_it_builds_on(world: World) -> None:
+    driver = new_driver(world, replace(SETTINGS, max_concurrent=3))
+    driver.checkpoint()
+    base = driver.coordinator.newest_completed
+    assert base is not None
+    slow = pending_epoch(driver)
+    late, driver.queue = driver.queue, []
+    quick = pending_epoch(driver)
+    assert driver.coordinator.base_of(slow) is base is driver.coordinator.base_of(quick)
+    driver.write_all()
+    third = pending_epoch(driver)
+    slowest, driver.queue = driver.queue, []
+    assert driver.coordinator.complete_ready() == [quick]
+    assert file_paths(base) <= set(world.checker.storage.files)  # `third` may build on it
+    assert base.checkpoint_id not in world.checker.retained
+    driver.queue = slowest
+    driver.write_all()
+    assert driver.coordinator.complete_ready() == [third]
+    driver.checkpoint()
+    assert world.checker.orphans() == []
+    assert late
+
+
+def part_with(driver: Driver, file: StateFile) -> None:
+    """Acknowledge the pending checkpoint with this file for the first subtask."""
+    write = next(w for w in driver.queue if w.subtask == SUBTASKS[0] and -1 not in w.rows)
+    driver.queue = [w for w in driver.queue if w.subtask == SUBTASKS[1]]
+    driver.write_all()
+    part = msgspec.structs.replace(snapshot(0, (0, 3), file), version=write.version)
+    driver.coordinator.ack(CheckpointAck(write.checkpoint, part, 0, 0, 0))
+
+
+def test_r18_a_file_that_is_neither_new_nor_of_the_base_aborts_the_checkpoint(world: World) -> None:
+    driver = new_driver(world)
+    foreign = state_file_path(1, 0, SUBTASKS[0])
+    world.checker.storage.files[foreign] = b"state"
+    pending_epoch(driver)
+    part_with(driver, file_of(foreign))
+    assert driver.coordinator.complete_ready() == []
+    assert "neither its own nor of its base" in last_reason(driver)
+
+
+def test_i3_a_file_that_is_not_there_aborts_the_checkpoint(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    part_with(driver, file_of(state_file_path(1, number, SUBTASKS[0])))
+    assert driver.coordinator.complete_ready() == []
+    assert "which is not in" in last_reason(driver)
+
+
+def test_i11_a_discarded_file_aborts_the_checkpoint(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    path = state_file_path(1, number, SUBTASKS[0])
+    world.checker.storage.put_new(path, b"state")
+    driver.log.append(Discard([], [path]))
+    part_with(driver, file_of(path))
+    assert driver.coordinator.complete_ready() == []
+    assert "which is discarded" in last_reason(driver)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_k6_the_newest_checkpoints_are_retained(world: World, count: int) -> None:
+    driver = new_driver(world, retaining(count))
+    for number in range(1, 7):
+        driver.checkpoint()
+        expected = list(range(0, number + 1))[-count:]
+        assert [c.checkpoint for c in driver.log.view().retained] == expected
+        assert sorted(world.checker.retained) == expected
+        assert world.checker.orphans() == []
+
+
+def test_r22_a_retained_manifest_that_cannot_be_read_stops_garbage_collection(world: World) -> None:
+    driver = new_driver(world, retaining(4))
+    driver.checkpoint()
+    path = metadata_path(1)
+    good = world.checker.storage.files[path]
+    for bad in (None, good[:-1], b"x"):
+        if bad is None:
+            del world.checker.storage.files[path]
+        else:
+            world.checker.storage.files[path] = bad
+        before = set(world.checker.retained)
+        driver.checkpoint()
+        assert before <= set(world.checker.retained)
+        assert driver.coordinator.cleaning_failure is not None and path in driver.coordinator.cleaning_failure
+    assert set(world.checker.retained) == {0, 1, 2, 3, 4}
+    world.checker.storage.files[path] = good
+    driver.coordinator.abort_all("nothing is pending")
+    driver.run_epoch(1, forced=True)
+    driver.coordinator.abort_all("so that garbage is collected")
+    driver.coordinator.complete_ready()
+    assert driver.coordinator.cleaning_failure is None
+    assert set(world.checker.retained) == {1, 2, 3, 4}
+    assert world.checker.orphans() == []
+
+
+def test_a_delete_that_fails_is_finished_the_next_time(world: World, script: Script) -> None:
+    driver = new_driver(world)
+    driver.checkpoint()
+    script.add("delete", "", Fault.FAIL)
+    driver.checkpoint()
+    assert "cannot delete" in (driver.coordinator.cleaning_failure or "")
+    assert world.checker.orphans() != []
+    driver.checkpoint()
+    assert world.checker.orphans() == []
+
+
+def test_r22_foreign_files_are_never_touched(world: World) -> None:
+    driver = new_driver(world)
+    for path in ("chk-0/notes.txt", "shared/readme", "savepoint-1/_metadata", "taskowned/1-0-s0-0-aa", "top"):
+        world.checker.storage.files[path] = b"foreign"
+    for _ in range(3):
+        driver.checkpoint()
+    assert world.checker.orphans() == sorted(
+        ["chk-0/notes.txt", "shared/readme", "savepoint-1/_metadata", "taskowned/1-0-s0-0-aa", "top"]
+    )
+
+
+def test_i4_what_older_attempts_left_is_swept(world: World) -> None:
+    first = new_driver(world)
+    first.checkpoint()
+    pending_epoch(first)
+    first.write_all()
+    world.checker.storage.files["shared/1-7-s0-0-aa~0b"] = b"half"
+    world.checker.storage.files["chk-9/_metadata~0b"] = b"half"
+    world.checker.storage.files["log/00000000000000000002~0b"] = b"half"
+    second = new_driver(world)
+    second.coordinator.complete_ready()
+    assert world.checker.orphans() == []
+    first.run_epoch(1, forced=True)
+    first.write_all()  # the old attempt still writes
+    for _ in range(2):
+        second.checkpoint()
+    assert world.checker.orphans() == []
+
+
+def test_checkpoints_left_behind_go_after_the_next_completion(world: World) -> None:
+    driver = new_driver(world, retaining(3))
+    for _ in range(3):
+        driver.checkpoint()
+    world.checker.storage.files[metadata_path(3)] = b"damaged"
+    log = claimed_log(world.checker.storage)
+    log.append(Restore(2, None, "fallback"))
+    second = new_driver(world, retaining(3))
+    assert second.manifest is not None and second.manifest.checkpoint_id == 2
+    assert [c.checkpoint for c in second.log.view().left_behind] == [3]
+    second.coordinator.complete_ready()
+    assert 3 in world.checker.retained
+    world.sinks.visible = Counter(range(second.position))  # going back behind committed output was asked for
+    assert second.checkpoint() == 4
+    assert second.log.view().left_behind == ()
+    assert sorted(world.checker.retained) == [1, 2, 4]
+    assert world.checker.orphans() == []
+
+
+# ---- the end (R31)
+
+
+def test_r31_after_the_final_checkpoint_the_status_comes_before_discards(world: World) -> None:
+    driver = new_driver(world)
+    driver.checkpoint()
+    driver.run_epoch(0, forced=True, final=True)
+    driver.write_all()
+    with pytest.raises(CheckpointError, match="pending or not committed"):
+        driver.finish()
+    driver.settle()
+    assert sorted(world.checker.retained) == [1, 2]
+    world.sinks.require_rows(driver.position)
+    driver.finish(keep=True)
+    assert sorted(world.checker.retained) == [2]
+    assert world.checker.orphans() == []
+    assert driver.log.view().is_terminal
+
+
+def test_a_job_that_keeps_nothing_leaves_only_its_log(world: World) -> None:
+    driver = new_driver(world, retaining(2))
+    for _ in range(3):
+        driver.checkpoint()
+    driver.finish("cancelled", keep=False)
+    assert world.checker.retained == {}
+    assert all(path.startswith("log/") for path in world.checker.storage.files)
+    reopened = claimed_log(world.checker.storage, reopen=True)
+    with pytest.raises(CheckpointError, match="none is left"):
+        choose_restore(reopened, allow_fallback=True)

@@ -1,0 +1,244 @@
+"""What a new attempt starts from (PROTOCOL R3, R6, R23, R24, R26)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from penstock.checkpoint import (
+    choose_restore,
+    find_jobs,
+    finish_open_deletes,
+    plan_restore,
+    record_restore,
+    recover_sinks,
+    require_mapped,
+)
+from penstock.checkpoint.entries import Complete, Discard, Restore
+from penstock.checkpoint.manifest import digest, encode_manifest
+from penstock.checkpoint.names import metadata_path
+from penstock.errors import CheckpointError, FencedError, LogCorruptError, StorageError
+from penstock.model.ids import Version
+from penstock.model.snapshot import Committable, Manifest, SourcePosition
+from penstock.storage import Fault, LocalStorage, MemoryStorage, Storage
+from tests.checkpoint.logs import Script, claimed_log, open_log
+from tests.checkpoint.manifests import committable, file_of, manifest, snapshot, table
+
+
+def put_checkpoint(log, number: int) -> Manifest:
+    """A complete checkpoint with one file."""
+    path = f"shared/1-{number}-s0-0-aa"
+    log.storage.put_new(path, b"state")
+    whole = manifest(
+        checkpoint_id=number,
+        parent=None,
+        attempt=1,
+        epoch=number,
+        subtasks=[msgspec.structs.replace(snapshot(0, (0, 7), file_of(path)), version=Version(1, number, "n"))],
+        sources=SourcePosition(number, None),
+        committables=[committable(f"t{number}", epoch=number)],
+    )
+    data = encode_manifest(whole)
+    log.storage.put_new(metadata_path(number), data)
+    log.append(Complete(number, number, metadata_path(number), digest(data)))
+    return msgspec.json.decode(data, type=Manifest)
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def storage(script: Script) -> MemoryStorage:
+    return MemoryStorage(script)
+
+
+def test_r23_a_job_without_checkpoints_starts_from_nothing(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    assert choose_restore(log, allow_fallback=False) is None
+    record_restore(log, None, "start")
+    assert log.view().number == 1
+
+
+def test_r24_the_newest_complete_checkpoint_is_restored(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    put_checkpoint(log, 1)
+    newest = put_checkpoint(log, 2)
+    storage.put_new(metadata_path(3), b"put, but never complete")
+    log = claimed_log(storage)
+    assert choose_restore(log, allow_fallback=False) == newest
+    record_restore(log, newest, "recovery")
+    restored = open_log(storage).view().restore
+    assert restored == Restore(2, None, "recovery")
+
+
+@pytest.mark.parametrize("damage", ["manifest", "missing manifest", "file", "missing file"])
+def test_r24_a_damaged_checkpoint_is_passed_over_only_if_that_is_allowed(storage: MemoryStorage, damage: str) -> None:
+    log = claimed_log(storage)
+    older = put_checkpoint(log, 1)
+    put_checkpoint(log, 2)
+    path = metadata_path(2) if "manifest" in damage else "shared/1-2-s0-0-aa"
+    if "missing" in damage:
+        del storage.files[path]
+    else:
+        storage.files[path] = storage.files[path][:-1]
+    with pytest.raises(CheckpointError) as caught:
+        choose_restore(log, allow_fallback=False)
+    assert path in str(caught.value) and "--allow-fallback" in str(caught.value) and "twice" in str(caught.value)
+    said: list[str] = []
+    assert choose_restore(log, allow_fallback=True, report=said.append) == older
+    assert choose_restore(log, allow_fallback=False, sinks_idempotent=True) == older
+    assert len(said) == 1 and path in said[0]
+
+
+def test_r24_with_nothing_left_the_job_does_not_start(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    for number in (1, 2):
+        put_checkpoint(log, number)
+        del storage.files[metadata_path(number)]
+    with pytest.raises(CheckpointError, match="all are damaged"):
+        choose_restore(log, allow_fallback=True)
+
+
+def test_a_storage_that_does_not_answer_is_no_reason_to_fall_back(storage: MemoryStorage, script: Script) -> None:
+    log = claimed_log(storage)
+    put_checkpoint(log, 1)
+    newest = put_checkpoint(log, 2)
+    for operation, path in (("read", metadata_path(2)), ("size", "shared/")):
+        script.add(operation, path, Fault.FAIL)
+        with pytest.raises(StorageError):
+            choose_restore(log, allow_fallback=True)
+    assert choose_restore(log, allow_fallback=True) == newest
+
+
+def test_r4_fenced_is_not_damaged(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    put_checkpoint(log, 1)
+    claimed_log(storage)
+    del storage.files[metadata_path(1)]
+    with pytest.raises(FencedError):
+        choose_restore(log, allow_fallback=True)
+
+
+def test_a_job_started_from_a_savepoint_names_it_until_its_first_checkpoint(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    log.append(Restore(None, "savepoints/savepoint-1", "-s"))
+    with pytest.raises(CheckpointError, match="-s savepoints/savepoint-1"):
+        choose_restore(log, allow_fallback=True)
+
+
+def test_r3_open_deletes_are_finished_first(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    for path in ("shared/1-1-s0-0-aa", "shared/1-1-s0-0-bb", "shared/1-1-s0-0-cc"):
+        storage.put_new(path, b"")
+    log.append(Discard([], ["shared/1-1-s0-0-aa", "shared/1-1-s0-0-bb", "shared/1-1-s0-0-zz"]))
+    finish_open_deletes(claimed_log(storage))
+    assert storage.list("shared/") == ["shared/1-1-s0-0-cc"]
+
+
+class Recorder:
+    """A committer that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def commit(self, committables: Sequence[Committable]) -> None:
+        self.calls += [f"commit {c.transaction}" for c in committables]
+
+    def sweep(self, keep: Sequence[Committable], attempt: int) -> None:
+        self.calls.append(f"sweep before {attempt} but {[c.transaction for c in keep]}")
+
+
+def test_sinks_are_committed_before_they_are_swept(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    restored = put_checkpoint(log, 1)
+    log = claimed_log(storage)
+    committer = Recorder()
+    recover_sinks(log, restored, committer)
+    assert committer.calls == ["commit t1", "sweep before 2 but ['t1']"]
+    claimed_log(storage)
+    with pytest.raises(FencedError):
+        recover_sinks(log, restored, committer)
+    assert len(committer.calls) == 2
+
+
+# ---- which snapshots a subtask reads
+
+
+def old_job() -> Manifest:
+    return manifest(subtasks=[snapshot(0, (0, 3)), snapshot(1, (4, 7)), snapshot(0, (0, 7), stage="s1")])
+
+
+@pytest.mark.parametrize(
+    ("key_groups", "expected"),
+    [
+        ((0, 3), ["s0/0", "s1/0"]),
+        ((0, 7), ["s0/0", "s0/1", "s1/0"]),
+        ((3, 4), ["s0/0", "s0/1", "s1/0"]),
+        ((6, 7), ["s0/1", "s1/0"]),
+    ],
+)
+def test_a_subtask_reads_the_snapshots_that_overlap_its_key_groups(
+    key_groups: tuple[int, int], expected: list[str]
+) -> None:
+    found = plan_restore(old_job(), ["op"], key_groups, 8)
+    assert [str(part.subtask) for part in found] == expected
+
+
+def test_with_another_max_parallelism_all_snapshots_are_read() -> None:
+    assert len(plan_restore(old_job(), ["op"], (0, 0), 16)) == 3
+
+
+def test_only_snapshots_of_its_operators_are_read() -> None:
+    whole = manifest(
+        subtasks=[
+            snapshot(0, (0, 7)),
+            msgspec.structs.replace(snapshot(0, (0, 7), stage="s1"), tables=[table("other")], operator_uids=[]),
+        ]
+    )
+    assert [str(part.subtask) for part in plan_restore(whole, ["other"], (0, 7), 8)] == ["s1/0"]
+    assert plan_restore(whole, ["new"], (0, 7), 8) == []
+
+
+def test_state_without_an_operator_is_refused_unless_it_may_be_dropped() -> None:
+    require_mapped(manifest(), ["op", "new"], ["sink"])
+    with pytest.raises(CheckpointError, match=r"\['op'\].*--allow-non-restored-state"):
+        require_mapped(manifest(), ["new"], ["sink"])
+    require_mapped(manifest(), ["new"], ["sink"], allow_non_restored=True)
+
+
+def test_r26_output_without_a_sink_is_refused() -> None:
+    with pytest.raises(CheckpointError, match=r"sinks that the program does not have: \['sink'\]"):
+        require_mapped(manifest(), ["op"], ["other"], allow_non_restored=True)
+
+
+# ---- jobs
+
+
+def job_storage(folder: Path, letter: str) -> Storage:
+    return LocalStorage(folder / (letter * 32))
+
+
+def test_jobs_are_found_by_their_folders(tmp_path: Path) -> None:
+    assert find_jobs(tmp_path / "nothing") == []
+    claimed_log(job_storage(tmp_path, "b"))
+    put_checkpoint(claimed_log(job_storage(tmp_path, "a")), 1)
+    job_storage(tmp_path, "c")  # never claimed
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ("d" * 32)).write_bytes(b"a file")
+    found = find_jobs(tmp_path)
+    assert [(job_id, view.attempt, view.highest_checkpoint) for job_id, view in found] == [
+        ("a" * 32, 1, 1),
+        ("b" * 32, 1, -1),
+    ]
+
+
+def test_r6_a_job_whose_log_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:
+    storage = job_storage(tmp_path, "a")
+    put_checkpoint(claimed_log(storage), 1)
+    for path in storage.list("log/"):
+        storage.delete(path)
+    with pytest.raises(LogCorruptError):
+        find_jobs(tmp_path)

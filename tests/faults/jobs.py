@@ -1,0 +1,153 @@
+"""A job as real processes: `penstock run --resume` in a folder of its own, its record, its processes, and their deaths."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from penstock.control.registry import JobRecord, Registry
+from tests.waiting import wait_until
+
+PROGRAM = Path(__file__).with_name("program.py")
+DAEMON = "pyspark.daemon"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder in which one job lives, over all its drivers."""
+
+    folder: Path
+    events: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def registry(self) -> Registry:
+        return Registry(self.folder / "registry")
+
+    def command(self) -> list[str]:
+        """The same for the first start and for every later one."""
+        settings = {
+            "spark.master": "local[2,4]",
+            "penstock.registry.dir": self.registry.folder,
+            "execution.checkpointing.dir": self.checkpoints,
+            "penstock.epoch.max-files": 1,
+        }
+        flags = [f"-D{name}={value}" for name, value in settings.items()]
+        program = [str(PROGRAM), str(self.events), str(self.output)]
+        return [sys.executable, "-m", "penstock", "run", "-p", "2", "--resume", *flags, *program]
+
+
+class JobProcess:
+    """One driver process of a job. `with` ends it and everything below it."""
+
+    def __init__(self, place: Place, **environment: str) -> None:
+        self.place = place
+        place.folder.mkdir(parents=True, exist_ok=True)
+        self._log = open(place.folder / "driver.log", "ab")
+        self._process = subprocess.Popen(
+            place.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            cwd=place.folder,
+            env={**os.environ, **environment},
+        )
+        self._family: dict[int, psutil.Process] = {}
+
+    def __enter__(self) -> "JobProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        family = self.family()
+        self.kill()
+        for process in family:
+            if is_alive(process):
+                process.kill()
+        self._log.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while the driver runs."""
+        return self._process.poll()
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code, once the driver has ended."""
+        return self._process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL to the driver alone; it is reaped."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def record(self) -> JobRecord | None:
+        """What the registry says of the job that this driver runs; None before it has said anything."""
+        return next((record for record in self.place.registry.list() if record.pid == self.pid), None)
+
+    def running_record(self, timeout_s: float = 60.0) -> JobRecord:
+        """The record, once the driver runs an attempt with its TaskManagers."""
+
+        def found() -> JobRecord | None:
+            assert self.exit_code is None, f"the driver ended with {self.exit_code}: {self.log_tail()}"
+            record = self.record()
+            return record if record is not None and record.status == "RUNNING" and len(record.processes) > 1 else None
+
+        return wait_until(lambda: found() or None, timeout_s=timeout_s)  # type: ignore[return-value]
+
+    def family(self) -> list[psutil.Process]:
+        """Every process that was ever seen below the driver, itself included."""
+        try:
+            driver = psutil.Process(self.pid)
+            self._family.update({process.pid: process for process in [driver, *driver.children(recursive=True)]})
+        except psutil.NoSuchProcess:
+            pass
+        return list(self._family.values())
+
+    def taskmanagers(self) -> list[psutil.Process]:
+        """The TaskManagers of the attempt that runs, as `penstock status` lists them."""
+        record = self.record()
+        pids = {process.pid for process in record.processes if process.role == "taskmanager"} if record else set()
+        return [process for process in self.family() if process.pid in pids and is_alive(process)]
+
+    def workers(self) -> list[psutil.Process]:
+        """The Python workers of Spark: children of PySpark's daemon that are no TaskManager."""
+        found = []
+        for process in self.family():
+            try:
+                parent = process.parent()
+                if parent is not None and _says(process, DAEMON) and _says(parent, DAEMON):
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                continue
+        return [process for process in found if is_alive(process)]
+
+    def log_tail(self) -> str:
+        """The last lines of what drivers of this job have printed."""
+        return "\n".join((self.place.folder / "driver.log").read_text(errors="replace").splitlines()[-15:])
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether this very process exists; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _says(process: psutil.Process, words: str) -> bool:
+    return words in " ".join(process.cmdline())

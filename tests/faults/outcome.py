@@ -1,0 +1,105 @@
+"""What a job left behind, held against the oracle: the state in its newest checkpoint, and its finished files."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.manifest import load_manifest, verify_file
+from penstock.model.snapshot import StateTableInfo
+from penstock.state.rows import Rows, decode_rows
+from penstock.state.snapshot_file import read_chain
+from penstock.storage.local import LocalStorage
+from tests.faults.events import Expected
+
+Tables = dict[str, dict[Any, Any]]
+"""State name -> key (for a map: key and map key) -> value."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many events are missing or there twice, in state or output, and what else is wrong."""
+
+    lost: int
+    doubled: int
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether state and output are those of the oracle."""
+        return not (self.lost or self.doubled or self.wrong)
+
+
+def judge(expected: Expected, checkpoints: Path, job_id: str, output: Path) -> Verdict:
+    """The verdict on a job that has finished."""
+    tables = read_state(checkpoints / job_id)
+    in_state = Counter(number for ids in tables.get("ids", {}).values() for number in ids)
+    rows = list(read_output(output))
+    in_output = Counter(row["id"] for row in rows)
+    wanted = {number for ids in expected.ids.values() for number in ids}
+    found = (in_state, in_output)
+    return Verdict(
+        lost=sum(len(wanted - counter.keys()) for counter in found),
+        doubled=sum(sum(counter.values()) - len(counter) for counter in found),
+        wrong=(*_wrong_state(expected, tables), *_wrong_output(expected, rows)),
+    )
+
+
+def _wrong_state(expected: Expected, tables: Tables) -> Iterator[str]:
+    seen = {(key, number): True for key, ids in expected.ids.items() for number in ids}
+    wanted: Tables = {"count": expected.counts(), "sum": expected.sums, "xor": expected.xors, "seen": seen}
+    for name, values in wanted.items():
+        if tables.get(name) != values:
+            yield f"state {name!r} differs for {_differences(values, tables.get(name, {}))}"
+    ids = {key: set(numbers) for key, numbers in tables.get("ids", {}).items()}
+    if ids != expected.ids:
+        yield f"state 'ids' differs for {_differences(expected.ids, ids)}"
+
+
+def _wrong_output(expected: Expected, rows: list[dict[str, Any]]) -> Iterator[str]:
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        counts.setdefault(row["key"], []).append(row["count"])
+    wanted = {key: list(range(1, count + 1)) for key, count in expected.counts().items()}
+    running = {key: sorted(values) for key, values in counts.items()}
+    if running != wanted:
+        yield f"running counts in the output differ for {_differences(wanted, running)}"
+    total = sum(row["amount"] for row in rows)
+    if total != sum(expected.sums.values()):
+        yield f"the amounts in the output add up to {total}, not to {sum(expected.sums.values())}"
+
+
+def _differences(wanted: dict[Any, Any], found: dict[Any, Any]) -> str:
+    keys = [key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)]
+    return f"{len(keys)} keys, such as {min(keys, key=str)!r}"
+
+
+def read_output(folder: Path) -> Iterator[dict[str, Any]]:
+    """The rows of the finished files."""
+    for path in sorted(folder.iterdir()):
+        if not path.name.startswith((".", "_")):
+            yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def read_state(job_folder: Path) -> Tables:
+    """All keyed state in the newest completed checkpoint of a job."""
+    storage = LocalStorage(job_folder)
+    manifest = load_manifest(storage, read_log(storage).line[-1])
+    tables: Tables = {}
+    for snapshot in manifest.subtasks:
+        files = [verify_file(storage, file) for file in snapshot.files]
+        for info, table in read_chain(files, snapshot.key_groups, manifest.max_parallelism):
+            _apply(tables.setdefault(info.name, {}), info, decode_rows(table, info))
+    return tables
+
+
+def _apply(values: dict[Any, Any], info: StateTableInfo, rows: Rows) -> None:
+    keys = rows.keys if rows.map_keys is None else list(zip(rows.keys, rows.map_keys, strict=True))
+    for index, key in enumerate(keys):
+        if rows.deleted is not None and rows.deleted[index]:
+            values.pop(key, None)
+        else:
+            values[key] = rows.values[index]

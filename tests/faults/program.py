@@ -1,0 +1,59 @@
+"""The job under fault: de-duplication by id and a tally per key (features A4 and Q1), run by `penstock run`.
+
+Arguments: the folder of events, and the folder for the output. Per key it keeps the ids seen, their order, a count, a
+sum and a 64-bit xor of the hashed ids (reliability I1), so that an event that was lost or counted twice shows in state.
+"""
+
+import sys
+from hashlib import blake2b
+
+from penstock.common import Types
+from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.datastream.connectors import FileSink, FileSource
+from penstock.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+
+
+class Tally(KeyedProcessFunction):
+    """Emits every event the first time it comes, with the key's running count."""
+
+    def open(self, ctx):
+        self.seen = ctx.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.BOOLEAN()))
+        self.ids = ctx.get_list_state(ListStateDescriptor("ids", Types.LONG()))
+        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.sum = ctx.get_reducing_state(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG()))
+        self.xor = ctx.get_state(ValueStateDescriptor("xor", Types.LONG()))
+
+    def process_element(self, event, ctx):
+        if self.seen.contains(event.id):
+            return
+        self.seen.put(event.id, True)
+        self.ids.add(event.id)
+        self.sum.add(event.amount)
+        digest = blake2b(event.id.to_bytes(8, "big"), digest_size=8).digest()
+        self.xor.update((self.xor.value() or 0) ^ int.from_bytes(digest, "big", signed=True))
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield event.id, event.key, event.amount, count
+
+
+def main(events: str, output: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(1_000)
+    source = FileSource.of(events, "json", "id bigint, key string, amount bigint")
+    (
+        env.from_source(source, None, "events")
+        .key_by("key")
+        .process(Tally(), output_type="id bigint, key string, amount bigint, count bigint")
+        .uid("tally")
+        .sink_to(FileSink.for_row_format(output, "json").build())
+        .uid("out")
+    )
+    env.execute("tally")
+
+
+main(*sys.argv[1:])

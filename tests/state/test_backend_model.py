@@ -1,0 +1,327 @@
+"""The backend against plain dictionaries: random programs of state accesses, epochs, seals and restores."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.model.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.model.ids import CheckpointId
+from penstock.model.time import TimeDomain
+from penstock.model.types import Types
+from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.sealed import SealedTables
+from penstock.state.snapshot_file import encode_snapshot
+from penstock.state.timers import Timers
+from tests.state.backends import MAX_PARALLELISM, Average, restored, seal, string_backend
+
+KEYS = ["a", "b", "ü", "a longer key"]
+MAP_KEYS = ["x", "y", 1, True, (1, "z")]
+Model = dict[str, dict[Any, Any]]
+
+keys = st.sampled_from(KEYS)
+numbers = st.integers(-3, 3)
+anything = st.none() | numbers | st.text(max_size=3) | st.lists(numbers, max_size=2) | st.tuples(numbers, numbers)
+
+
+def descriptors() -> dict[str, StateDescriptor]:
+    return {
+        "value": ValueStateDescriptor("value", Types.LONG()),
+        "untyped": ValueStateDescriptor("untyped"),
+        "list": ListStateDescriptor("list", Types.LONG()),
+        "map": MapStateDescriptor("map", Types.STRING(), Types.LONG()),
+        "untyped_map": MapStateDescriptor("untyped_map"),
+        "reducing": ReducingStateDescriptor("reducing", lambda a, b: a + b, Types.LONG()),
+        "aggregating": AggregatingStateDescriptor("aggregating", Average()),
+    }
+
+
+def empty_model() -> Model:
+    return {name: {} for name in (*descriptors(), "timers")}
+
+
+def map_key_id(key: Any) -> tuple[str, Any]:
+    """A dictionary key that tells True from 1."""
+    return type(key).__name__, key
+
+
+@dataclass
+class Sealed:
+    """A seal, what it must hold, and its file once it was encoded."""
+
+    checkpoint_id: int
+    tables: SealedTables
+    model: Model
+    file: bytes | None = None
+
+
+class BackendMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = empty_model()
+        self.before = empty_model()
+        self.running = False
+        self.can_roll_back = False
+        self.seals: dict[int, Sealed] = {}
+        self.next_checkpoint = 1
+        self.fresh: list[int] = []
+        """Seals taken since the epoch began that can be taken back."""
+        self.key = KEYS[0]
+
+    @initialize()
+    def start(self) -> None:
+        self.use(string_backend())
+
+    def use(self, backend: HashMapBackend) -> None:
+        self.backend = backend
+        self.states = {name: backend.table(descriptor) for name, descriptor in descriptors().items()}
+        self.timers = Timers(backend, TimeDomain.EVENT_TIME)
+
+    # Epochs
+
+    @precondition(lambda self: not self.running)
+    @rule(key=keys)
+    def begin(self, key: str) -> None:
+        self.backend.begin_epoch()
+        self.before = copy.deepcopy(self.model)
+        self.running, self.can_roll_back, self.fresh = True, True, []
+        self.set_key(key)
+
+    @precondition(lambda self: self.running)
+    @rule(key=keys)
+    def set_key(self, key: str) -> None:
+        self.key = self.backend.keys.key = key
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def finish(self) -> None:
+        self.backend.finish_epoch()
+        self.running = False
+
+    @precondition(lambda self: self.can_roll_back)
+    @rule()
+    def roll_back(self) -> None:
+        self.backend.roll_back()
+        self.model = self.before
+        for checkpoint_id in self.fresh:
+            del self.seals[checkpoint_id]
+        self.running, self.can_roll_back, self.fresh = False, False, []
+
+    # State accesses
+
+    @precondition(lambda self: self.running)
+    @rule(value=st.none() | numbers)
+    def value_update(self, value: int | None) -> None:
+        self.states["value"].update(value)
+        self.put("value", value)
+
+    @precondition(lambda self: self.running)
+    @rule(value=anything)
+    def untyped_update(self, value: Any) -> None:
+        given = copy.deepcopy(value)
+        self.states["untyped"].update(given)
+        self.put("untyped", value)
+        if isinstance(given, list):
+            given.append("not stored")
+
+    @precondition(lambda self: self.running)
+    @rule(name=st.sampled_from(list(descriptors())))
+    def clear(self, name: str) -> None:
+        self.states[name].clear()
+        self.put(name, None)
+
+    @precondition(lambda self: self.running)
+    @rule(values=st.lists(numbers, max_size=3), many=st.booleans())
+    def list_add(self, values: list[int], many: bool) -> None:
+        if many:
+            self.states["list"].add_all(values)
+        else:
+            for value in values:
+                self.states["list"].add(value)
+        self.put("list", [*self.model["list"].get(self.key, []), *values] or None)
+
+    @precondition(lambda self: self.running)
+    @rule(values=st.lists(numbers, max_size=3))
+    def list_update(self, values: list[int]) -> None:
+        self.states["list"].update(values)
+        self.put("list", values or None)
+
+    @precondition(lambda self: self.running)
+    @rule(name=st.sampled_from(["map", "untyped_map"]), pairs=st.lists(st.tuples(st.sampled_from(MAP_KEYS), anything)))
+    def map_put(self, name: str, pairs: list[tuple[Any, Any]]) -> None:
+        entries = dict(self.model[name].get(self.key, {}))
+        for key, value in pairs:
+            if name == "map":
+                key, value = str(key), value if isinstance(value, int) else None
+            if len(pairs) == 2:
+                self.states[name].put_all({key: value})
+            else:
+                self.states[name][key] = value
+            entries[map_key_id(key)] = (key, value)
+        self.put(name, entries or None)
+
+    @precondition(lambda self: self.running)
+    @rule(name=st.sampled_from(["map", "untyped_map"]), key=st.sampled_from(MAP_KEYS), iterate=st.booleans())
+    def map_remove(self, name: str, key: Any, iterate: bool) -> None:
+        key = str(key) if name == "map" else key
+        if iterate:
+            iterator = self.states[name].keys()
+            for found in iterator:
+                if map_key_id(found) == map_key_id(key):
+                    iterator.remove()
+        else:
+            self.states[name].remove(key)
+        entries = dict(self.model[name].get(self.key, {}))
+        entries.pop(map_key_id(key), None)
+        self.put(name, entries or None)
+
+    @precondition(lambda self: self.running)
+    @rule(value=st.none() | numbers)
+    def reduce(self, value: int | None) -> None:
+        self.states["reducing"].add(value)
+        self.put("reducing", None if value is None else self.model["reducing"].get(self.key, 0) + value)
+
+    @precondition(lambda self: self.running)
+    @rule(value=st.none() | numbers)
+    def aggregate(self, value: int | None) -> None:
+        self.states["aggregating"].add(value)
+        total, count = self.model["aggregating"].get(self.key, (0, 0))
+        self.put("aggregating", None if value is None else (total + value, count + 1))
+
+    def put(self, name: str, value: Any) -> None:
+        if value is None:
+            self.model[name].pop(self.key, None)
+        else:
+            self.model[name][self.key] = value
+
+    # Timers
+
+    @precondition(lambda self: self.running)
+    @rule(timestamp=st.integers(0, 9), delete=st.booleans())
+    def timer(self, timestamp: int, delete: bool) -> None:
+        if delete:
+            self.timers.delete(timestamp)
+            self.model["timers"].pop((timestamp, self.key), None)
+        else:
+            self.timers.register(timestamp)
+            self.model["timers"][timestamp, self.key] = None
+
+    @precondition(lambda self: self.running)
+    @rule(limit=st.integers(0, 9), again=st.integers(0, 3))
+    def fire(self, limit: int, again: int) -> None:
+        pending = self.model["timers"]
+        for timer in self.timers.due(limit):
+            assert timer == min(pending)
+            del pending[timer]
+            if again:
+                again -= 1
+                self.set_key(timer[1])
+                self.timers.register(timer[0] + again)
+                pending[timer[0] + again, timer[1]] = None
+        assert all(timestamp > limit for timestamp, _ in pending)
+
+    # Seals and restores
+
+    @precondition(lambda self: not self.running)
+    @rule(data=st.data(), full=st.sampled_from([False, False, True]))
+    def seal(self, data: st.DataObject, full: bool) -> None:
+        base = data.draw(st.sampled_from([None, 999, *self.seals]))
+        checkpoint_id, self.next_checkpoint = self.next_checkpoint, self.next_checkpoint + 1
+        tables = seal(self.backend, checkpoint_id, base, full=full)
+        assert tables.base in (None, base) and not (full and tables.base is not None)
+        self.seals[checkpoint_id] = Sealed(checkpoint_id, tables, copy.deepcopy(self.model))
+        if self.can_roll_back:
+            self.fresh.append(checkpoint_id)
+
+    @precondition(lambda self: self.seals)
+    @rule(data=st.data(), parallelism=st.integers(1, 3), max_parallelism=st.sampled_from([MAX_PARALLELISM, 7]))
+    def check_a_restore(self, data: st.DataObject, parallelism: int, max_parallelism: int) -> None:
+        """Of any seal, however old: later changes are not in it."""
+        sealed = self.seals[data.draw(st.sampled_from(list(self.seals)))]
+        backends = restored([self.chain(sealed)], parallelism, max_parallelism)
+        entries = 0
+        for backend in backends:
+            first, last = backend.key_groups
+            own = {key for key in KEYS if first <= backend.key_codec.hash(key) % max_parallelism <= last}
+            handles = {name: backend.table(descriptor) for name, descriptor in descriptors().items()}
+            entries += backend.entry_count()
+            check(backend, handles, {name: _only(own, table, name) for name, table in sealed.model.items()})
+        assert entries == entry_count(sealed.model)
+
+    @precondition(lambda self: self.seals and not self.running)
+    @rule(data=st.data(), parallelism=st.integers(1, 3), unclaimed=st.booleans(), as_base=st.booleans())
+    def recover(self, data: st.DataObject, parallelism: int, unclaimed: bool, as_base: bool) -> None:
+        """Go on from some seal, by way of some other parallelism or of a job that claims no state."""
+        sealed = self.seals[data.draw(st.sampled_from(list(self.seals)))]
+        chains = [self.chain(sealed)]
+        direct = parallelism == 1 and not unclaimed
+        if not direct:
+            middle = restored(chains, parallelism)
+            if not unclaimed:
+                for backend in middle:
+                    for descriptor in descriptors().values():
+                        backend.table(descriptor)
+            chains = [[encode_snapshot([seal(backend, 1, full=True)])] for backend in middle]
+        (backend,) = restored(chains)
+        if direct and as_base:
+            backend.start_from(CheckpointId(sealed.checkpoint_id))
+        self.use(backend)
+        self.model = copy.deepcopy(sealed.model)
+        self.can_roll_back, self.fresh = False, []
+
+    def chain(self, sealed: Sealed) -> list[bytes]:
+        if sealed.file is None:
+            sealed.file = encode_snapshot([sealed.tables])
+        base = sealed.tables.base
+        return [*(self.chain(self.seals[base]) if base is not None else []), sealed.file]
+
+    @invariant()
+    def state_is_as_in_the_model(self) -> None:
+        if not hasattr(self, "backend"):
+            return
+        current = self.backend.keys.key
+        check(self.backend, self.states, self.model)
+        self.backend.keys.key = current
+        assert self.backend.entry_count() == entry_count(self.model)
+        pending = self.model["timers"]
+        assert self.timers.next_timestamp() == (min(pending)[0] if pending else None)
+
+
+def check(backend: HashMapBackend, handles: dict[str, Any], model: Model) -> None:
+    for key in KEYS:
+        backend.keys.key = key
+        for name in ("value", "untyped"):
+            assert repr(handles[name].value()) == repr(model[name].get(key))
+        assert handles["list"].get() == model["list"].get(key, [])
+        for name in ("map", "untyped_map"):
+            entries = model[name].get(key, {})
+            assert {map_key_id(k): (k, v) for k, v in handles[name].items()} == entries
+            assert handles[name].is_empty() == (not entries)
+            assert all(repr(handles[name][k]) == repr(v) and k in handles[name] for k, v in entries.values())
+        assert handles["reducing"].get() == model["reducing"].get(key)
+        total, count = model["aggregating"].get(key, (0, 0))
+        assert handles["aggregating"].get() == (total / count if count else None)
+    assert set(backend.timer_table("_timers_event").live) == set(model["timers"])
+
+
+def entry_count(model: Model) -> int:
+    maps = ("map", "untyped_map")
+    return sum(sum(map(len, table.values())) if name in maps else len(table) for name, table in model.items())
+
+
+def _only(own: set[str], table: dict[Any, Any], name: str) -> dict[Any, Any]:
+    return {key: value for key, value in table.items() if (key[1] if name == "timers" else key) in own}
+
+
+TestBackend = BackendMachine.TestCase
+TestBackend.settings = settings(stateful_step_count=50)
