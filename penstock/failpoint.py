@@ -1,10 +1,12 @@
 """Named places where a test may end or disturb the process: PROTOCOL's crash points C1 to C31.
 
 `PENSTOCK_FAILPOINT=C8.before:kill:role=tm:hit=3` arms one; several are separated by commas. Every hit is appended to
-the file named by `PENSTOCK_FAILPOINT_LOG`, which is the proof that the fault really happened. Unarmed, `before` and
+the file named by `PENSTOCK_FAILPOINT_LOG`, which is the proof that the fault really happened, and the reason why it does
+not happen again: a point fires once per log, also when a restarted process passes it as often. Unarmed, `before` and
 `after` cost one dictionary lookup.
 """
 
+import fcntl
 import os
 import signal
 import time
@@ -28,6 +30,10 @@ class Failpoint:
     role: str | None = None
     hit: int = 1
     seen: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        role = f":role={self.role}" if self.role is not None else ""
+        return f"{self.place}:{self.action}{role}:hit={self.hit}"
 
 
 _armed: dict[str, list[Failpoint]] = {}
@@ -91,20 +97,25 @@ def _reach(place: str) -> None:
         if point.role is not None and point.role != _role:
             continue
         point.seen += 1
-        if point.seen == point.hit:
-            _record(point)
+        if point.seen == point.hit and _record(point):
             _act(point.action, place)
 
 
-def _record(point: Failpoint) -> None:
+def _record(point: Failpoint) -> bool:
+    """Write the hit down; False if the log has it already."""
     path = os.environ.get("PENSTOCK_FAILPOINT_LOG")
     if path is None:
-        return
-    line = f"{point.place} {point.action} {_role} {os.getpid()} {time.time_ns()}\n"
-    with open(path, "a", encoding="utf-8") as file:
+        return True
+    line = f"{point.place} {point.action} {_role} {os.getpid()} {time.time_ns()} {point}\n"
+    with open(path, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if any(known.split()[-1:] == [str(point)] for known in file):
+            return False
         file.write(line)
         file.flush()
         os.fsync(file.fileno())
+    return True
 
 
 def _act(action: str, place: str) -> None:

@@ -16,3 +16,14 @@ def wait_until(ask: Callable[[], Value], *, timeout_s: float = 30.0, pause_s: fl
         assert time.monotonic() < end_s, f"still {answer!r} after {timeout_s} s"
         pause.wait(pause_s)
     return answer
+
+
+class Stopwatch:
+    """How long something has taken."""
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+
+    def seconds(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._start_s

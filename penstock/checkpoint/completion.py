@@ -91,7 +91,7 @@ def require_own_files(manifest: Manifest, base: Manifest | None, log: JobLog) ->
         name = parse_name(path)
         if name is None or (name.attempt, name.number) != (manifest.attempt, number):
             raise CheckpointError(f"checkpoint {number} names {path!r}, which is neither its own nor of its base")
-    discarded = needed.intersection(log.view().open_deletes)
+    discarded = (needed | {metadata_path(number)}).intersection(log.view().open_deletes)
     if discarded:
         raise CheckpointError(f"checkpoint {number} names {min(discarded)!r}, which is discarded")
     missing = needed.difference(log.storage.list("")) if needed else set()

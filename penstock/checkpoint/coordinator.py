@@ -6,7 +6,7 @@ and may be tried again is tried by a later `complete_ready`. Any error that `com
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from penstock import failpoint
@@ -72,7 +72,7 @@ class CheckpointCoordinator:
         self._completing = threading.Lock()  # PROTOCOL R21: one at a time
         self._pending: dict[int, PendingCheckpoint] = {}
         self._committables: dict[int, Sequence[Committable]] = {}
-        self._next_id = self._first_free_id()
+        self._next_id = _first_free_id(log.storage.list(""))  # PROTOCOL R7: after the claim
         self._last, self._newest = self._where_from(restored)
         self._last_epoch = self._last.epoch
         self._commits: CommitRun | None = None
@@ -257,7 +257,7 @@ class CheckpointCoordinator:
         while is_settled and (pending := self._take_ready()) is not None:
             if self._complete(pending):
                 is_settled = self._settle(told)
-        if is_settled and self._collect_due and not self._is_final:
+        if is_settled and self._collect_due and self._may_collect():
             self._collect(self._settings.retained)
         self._require_tolerable()
         return told
@@ -372,12 +372,16 @@ class CheckpointCoordinator:
         self._history.failed(pending.checkpoint_id, self._clock.now_ms(), reason)
         self._collect_due = True
 
+    def _may_collect(self) -> bool:
+        """Not before the first checkpoint, whose number is fixed already, and not between the last and the status."""
+        return self._log.view().started and not self._is_final
+
     def _collect(self, retained: int) -> None:
         """Remove old files. A failure is kept to be shown; what is left goes the next time."""
         self._collect_due = False
         self._cleaning_failure = None
         try:
-            collect_garbage(self._log, self._scope(), retained)
+            collect_garbage(self._log, retained, self._scope)
             self._log.shorten_if_due()
         except (FencedError, LogCorruptError):
             raise
@@ -394,14 +398,17 @@ class CheckpointCoordinator:
         except Exception as error:
             self._cleaning_failure = f"old sink transactions could not be swept: {error}"
 
-    def _scope(self) -> SweepScope:
+    def _scope(self, present: Sequence[str]) -> SweepScope:
         with self._lock:
+            given_out = self.next_id
+            # PROTOCOL R7: a number that an older attempt has used meanwhile is used up, so that its manifest may go.
+            self._next_id = max(given_out, _first_free_id(present))
             pins = [pending.base for pending in self._pending.values() if pending.base is not None]
             if self._newest is not None:
                 pins.append(self._newest)
             return SweepScope(
                 attempt=self._identity.attempt,
-                next_checkpoint=self.next_id,
+                next_checkpoint=given_out,
                 pending=frozenset(self._pending),
                 pinned=frozenset(path for manifest in pins for path in file_paths(manifest)),
                 log_number=self._log.view().number,
@@ -420,11 +427,6 @@ class CheckpointCoordinator:
 
     # ---- where the attempt begins
 
-    def _first_free_id(self) -> int:
-        # PROTOCOL R7: listed after the claim, so that no older attempt's number is missed.
-        numbers = (checkpoint_of(path) for path in self._log.storage.list(""))
-        return max((number for number in numbers if number is not None), default=-1) + 1
-
     def _where_from(self, restored: Manifest | None) -> tuple[Predecessor, Manifest | None]:
         if restored is None:
             return Predecessor(None, 0), None
@@ -433,3 +435,8 @@ class CheckpointCoordinator:
             return Predecessor(restored.checkpoint_id, restored.epoch), restored
         # From another folder nothing is shared: the first checkpoint is full (PROTOCOL R25).
         return Predecessor(None, restored.epoch), None
+
+
+def _first_free_id(present: Iterable[str]) -> int:
+    numbers = (checkpoint_of(path) for path in present)
+    return max((number for number in numbers if number is not None), default=-1) + 1

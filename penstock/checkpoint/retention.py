@@ -3,7 +3,7 @@
 What is kept is read from the retained manifests in storage, every time. One that cannot be read stops everything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock import failpoint
@@ -20,12 +20,13 @@ MAX_FILES_PER_DISCARD = 1000
 
 @dataclass(frozen=True)
 class SweepScope:
-    """What an attempt knows of its own files when it looks for those that nobody needs."""
+    """What an attempt knows of its own files, after it has seen which there are."""
 
     attempt: int
     next_checkpoint: int
-    """Numbers from here on may be in use by the time the files are looked at."""
+    """Above every number that this attempt has given out."""
     pending: frozenset[int]
+    """Checkpoints that may still complete. No other number among the files seen will be used for a manifest."""
     pinned: frozenset[str]
     """Files of checkpoints that pending ones may build on (PROTOCOL R18)."""
     log_number: int
@@ -49,27 +50,28 @@ def may_sweep(path: str, scope: SweepScope) -> bool:
         return False
     if name.kind is FileKind.LOG:
         return name.temporary and name.number <= scope.log_number
-    if name.kind is FileKind.METADATA:
-        # Manifests are put by the thread that sweeps, and newer attempts are excluded by the append of the `discard`.
-        return name.number not in scope.pending
-    assert name.attempt is not None
-    if name.attempt == scope.attempt:
-        return name.number < scope.next_checkpoint and name.number not in scope.pending
-    return name.attempt < scope.attempt
+    if name.number in scope.pending and name.attempt in (None, scope.attempt):
+        return False
+    if name.attempt is None:
+        return True  # a manifest of this or an older attempt: the append of the `discard` excludes newer ones
+    return name.attempt < scope.attempt or (name.attempt == scope.attempt and name.number < scope.next_checkpoint)
 
 
-def collect_garbage(log: JobLog, scope: SweepScope, retained: int) -> None:
+def collect_garbage(log: JobLog, retained: int, take_scope: Callable[[Sequence[str]], SweepScope]) -> None:
     """Discard and delete what is not needed any more, and finish deletes that were begun.
 
-    Raises CheckpointError if a retained manifest cannot be read; then nothing was discarded.
+    `take_scope` is asked after the files were listed. Raises CheckpointError if a retained manifest cannot be read;
+    then nothing was discarded.
     """
     view = log.view()
     kept, dropped = split_retained(view, retained)
-    needed = _needed_files(log, kept) | scope.pinned
+    needed = _needed_files(log, kept)
+    present = log.storage.list("")
+    scope = take_scope(present)
+    needed |= scope.pinned
     begun = set(view.open_deletes)
     if not needed.isdisjoint(begun):
         raise CheckpointError(f"{min(needed & begun)!r} is needed by a retained checkpoint, but discarded in the log")
-    present = log.storage.list("")
     useless = [path for path in present if path not in needed and path not in begun and may_sweep(path, scope)]
     _discard(log, [complete.checkpoint for complete in dropped], useless)
     gone = begun.union(useless)

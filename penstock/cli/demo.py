@@ -107,6 +107,7 @@ class _Watch:
         self._killed: ProcessRecord | None = None
         self._killed_at_s = 0.0
         self._attempt = 1
+        self._restored: int | None = None
         self._recovered = False
 
     def report(self, record: JobRecord) -> None:
@@ -122,9 +123,12 @@ class _Watch:
         if self._killed is None:
             if record.rows >= KILL_AT * self._clicks and record.status == "RUNNING" and record.last_checkpoint:
                 self._kill(record)
-        elif not self._recovered and record.attempt > self._attempt and record.epoch and record.status == "RUNNING":
-            self._recovered = True
-            self.view.recovered(record, self._clock.monotonic_s() - self._killed_at_s)
+        elif not self._recovered and record.attempt > self._attempt:
+            # The first record of the new attempt names the checkpoint from which it starts.
+            self._restored = self._restored or record.last_checkpoint
+            if record.epoch and record.status == "RUNNING":
+                self._recovered = True
+                self.view.recovered(record.attempt, self._restored, self._clock.monotonic_s() - self._killed_at_s)
 
     def _kill(self, record: JobRecord) -> None:
         for process in record.processes:

@@ -65,8 +65,9 @@ class Sessions(KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
-        self.visits.add((ctx.timestamp(), value.dwell_ms))
-        ctx.timer_service().register_event_time_timer(ctx.timestamp() + SESSION_GAP_MS)
+        at_ms = event_time_ms(value)
+        self.visits.add((at_ms, value.dwell_ms))
+        ctx.timer_service().register_event_time_timer(at_ms + SESSION_GAP_MS)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         visits = sorted(self.visits.get())
@@ -80,7 +81,7 @@ class Sessions(KeyedProcessFunction):
                 run = []
 
 
-def event_time_ms(click: Any, _: int) -> int:
+def event_time_ms(click: Any, before: int = 0) -> int:
     """When a click happened."""
     return int((click.at - _EPOCH) // timedelta(milliseconds=1))
 

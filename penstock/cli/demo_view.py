@@ -36,8 +36,8 @@ class DemoView:
         self._say("[bold]Penstock demo[/]: a job loses one of its processes and still counts right", "")
         self._step(1, f"{stream.clicks:,} clicks of {stream.users:,} users, in {files} files")
         self._step(2, "A job on local Spark with 2 TaskManagers and a checkpoint every 2 s")
-        self._note("clicks, by user -> running totals (value state)                      -> files, exactly once")
-        self._note(f"                -> sessions, ended by {gap_s} s of quiet (event-time timers) -> files, exactly once")
+        self._note("clicks by user -> running totals (value state)               -> files, exactly once")
+        self._note(f"               -> sessions with {gap_s} s gaps (event-time timers) -> files, exactly once")
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -81,14 +81,14 @@ class DemoView:
     def killed(self, process: ProcessRecord, record: JobRecord) -> None:
         """A TaskManager has been killed."""
         subtasks = " and ".join(process.subtasks)
-        self._step(3, f"[bold red]kill -9 {process.pid}[/]: one of the TaskManagers, with the state of {subtasks} in its memory")
+        self._step(3, f"[bold red]kill -9 {process.pid}[/]: a TaskManager, with the state of {subtasks} in its memory")
         self._note(f"{record.rows:,} clicks were counted; the newest checkpoint is {record.last_checkpoint}")
 
-    def recovered(self, record: JobRecord, seconds: float) -> None:
+    def recovered(self, attempt: int, checkpoint: int | None, seconds: float) -> None:
         """The job goes on."""
         self._note(
-            f"[bold green]recovered[/] after {seconds:.1f} s: attempt {record.attempt} has restored a checkpoint and reads on "
-            f"from the positions in it"
+            f"[bold green]recovered[/] after {seconds:.1f} s: attempt {attempt} has restored checkpoint {checkpoint}, "
+            f"and Spark reads on from its position"
         )
 
     def checking(self) -> None:

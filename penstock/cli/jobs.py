@@ -77,6 +77,7 @@ def status_text(record: JobRecord) -> str:
         "parallelism": record.parallelism,
         "epoch": record.epoch,
         "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
+        "dropped": f"{record.rows_dropped} rows without event time" if record.rows_dropped else None,
         "watermark": watermark_text(record.watermark),
         "checkpoint": record.last_checkpoint,
         "checkpoints": record.checkpoint_dir,

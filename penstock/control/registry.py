@@ -58,6 +58,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     last_checkpoint: int | None = None
     watermark: int | None = None
     rows: int = 0
+    rows_dropped: int = 0
+    """Without event time, where `penstock.event-time.null` is `drop`."""
     rows_per_s: float = 0.0
     processes: list[ProcessRecord] = []
     failure: str | None = None

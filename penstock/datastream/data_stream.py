@@ -297,10 +297,11 @@ class DataStream(NodeSettings):
 
     def _jvm(self, op: JvmOp) -> "DataStream":
         before = self._frame(op[0])
-        from penstock.spark.frames import describe
+        from penstock.spark.frames import check_source, describe
         from penstock.spark.sources import apply_sql
 
         frame = apply_sql(before, op)
+        check_source(frame)
         node = self._add("jvm", f"{op[0]}({', '.join(op[1:])})", JvmSpec(op, frame), describe(frame))
         return DataStream(self._environment, node)
 

@@ -36,6 +36,8 @@ class EpochSummary:
     collected: list[tuple[str, bytes]]
     committables: list[Committable]
     checkpoint: int | None
+    untimed: int = 0
+    """Rows that were left out because they had no event time."""
 
 
 @dataclass
@@ -200,6 +202,7 @@ class EpochBook:
             [item for r in reports for item in r.collected],
             committables,
             header.checkpoint,
+            sum(r.untimed for r in reports),
         )
 
     def _await_reports(self, header: EpochHeader) -> list[SubtaskReport]:

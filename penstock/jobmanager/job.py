@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
@@ -79,7 +79,8 @@ class Job:
         self._log: JobLog | None = None
         self._attempt_number = 0
         self._restarts = 0
-        self._rows = _Rows()
+        self._rows = _EpochCount()
+        self._untimed = _EpochCount()
         self._rate = _Rate(clock)
         self._failure: BaseException | None = None
         self._cancelled = threading.Event()
@@ -154,7 +155,8 @@ class Job:
         claimed = self._begin()
         manifest = claimed.manifest if claimed is not None else None
         self._output.roll_back(manifest.epoch if manifest is not None else 0)
-        self._rows.roll_back(manifest.epoch if manifest is not None else 0)
+        for count in (self._rows, self._untimed):
+            count.roll_back(manifest.epoch if manifest is not None else 0)
         if manifest is not None and manifest.final:
             self._finish("finished", JobStatus.FINISHED)  # PROTOCOL R31: it had ended, only the word was missing
             return
@@ -167,6 +169,7 @@ class Job:
             storage=self._storage,
             manifest=manifest,
             coordinator=claimed.coordinator if claimed is not None else None,
+            log=claimed.log if claimed is not None else None,
             log_dir=self._registry.log_dir(self.job_id),
         )
         attempt = SparkAttempt(plan, self._spark, self._clock, self._committed)
@@ -204,22 +207,25 @@ class Job:
         if newest is not None:
             self._output.release(newest.epoch)
             self._rows.release(newest.epoch)
+            self._untimed.release(newest.epoch)
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
 
     def _committed(self, summary: EpochSummary) -> None:
         self._rows.add(summary.epoch, summary.rows_in)
+        self._untimed.add(summary.epoch, summary.untimed)
         if self._storage is None:
             self._rows.release(summary.epoch)
+            self._untimed.release(summary.epoch)
         self._rate.add(summary.rows_in)
         self._output.committed(summary)
 
-    def _finish(self, word: str, status: JobStatus) -> None:
-        if status is JobStatus.FINISHED and self._coordinator is not None:
-            self._coordinator.finish(Status("finished"), keep_checkpoints=True)
-        else:
-            self._append_status(word, "")
+    def _finish(self, word: Literal["finished", "cancelled"], status: JobStatus) -> None:
+        """The job has ended in order: output of completed checkpoints is committed before the log says so (R31)."""
+        if self._coordinator is not None:
+            self._coordinator.abort_all("the job has ended")
+            self._coordinator.finish(Status(word), keep_checkpoints=True)
         self._end(status)
 
     def _append_status(self, word: Any, reason: str) -> None:
@@ -288,14 +294,15 @@ class Job:
             last_checkpoint=newest.checkpoint_id if newest is not None else None,
             watermark=book.watermark if book is not None else None,
             rows=self._rows.total,
+            rows_dropped=self._untimed.total,
             rows_per_s=self._rate.per_second(),
             processes=processes,
             failure=str(self._failure) if self._failure is not None else None,
         )
 
 
-class _Rows:
-    """How many rows have been processed; those of epochs that a recovery takes back do not count. Thread safe."""
+class _EpochCount:
+    """Counts rows by epoch; those of epochs that a recovery takes back do not count. Thread safe."""
 
     def __init__(self) -> None:
         self._certain = 0

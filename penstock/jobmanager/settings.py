@@ -10,6 +10,7 @@ from penstock.model.configuration import Configuration
 from penstock.model.options import parse_duration_ms
 
 CHECKPOINT_DIR = "penstock-checkpoints"
+BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class JobSettings:
     epoch_interval_ms: int
     max_rows: int | None
     max_files: int | None
+    batch_rows: int
     registry_dir: Path
     null_event_time: str
     passthrough: bool
@@ -59,6 +61,7 @@ class JobSettings:
             epoch_interval_ms=_duration(configuration, "penstock.epoch.interval") or 0,
             max_rows=max_rows or None,
             max_files=configuration.get_integer("penstock.epoch.max-files", 0) or None,
+            batch_rows=configuration.get_integer("penstock.batch.rows", BATCH_ROWS),
             registry_dir=Path(registry).expanduser() if registry else default_folder(),
             null_event_time=configuration.get_string("penstock.event-time.null", "fail"),
             passthrough=configuration.get_boolean("penstock.bench.passthrough", default_value=False),

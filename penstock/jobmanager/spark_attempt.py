@@ -11,16 +11,17 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.errors import JobFailedError, PenstockError
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
-from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput
+from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
 from penstock.jobmanager.committer import GraphCommitter
 from penstock.jobmanager.epoch_log import EpochLog
 from penstock.jobmanager.epochs import AttemptState, EpochBook, EpochSummary
@@ -37,7 +38,7 @@ from penstock.spark.deploy import TaskManagerTemplate, slot_count, start_taskman
 from penstock.spark.exchange import EpochPlanner, EpochRequest
 from penstock.spark.pipe import OwnerAddress
 from penstock.spark.query import EpochQuery, QuerySettings
-from penstock.spark.session import QUERY_SETTINGS
+from penstock.spark.session import query_settings
 from penstock.spark.sources import EpochLimits, open_sources
 from penstock.storage.blobs import Storage
 
@@ -47,6 +48,7 @@ IDLE_S = 0.3
 """Where rows keep coming, timers fire and checkpoints begin with them: an empty epoch waits this long for rows."""
 FAILURE_GRACE_S = 3.0
 FINAL_CHECKPOINT_TRIES = 5
+COMPLETION_END_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class AttemptPlan:
     storage: Storage | None
     manifest: Manifest | None
     coordinator: CheckpointCoordinator | None
+    log: JobLog | None
     log_dir: Path
 
 
@@ -83,6 +86,7 @@ class SparkAttempt:
         self._rows_at_s = clock.monotonic_s()
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
         self._query: EpochQuery | None = None
+        self._completer: threading.Thread | None = None
         self._session: Any = None
         self._execution: ExecutionGraph | None = None
         self._registered: list[Register] = []
@@ -107,6 +111,7 @@ class SparkAttempt:
             self._over.set()
             self._stop_query()
             taskmanagers.close("the attempt is over")
+            self._end_completion()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def cancel(self) -> None:
@@ -139,9 +144,8 @@ class SparkAttempt:
         start_taskmanagers(self._spark, template, count)
         self._registered = taskmanagers.await_registered(count)
         self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
-        versions, timers = taskmanagers.deploy(
-            deploy_orders(self._execution, self._plan.manifest, pickle.dumps(deployed_plan(self._graph)))
-        )
+        deployed = pickle.dumps(deployed_plan(self._graph, self._plan.settings))
+        versions, timers = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed))
         state = AttemptState.of(self._plan.job_id, self._plan.number, versions, self._plan.manifest)
         self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock)
         self.book.restore_timers(timers)
@@ -167,14 +171,16 @@ class SparkAttempt:
         self._sources.restore()
         frame = open_sources(self._spark, self._graph, EpochLimits(plan.settings.max_rows, plan.settings.max_files))
         self._session = self._spark.newSession()
-        for key, value in QUERY_SETTINGS.items():
+        for_session = query_settings(plan.settings.batch_rows)
+        for key, value in for_session.items():
             self._session.conf.set(key, value)
         failpoint.before("C26")
-        settings = QuerySettings(folder, self._graph.bounded, plan.settings.epoch_interval_ms)
+        settings = QuerySettings(folder, self._graph.bounded, plan.settings.epoch_interval_ms, for_session)
         self._query = EpochQuery(frame, settings, self._run_epoch)
         failpoint.after("C26")
         if plan.coordinator is not None:
-            threading.Thread(target=self._complete, name="checkpoints", daemon=True).start()
+            self._completer = threading.Thread(target=self._complete, name="checkpoints", daemon=True)
+            self._completer.start()
 
     def _drive(self) -> bool:
         """Wait for the end of the query, running empty epochs meanwhile; True if the input has ended."""
@@ -273,6 +279,8 @@ class SparkAttempt:
         """One epoch from header to commit (PROTOCOL section 3)."""
         assert self.book is not None
         started_ms = self._clock.now_ms()
+        if self._plan.log is not None:
+            self._plan.log.check_fenced()  # PROTOCOL R4: at the start of each epoch
         header = self.book.begin(final=final)
         request = self._request(header)
         if self._graph.stages:
@@ -359,6 +367,11 @@ class SparkAttempt:
                 self.book.fail(JobFailedError(f"completing a checkpoint failed: {type(error).__name__}: {error}"))
                 return
 
+    def _end_completion(self) -> None:
+        """Let the commits of the last completed checkpoint end, before anybody says that the job has ended."""
+        if self._completer is not None:
+            self._completer.join(COMPLETION_END_S)
+
 
 @dataclass(frozen=True)
 class SparkEpoch:
@@ -369,9 +382,9 @@ class SparkEpoch:
     checkpoint: int | None
 
 
-def deployed_plan(graph: JobGraph) -> DeployedPlan:
+def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
     """The part of the graph that TaskManagers need; sources and sinks as live objects stay here."""
-    stages = {stage.id: stage for stage in graph.stages}
+    stages = {stage.id: _emptied(stage) if settings.passthrough else stage for stage in graph.stages}
     edges = [edge for stage in graph.stages for edge in stage.outputs]
     targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
     channels = {
@@ -380,4 +393,9 @@ def deployed_plan(graph: JobGraph) -> DeployedPlan:
         for edge in stage.inputs
         if isinstance(edge.source, StageOutput)
     }
-    return DeployedPlan(stages, channels, targets)
+    return DeployedPlan(stages, channels, targets, drop_untimed=settings.null_event_time == "drop")
+
+
+def _emptied(stage: StagePlan) -> StagePlan:
+    """The stage without its operators: what is left is the data path, the most that any function could reach."""
+    return replace(stage, operators=())

@@ -24,3 +24,7 @@ class EdgeBatch:
     edge: int
     """Position in the stage's `inputs`."""
     batch: Batch
+    """Empty if nothing reads the edge."""
+    rows: int
+    dropped: int = 0
+    """Rows that were left out because they had no event time."""

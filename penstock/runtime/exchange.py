@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
 from penstock.codec.rows import RowCodec
+from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
 from penstock.runtime.batch import Batch, EdgeBatch
@@ -37,6 +38,12 @@ def has_timestamps(stage: StagePlan) -> bool:
     return any(not isinstance(edge.source, SourceRef) or edge.event_time is not None for edge in stage.inputs)
 
 
+def positions_read(stage: StagePlan) -> set[int]:
+    """The positions whose records an operator or an output edge takes."""
+    outputs = {edge.source.position for edge in stage.outputs if not isinstance(edge.source, SourceRef)}
+    return outputs.union(*(operator.inputs for operator in stage.operators))
+
+
 def key_columns_of(edge: EdgePlan) -> list[int]:
     """Positions of the key in the record's fields, for a key that is made of columns."""
     names = [name for name, _ in RowCodec(edge.record_type).fields]
@@ -46,9 +53,12 @@ def key_columns_of(edge: EdgePlan) -> list[int]:
 class StageInput:
     """Turns the Arrow batches of a stage's input into batches of records, edge by edge."""
 
-    def __init__(self, stage: StagePlan) -> None:
+    def __init__(self, stage: StagePlan, *, drop_untimed: bool = False) -> None:
         self._edges = [_EdgeDecoder(index, edge, keyed=stage.keyed) for index, edge in enumerate(stage.inputs)]
+        self._event_times = [edge.event_time for edge in stage.inputs]
+        self._read = positions_read(stage)
         self._timed = has_timestamps(stage)
+        self._drop_untimed = drop_untimed
 
     def items(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EdgeBatch | Barrier]:
         """Records and barriers, in the order in which they came."""
@@ -64,7 +74,22 @@ class StageInput:
             if edge == BARRIER_EDGE:
                 yield from (_barrier_decoder.decode(data) for data in part.column(BARRIER).to_pylist())
             else:
-                yield EdgeBatch(edge, self._edges[edge].decode(part, timed=self._timed))
+                timed = self._with_event_time(edge, part)
+                is_read = -1 - edge in self._read
+                batch = self._edges[edge].decode(timed, timed=self._timed) if is_read else Batch([])
+                yield EdgeBatch(edge, batch, timed.num_rows, part.num_rows - timed.num_rows)
+
+    def _with_event_time(self, edge: int, part: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a source that have an event time; where rows without one are not dropped they are an error."""
+        event_time = self._event_times[edge]
+        if event_time is None or not part.column(TIMESTAMP).null_count:
+            return part
+        if not self._drop_untimed:
+            raise UnsupportedValueError(
+                f"a row has no event time: its column {event_time.column!r} is null; set penstock.event-time.null: "
+                f"drop to leave such rows out (they are counted), or fill the column before from_dataframe()"
+            )
+        return part.filter(part.column(TIMESTAMP).is_valid())
 
 
 class _EdgeDecoder:

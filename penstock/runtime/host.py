@@ -24,6 +24,7 @@ from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
 from penstock.storage.blobs import Storage
 
 MAX_WAITING_WRITES = 4
+"""Of one subtask; then it declines the next checkpoint (PROTOCOL R10)."""
 
 
 class JobManagerGateway(Protocol):
@@ -129,10 +130,11 @@ class SubtaskHost:
         assert checkpoint is not None
         failpoint.before("C8")
         with self._has_writes:
-            if len(self._writes) >= MAX_WAITING_WRITES:
-                reason = f"{len(self._writes)} snapshots are still being written"
-                self._jobmanager.decline(CheckpointDecline(checkpoint, header.subtask, version, reason))
-                return
+            waiting = sum(writer is owned.writer for writer, _ in self._writes)
+        if waiting >= MAX_WAITING_WRITES:
+            reason = f"{waiting} snapshots of it are still being written"
+            self._jobmanager.decline(CheckpointDecline(checkpoint, header.subtask, version, reason))
+            return
         job = owned.writer.seal(checkpoint, header.epoch.base, version)
         failpoint.after("C8")
         with self._has_writes:

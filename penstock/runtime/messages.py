@@ -119,7 +119,8 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     next_processing_timer: int | None
     printed: list[str]
     collected: list[tuple[str, bytes]]
-    dropped: dict[str, int] = {}
+    untimed: int = 0
+    """Rows of a source that were left out because they had no event time."""
     changed: bool = True
 
 
@@ -143,13 +144,6 @@ class Declined(msgspec.Struct, frozen=True, tag="decline"):
     """Envelope of a checkpoint decline."""
 
     decline: CheckpointDecline
-
-
-class Notify(msgspec.Struct, frozen=True, tag="notify"):
-    """A checkpoint was completed or aborted."""
-
-    checkpoint: int
-    completed: bool
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
@@ -188,7 +182,6 @@ Message = (
     | SubtaskFailure
     | Acked
     | Declined
-    | Notify
     | Heartbeat
     | Stop
     | Hello

@@ -71,6 +71,8 @@ class EpochResult:
     outputs: dict[int, Any]
     rows_in: int = 0
     rows_out: int = 0
+    untimed: int = 0
+    """Rows of a source that were left out because they had no event time."""
     committables: list[Committable] = field(default_factory=list)
 
 
@@ -203,7 +205,8 @@ class Subtask:
             name = "C4" if first else "C5"
             first = False
             failpoint.before(name)
-            self._result.rows_in += len(item.batch)
+            self._result.rows_in += item.rows
+            self._result.untimed += item.dropped
             self._track_source_time(item)
             self._emit(-1 - item.edge, item.batch)
             failpoint.after(name)
@@ -313,6 +316,7 @@ class Subtask:
             next_processing_timer=self.next_timer(TimeDomain.PROCESSING_TIME),
             printed=printed,
             collected=[(uid, data) for uid, data in payloads if data is not None],
+            untimed=result.untimed,
         )
 
     def next_timer(self, domain: TimeDomain) -> int | None:

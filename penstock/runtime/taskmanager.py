@@ -6,6 +6,7 @@ with its JobManager, or when told to; it never leaves anything that a later atte
 """
 
 import gc
+import hmac
 import logging
 import os
 import pickle
@@ -15,10 +16,12 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from penstock import failpoint
 from penstock.clock import SystemClock
@@ -43,7 +46,6 @@ from penstock.runtime.messages import (
     Finished,
     Heartbeat,
     Hello,
-    Notify,
     Ok,
     Register,
     Stop,
@@ -88,6 +90,8 @@ class DeployedPlan(msgspec.Struct):
     channels: dict[int, int]
     targets: dict[int, int]
     """Edge id -> parallelism of the stage that reads it."""
+    drop_untimed: bool = False
+    """Rows of a source without event time are left out, not an error."""
 
 
 class TaskManager:
@@ -186,15 +190,14 @@ class TaskManager:
             return self._deploy(message)
         if isinstance(message, Stop):
             self._done.set()
-        elif not isinstance(message, Notify):
-            raise RpcError(f"a TaskManager does not take a {type(message).__name__}")
-        return Ok()
+            return Ok()
+        raise RpcError(f"a TaskManager does not take a {type(message).__name__}")
 
     def _deploy(self, message: Deploy) -> Any:
         """The plan is the user's program, from the process that knows the token: the one thing that is unpickled."""
         plan: DeployedPlan = pickle.loads(message.plan)
         self._plan = plan
-        self._inputs = {stage.id: StageInput(stage) for stage in plan.stages.values()}
+        self._inputs = {stage.id: StageInput(stage, drop_untimed=plan.drop_untimed) for stage in plan.stages.values()}
 
         def new_output(edge: EdgePlan) -> ArrowOutput:
             return ArrowOutput(edge, plan.targets.get(edge.id, 0))
@@ -210,7 +213,10 @@ class TaskManager:
 
     def _write_snapshots(self, host: SubtaskHost) -> None:
         while not self._done.is_set():
-            host.write_next(WRITE_POLL_S)
+            try:
+                host.write_next(WRITE_POLL_S)
+            except PenstockError:  # the JobManager did not take the ack: the checkpoint will time out, the job goes on
+                logging.getLogger(__name__).exception("a snapshot was written, but its ack did not arrive")
 
     # ---- a Spark task
 
@@ -223,7 +229,6 @@ class TaskManager:
             admitted.interrupt = lambda: _interrupt(connection)
             if admitted.cancelled.is_set():  # before there was anything to wake
                 admitted.interrupt()
-            send(connection, Admitted(run=True))
             admitted = self._execute(connection, header, admitted)
         else:
             send(connection, Admitted(run=False))
@@ -232,7 +237,8 @@ class TaskManager:
             self._send_output(connection, header.edge, admitted)
 
     def _check(self, header: TaskHeader) -> None:
-        if header.token != self._config.token or header.epoch.attempt != self._config.attempt:
+        is_known = hmac.compare_digest(header.token, self._config.token)
+        if not is_known or header.epoch.attempt != self._config.attempt:
             raise StaleAttemptError(f"the task is of attempt {header.epoch.attempt}, this is {self._config.attempt}")
         if self._host is None:
             raise StateLostError("this TaskManager has not been given its subtasks")
@@ -241,7 +247,7 @@ class TaskManager:
         assert self._host is not None
         current_log.set_subtask(header)
         try:
-            items = self._inputs[header.subtask.stage].items(receive_batches(connection))
+            items = self._inputs[header.subtask.stage].items(_invite(connection))
             return self._host.execute(header, run, items)
         except (SupersededTaskError, StaleAttemptError, ConnectionLostError):
             raise  # only this task is over: Spark tries it again
@@ -275,6 +281,12 @@ class TaskManager:
 
     def decline(self, decline: CheckpointDecline) -> None:
         self._jobmanager.call(Declined(decline))
+
+
+def _invite(connection: socket.socket) -> Iterator[pa.RecordBatch]:
+    """Ask for the rows, and take them. Inside the run, so that a task which is gone by now ends it properly."""
+    send(connection, Admitted(run=True))
+    yield from receive_batches(connection)
 
 
 def _interrupt(connection: socket.socket) -> None:

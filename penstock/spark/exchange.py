@@ -7,13 +7,13 @@ barrier rows are unioned in, so that a subtask runs even when it has no data (DE
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.codec.keys import KeyCodec
 from penstock.codec.rows import RowCodec
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourceRef, StageOutput, StagePlan
-from penstock.model.ddl import arrow_to_ddl
+from penstock.model.ddl import arrow_to_ddl, quote_name
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.time import MIN_WATERMARK
 from penstock.runtime.alignment import DRIVER
@@ -40,6 +40,9 @@ class EpochPlanner:
 
     def __init__(self, graph: JobGraph) -> None:
         self._graph = graph
+        self._layouts = {
+            (stage.id, index): edge_layout(stage, index) for stage in graph.stages for index in range(len(stage.inputs))
+        }
         self._terminal = [stage for stage in graph.stages if not _stage_edges(graph, stage)]
 
     def plan(self, session: SparkSession, rows: DataFrame | None, request: EpochRequest) -> DataFrame:
@@ -67,7 +70,7 @@ class EpochPlanner:
     def source_rows(self, rows: DataFrame, edge: EdgePlan) -> DataFrame:
         """The rows of a source after its SQL steps, as a user's writer gets them."""
         names = [name for name, _ in RowCodec(edge.record_type).fields]
-        return split_source(rows, self._graph, edge).select([F.col(_quoted(name)) for name in names])
+        return split_source(rows, self._graph, edge).select([F.col(quote_name(name)) for name in names])
 
     def _run(
         self,
@@ -81,8 +84,8 @@ class EpochPlanner:
         """The output of a stage: on `edge`, or its one result row."""
         frames = [
             frame
-            for index, input_edge in enumerate(stage.inputs)
-            if (frame := self._input(session, rows, request, stage, index, input_edge)) is not None
+            for index in range(len(stage.inputs))
+            if (frame := self._input(session, rows, request, stage, index)) is not None
         ]
         if any(isinstance(input_edge.source, SourceRef) for input_edge in stage.inputs):
             frames.append(self._barriers(session, request.header, stage))
@@ -116,48 +119,21 @@ class EpochPlanner:
         request: EpochRequest,
         stage: StagePlan,
         index: int,
-        edge: EdgePlan,
     ) -> DataFrame | None:
-        if isinstance(edge.source, SourceRef):
-            if rows is None:
-                return None
+        """The rows of one input edge, laid out as the stage's input."""
+        edge = stage.inputs[index]
+        if isinstance(edge.source, StageOutput):
+            frame = self._run(session, rows, request, self._graph.stage(edge.source.stage_id), edge, 0)
+        elif rows is not None:
             frame = split_source(rows, self._graph, edge)
-            names = [name for name, _ in RowCodec(edge.record_type).fields]
-            columns = {f"i{index}_{n}": F.col(_quoted(name)) for n, name in enumerate(names)}
-            keys = [F.col(_quoted(name)) for name in edge.key_columns or ()]
-            edge_id, barrier, target = F.lit(index), F.lit(None).cast("binary"), F.lit(None).cast("int")
-            partition = F.spark_partition_id()
         else:
-            upstream = self._graph.stage(edge.source.stage_id)
-            frame = self._run(session, rows, request, upstream, edge, 0)
-            count = len(RowCodec(edge.record_type).fields)
-            columns = {f"i{index}_{n}": F.col(f"c{n}") for n in range(count)}
-            keys = _output_keys(edge)
-            if edge.key_selector is not None:
-                columns |= {f"k{index}_{n}": F.col(f"k{n}") for n in range(len(keys))}
-            edge_id = F.when(F.col(BARRIER).isNull(), F.lit(index)).otherwise(F.lit(BARRIER_EDGE))
-            barrier, target = F.col(BARRIER), F.col(TARGET)
-            partition = F.spark_partition_id()
-        placed = _subtask_of(F.hash(*keys), stage) if stage.keyed else F.pmod(partition, F.lit(stage.parallelism))
-        timestamp = F.col(TIMESTAMP) if TIMESTAMP in frame.columns else F.lit(None).cast("bigint")
-        given = {
-            EDGE: edge_id,
-            BARRIER: barrier,
-            TIMESTAMP: timestamp,
-            SUBTASK: F.coalesce(target, placed.cast("int")) if target is not None else placed,
-            **columns,
-        }
-        return _lay_out(frame, stage, given)
+            return None
+        return frame.selectExpr(*self._layouts[stage.id, index])
 
     def _barriers(self, session: SparkSession, header: EpochHeader, stage: StagePlan) -> DataFrame:
         barrier = Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK, header.now_ms)
-        frame = session.range(0, stage.parallelism, 1, 1)
-        given = {
-            EDGE: F.lit(BARRIER_EDGE),
-            BARRIER: F.lit(encode_barrier(barrier)),
-            SUBTASK: F.col("id").cast("int"),
-        }
-        return _lay_out(frame, stage, given)
+        given = {EDGE: f"{BARRIER_EDGE}", BARRIER: f"X'{encode_barrier(barrier).hex()}'", SUBTASK: "cast(id as int)"}
+        return session.range(0, stage.parallelism, 1, 1).selectExpr(*lay_out(stage, given))
 
 
 def _stage_edges(graph: JobGraph, stage: StagePlan) -> list[EdgePlan]:
@@ -166,24 +142,42 @@ def _stage_edges(graph: JobGraph, stage: StagePlan) -> list[EdgePlan]:
     return [edge for edge in stage.outputs if edge.target in ids]
 
 
-def _subtask_of(key_hash: Column, stage: StagePlan) -> Column:
-    group = F.pmod(key_hash, F.lit(stage.max_parallelism)).cast("bigint")
-    return F.floor(group * F.lit(stage.parallelism) / F.lit(stage.max_parallelism)).cast("int")
-
-
-def _output_keys(edge: EdgePlan) -> list[Column]:
+def edge_layout(stage: StagePlan, index: int) -> list[str]:
+    """The SQL that turns what comes on an edge, from a source or from a stage, into rows of the stage's input."""
+    edge = stage.inputs[index]
+    codec = RowCodec(edge.record_type)
+    names = [name for name, _ in codec.fields]
+    if isinstance(edge.source, SourceRef):
+        columns = [quote_name(name) for name in names]
+        given, target = {EDGE: f"{index}"}, None
+        if edge.event_time is not None:
+            given[TIMESTAMP] = TIMESTAMP
+    else:
+        columns = [f"c{n}" for n in range(len(names))]
+        given = {EDGE: f"if({BARRIER} is null, {index}, {BARRIER_EDGE})", BARRIER: BARRIER, TIMESTAMP: TIMESTAMP}
+        target = TARGET
+    keys = [columns[names.index(column)] for column in edge.key_columns or ()]
     if edge.key_selector is not None:
-        return [F.col(f"k{n}") for n in range(len(KeyCodec(edge.key_types).fields))]
-    names = [name for name, _ in RowCodec(edge.record_type).fields]
-    return [F.col(f"c{names.index(column)}") for column in edge.key_columns or ()]
+        keys = [f"k{n}" for n in range(len(KeyCodec(edge.key_types).fields))]
+        given |= {f"k{index}_{n}": key for n, key in enumerate(keys)}
+    given |= {f"i{index}_{n}": column for n, column in enumerate(columns)}
+    placed = _placement(stage, edge, keys)
+    given[SUBTASK] = placed if target is None else f"coalesce({target}, {placed})"
+    return lay_out(stage, given)
 
 
-def _lay_out(frame: DataFrame, stage: StagePlan, given: Mapping[str, Column]) -> DataFrame:
-    """The given columns in the stage's order, every other one null."""
-    columns = [
-        (given[name] if name in given else F.lit(None)).cast(kind).alias(name) for name, kind in input_columns(stage)
-    ]
-    return frame.select(*columns)
+def _placement(stage: StagePlan, edge: EdgePlan, keys: list[str]) -> str:
+    """The subtask of a row: the owner of its key group, or one that keeps the rows of a partition in order (R16)."""
+    if stage.keyed:
+        group = f"pmod(hash({', '.join(keys)}), {stage.max_parallelism})"
+        return f"cast({group} * {stage.parallelism} div {stage.max_parallelism} as int)"
+    number = "monotonically_increasing_id()" if edge.partitioning == "rebalance" else "spark_partition_id()"
+    return f"cast(pmod({number}, {stage.parallelism}) as int)"
+
+
+def lay_out(stage: StagePlan, given: Mapping[str, str]) -> list[str]:
+    """The given columns in the order of the stage's input, every other one null."""
+    return [f"cast({given.get(name, 'null')} as {kind}) as {name}" for name, kind in input_columns(stage)]
 
 
 def input_columns(stage: StagePlan) -> list[tuple[str, str]]:
@@ -209,7 +203,3 @@ def output_ddl(edge: EdgePlan) -> str:
 
 def _ddls(codec: RowCodec | KeyCodec) -> list[str]:
     return [arrow_to_ddl(arrow) for _, arrow in codec.fields]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

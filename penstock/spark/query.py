@@ -1,14 +1,12 @@
 """The streaming query of one attempt: Spark reads the sources and hands every micro-batch to `run_epoch`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-
-from penstock.spark.session import QUERY_SETTINGS
 
 
 @dataclass(frozen=True)
@@ -19,6 +17,8 @@ class QuerySettings:
     """Its offset log; new for every attempt."""
     bounded: bool
     epoch_interval_ms: int
+    session: Mapping[str, str]
+    """Spark's settings for this query only."""
 
 
 RunEpoch = Callable[[DataFrame, int], None]
@@ -38,7 +38,7 @@ class EpochQuery:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{settings.epoch_interval_ms} milliseconds")
-        with _settings(frame.sparkSession):
+        with _settings(frame.sparkSession, settings.session):
             self._query: StreamingQuery = writer.start()
         self._session = frame.sparkSession
 
@@ -75,12 +75,13 @@ class EpochQuery:
 class _settings:
     """The query's session is a copy of the main one, made at the start: set ours only for that moment."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, values: Mapping[str, str]) -> None:
         self._session = session
+        self._values = values
         self._saved: dict[str, str | None] = {}
 
     def __enter__(self) -> None:
-        for key, value in QUERY_SETTINGS.items():
+        for key, value in self._values.items():
             self._saved[key] = self._session.conf.get(key, None)
             self._session.conf.set(key, value)
 

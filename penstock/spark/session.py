@@ -34,11 +34,15 @@ QUERY_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.pollingDelay": "200",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
 }
 """Set on the session of each query only."""
+
+
+def query_settings(batch_rows: int) -> dict[str, str]:
+    """The settings of a query whose TaskManagers get at most so many rows in an Arrow batch."""
+    return {**QUERY_SETTINGS, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
 
 
 def make_session(settings: Mapping[str, str], log_level: str | None = None) -> SparkSession:

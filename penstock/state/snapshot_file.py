@@ -9,6 +9,7 @@ before Arrow sees a byte. Nothing in here is ever unpickled.
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -25,6 +26,8 @@ MAGIC = b"PNSTATE1"
 KINDS = ("value", "list", "map", "reducing", "aggregating", "timer")
 MAX_CONTENTS_BYTES = 64 * 1024 * 1024
 SORTED_BYTES = 1024 * 1024 * 1024
+COMPRESSED_BYTES = 16 * 1024
+"""Smaller tables are written as they are."""
 
 _HEAD = struct.Struct("<8sII")
 
@@ -68,11 +71,16 @@ def _encode_table(table: SealedTable, operator: SealedTables) -> tuple[bytes, in
         batches = iter(rows.to_batches())
     else:
         batches = encode_rows(rows, table.info, operator.key_codec)
+    pieces = _pieces(batches)
+    first = next(pieces, None)
+    if first is None:
+        return b"", 0
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    # To compress a few rows costs ten times what it takes to write them.
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if first.nbytes >= COMPRESSED_BYTES else None)
     row_count = 0
     with pa.ipc.new_stream(sink, schema_of(table.info), options=options) as writer:
-        for piece in _pieces(batches):
+        for piece in chain([first], pieces):
             order = np.argsort(key_groups_of(piece, operator.max_parallelism).astype(np.uint16), kind="stable")
             writer.write_table(piece.take(pa.array(order)))
             row_count += len(order)

@@ -1,6 +1,7 @@
-"""Test instruments for users' own functions: `Harness`, `ManualClock`, and conformance suites."""
+"""Test instruments for users' own functions: `Harness`, `MemorySink`, `ManualClock`, and conformance suites."""
 
 from penstock.testing.clocks import ManualClock
 from penstock.testing.harness import CHECKPOINT, CRASH, Advance, Harness, Watermark
+from penstock.testing.memory_sink import MemorySink
 
-__all__ = ["CHECKPOINT", "CRASH", "Advance", "Harness", "ManualClock", "Watermark"]
+__all__ = ["CHECKPOINT", "CRASH", "Advance", "Harness", "ManualClock", "MemorySink", "Watermark"]

@@ -10,6 +10,7 @@ from penstock.graph.job_graph import (
     EdgePlan,
     JobGraph,
     OperatorPlan,
+    Partitioning,
     SinkPlan,
     SourcePlan,
     SourceRef,
@@ -24,6 +25,7 @@ from penstock.model.functions import (
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
+    ProcessFunction,
     ReduceFunction,
 )
 from penstock.model.key_groups import default_max_parallelism
@@ -32,21 +34,27 @@ from penstock.model.types import TAGGED, resolve_type
 
 FUNCTION_UID = "function"
 SINK_UID = "sink"
-KINDS: list[tuple[type, str]] = [
+KEYED_KINDS: list[tuple[type, str]] = [
     (KeyedProcessFunction, "keyed_process"),
     (MapFunction, "keyed_map"),
     (FlatMapFunction, "keyed_flat_map"),
     (FilterFunction, "keyed_filter"),
     (ReduceFunction, "reduce"),
 ]
+KINDS: list[tuple[type, str]] = [
+    (ProcessFunction, "process"),
+    (MapFunction, "map"),
+    (FlatMapFunction, "flat_map"),
+    (FilterFunction, "filter"),
+]
 
 
 @dataclass(frozen=True)
-class KeyedProgram:
-    """One function on a keyed stream."""
+class FunctionProgram:
+    """One function on a stream. Without a key the stream is not keyed."""
 
     function: Any
-    key: Callable[[Any], Any]
+    key: Callable[[Any], Any] | None = None
     parallelism: int = 1
     max_parallelism: int | None = None
     key_type: Any = None
@@ -57,63 +65,61 @@ class KeyedProgram:
 class Selector(KeySelector):
     """The key function, and the event time beside it."""
 
-    def __init__(self, key: Callable[[Any], Any], timestamp: Callable[[Any], int] | None) -> None:
+    def __init__(self, key: Callable[[Any], Any] | None, timestamp: Callable[[Any], int] | None) -> None:
         self.key = key
         self.timestamp = timestamp
 
     def get_key(self, value: Any) -> Any:
+        assert self.key is not None
         return self.key(value)
 
 
-def keyed_graph(program: KeyedProgram) -> JobGraph:
-    """source → key_by → function (→ sink), with the function's output on an edge to the harness."""
+def function_graph(program: FunctionProgram) -> JobGraph:
+    """source (→ key_by) → function (→ sink), with the function's output on an edge to the harness."""
     max_parallelism = program.max_parallelism or default_max_parallelism(program.parallelism)
-    key_types = (resolve_type(program.key_type),)
+    keyed = program.key is not None
+    key_types = (resolve_type(program.key_type),) if keyed else ()
     selector = dumps(Selector(program.key, program.timestamp), "key_by")
-    edge = EdgePlan(0, SourceRef(0), "s0", TAGGED, "key", key_selector=selector, key_types=key_types)
-    operators = [
-        OperatorPlan(
-            FUNCTION_UID,
-            FUNCTION_UID,
-            kind_of(program.function),
-            dumps(program.function, FUNCTION_UID),
-            TAGGED,
-            TAGGED,
-            (-1,),
-            keyed=True,
-            key_types=key_types,
-            explicit_uid=True,
-            config={"state": "_reduce"},
-        )
-    ]
-    sinks = []
-    if program.sink is not None:
-        spec = SinkSpec("sink", program.sink)
-        operators.append(
-            OperatorPlan(
-                SINK_UID,
-                SINK_UID,
-                "sink",
-                dumps(spec, SINK_UID),
-                TAGGED,
-                TAGGED,
-                (0,),
-                keyed=False,
-                config={"sink": "sink"},
-            )
-        )
-        sinks.append(SinkPlan(SINK_UID, SINK_UID, spec, "s0", TAGGED))
-    output = EdgePlan(1, StageOutput("s0", 0), SPARK_SINK, TAGGED, "forward")
+    partitioning: Partitioning = "key" if keyed else "forward"
+    edge = EdgePlan(0, SourceRef(0), "s0", TAGGED, partitioning, key_selector=selector, key_types=key_types)
+    function = OperatorPlan(
+        FUNCTION_UID,
+        FUNCTION_UID,
+        kind_of(program.function, keyed=keyed),
+        dumps(program.function, FUNCTION_UID),
+        TAGGED,
+        TAGGED,
+        (-1,),
+        keyed=keyed,
+        key_types=key_types,
+        explicit_uid=True,
+        config={"state": "_reduce"},
+    )
+    sinks = [] if program.sink is None else [SinkPlan(SINK_UID, SINK_UID, SinkSpec("sink", program.sink), "s0", TAGGED)]
     stage = StagePlan(
-        "s0", FUNCTION_UID, program.parallelism, max_parallelism, key_types, (edge,), tuple(operators), (output,)
+        "s0",
+        FUNCTION_UID,
+        program.parallelism,
+        max_parallelism,
+        key_types if keyed else None,
+        (edge,),
+        (function, *(_sink_operator(sink) for sink in sinks)),
+        (EdgePlan(1, StageOutput("s0", 0), SPARK_SINK, TAGGED, "forward"),),
     )
     source = SourcePlan(0, "source", "source", SourceSpec("collection", None, TAGGED), TAGGED, None, bounded=True)
     return JobGraph((stage,), (source,), tuple(sinks), (), max_parallelism)
 
 
-def kind_of(function: Any) -> str:
-    """The operator that calls such a function on a keyed stream."""
-    for base, kind in KINDS:
+def _sink_operator(sink: SinkPlan) -> OperatorPlan:
+    function = dumps(sink.spec, sink.uid)
+    config = {"sink": sink.spec.kind}
+    return OperatorPlan(sink.uid, sink.uid, "sink", function, TAGGED, TAGGED, (0,), keyed=False, config=config)
+
+
+def kind_of(function: Any, *, keyed: bool) -> str:
+    """The operator that calls such a function."""
+    for base, kind in KEYED_KINDS if keyed else KINDS:
         if isinstance(function, base):
             return kind
-    raise UsageError(f"a {type(function).__name__} cannot run on a keyed stream; derive it from KeyedProcessFunction")
+    stream, parent = ("keyed stream", "KeyedProcessFunction") if keyed else ("stream without a key", "ProcessFunction")
+    raise UsageError(f"a {type(function).__name__} cannot run on a {stream}; derive it from {parent}")

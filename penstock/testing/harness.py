@@ -5,7 +5,8 @@
     assert h.output[-1] == ("ada", 5.0) and h.state("total", "ada") == 5.0
 
 Records between two control items are one epoch (several with `seed=`). A crash loses every process: what comes back is
-what the checkpoint storage holds, and the records behind it are replayed. It is a test instrument, not an engine: one
+what the checkpoint storage holds, and the records behind it are replayed. An error of a function leaves `feed`; the
+next call recovers as after a crash, so it meets the same record again. It is a test instrument, not an engine: one
 thread, everything in memory, no exchange over a network.
 """
 
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import failpoint
+from penstock.checkpoint.entries import Status
+from penstock.checkpoint.manifest import load_manifest
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.errors import UsageError
 from penstock.failpoint import InjectedCrash
@@ -22,17 +25,18 @@ from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
-from penstock.model.ids import SubtaskId, Version
+from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition
+from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
-from penstock.runtime.messages import EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept
 from penstock.storage.blobs import Storage
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
-from penstock.testing.graphs import FUNCTION_UID, KeyedProgram, keyed_graph
+from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.reading import owns, read_state
-from penstock.testing.routing import ObjectOutput, StageFeed, channels_of
+from penstock.testing.routing import Exchange, ObjectOutput, channels_of
 
 JOB_ID = "0" * 32
 
@@ -73,7 +77,9 @@ class HarnessOptions:
     """Splits records into epochs at random places; None: one epoch between two control items."""
     clock: ManualClock = field(default_factory=ManualClock)
     storage: Storage = field(default_factory=MemoryStorage)
-    sinks_idempotent: bool = False
+    """Where checkpoints are. A second harness on the storage of another takes its job over."""
+    crashed: Callable[[], None] = lambda: None
+    """Called after each crash, before anything is recovered."""
 
 
 class Harness:
@@ -85,13 +91,15 @@ class Harness:
         self.storage = self.options.storage
         self._graph = graph
         self._random = random.Random(self.options.seed) if self.options.seed is not None else None
+        self._exchange = Exchange(graph)
         self._items: list[Any] = []
         """Everything that was ever fed, with its control items: the replayable source."""
         self._position = 0
         self._outputs: list[tuple[int, list[Any]]] = []
-        self._checkpoints: dict[int, int] = {}
+        self._running = False
+        self._ended = False
         self.crashes = 0
-        self._start()
+        self._survive(lambda: None)
 
     @classmethod
     def keyed(cls, function: Any, key: Callable[[Any], Any], **settings: Any) -> "Harness":
@@ -101,14 +109,22 @@ class Harness:
             function: A KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction or ReduceFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
-                seed=, clock=, storage=.
+                seed=, clock=, storage=, crashed=.
         """
-        program = {name: settings.pop(name) for name in list(settings) if name in KeyedProgram.__dataclass_fields__}
+        return cls._around(function, {**settings, "key": key})
+
+    @classmethod
+    def non_keyed(cls, function: Any, **settings: Any) -> "Harness":
+        """A harness around one function on a stream without a key, with the same settings but the key's."""
+        return cls._around(function, settings)
+
+    @classmethod
+    def _around(cls, function: Any, settings: dict[str, Any]) -> "Harness":
+        program = {name: settings.pop(name) for name in list(settings) if name in FunctionProgram.__dataclass_fields__}
         backend = settings.pop("backend", "hashmap")
         if backend != "hashmap":
             raise UsageError(f"no state backend {backend!r}; this release has 'hashmap'")
-        options = HarnessOptions(**settings)
-        return cls(keyed_graph(KeyedProgram(function, key, **program)), options)
+        return cls(function_graph(FunctionProgram(function, **program)), HarnessOptions(**settings))
 
     # ---- what a test does
 
@@ -119,14 +135,21 @@ class Harness:
         return self
 
     def finish(self) -> "Harness":
-        """The input has ended: the last watermark, the last checkpoint."""
+        """The input has ended: the last watermark, the last checkpoint, the functions' `close`."""
         self._survive(self._finish)
         return self
 
-    def crash(self) -> None:
-        """Lose every process and recover from the storage."""
-        self.crashes += 1
-        self._survive(self._start)
+    def run_empty_epochs(self, count: int) -> "Harness":
+        """Let epochs without records pass, as an idle job does for its timers."""
+        for _ in range(count):
+            self._survive(self._run_empty_epoch)
+        return self
+
+    def crash(self) -> "Harness":
+        """Lose every process, recover from the storage and replay what lies behind it."""
+        self._lose_processes()
+        self._survive(self._consume)
+        return self
 
     @property
     def output(self) -> list[Any]:
@@ -136,7 +159,8 @@ class Harness:
     @property
     def manifest(self) -> Manifest | None:
         """The newest completed checkpoint."""
-        return self._attempt.coordinator.newest_completed
+        line = self._attempt.log.view().line
+        return load_manifest(self.storage, line[-1]) if line else None
 
     @property
     def attempt(self) -> int:
@@ -157,19 +181,21 @@ class Harness:
         """Do a step; whenever it crashes, recover and go on from what is stored."""
         while True:
             try:
+                if not self._running:
+                    self._start()
+                    self._running = True
                 step()
                 return
             except InjectedCrash:
-                self.crashes += 1
-                step = self._recover_and(step)
+                self._lose_processes()
+            except BaseException:
+                self._running = False  # the attempt is over: the next step begins another
+                raise
 
-    def _recover_and(self, step: Callable[[], None]) -> Callable[[], None]:
-        def again() -> None:
-            self._start()
-            if step not in (self._start,):
-                step()
-
-        return again
+    def _lose_processes(self) -> None:
+        self._running = False
+        self.crashes += 1
+        self.options.crashed()
 
     def _start(self) -> None:
         """A new attempt from whatever the storage holds (PROTOCOL section 5)."""
@@ -178,42 +204,45 @@ class Harness:
         options = RecoveryOptions(CheckpointSettings(interval_ms=None), reopen=True)
         self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
         manifest = self._attempt.manifest
-        self._host = self._deploy(manifest)
+        self._deploy(manifest)
         self._position = manifest.sources.batch_id if manifest is not None and manifest.sources.batch_id > 0 else 0
+        self._ended = manifest is not None and manifest.final
         epoch = manifest.epoch if manifest is not None else 0
         self._outputs = [item for item in self._outputs if item[0] <= epoch]
-        failpoint.set_role("driver")
         failpoint.before("C26")
         failpoint.after("C26")
-        self._replayed = False
-        if self._attempt.coordinator.newest_completed is None:
+        if manifest is None:
             self._attempt.coordinator.first_checkpoint(SourcePosition(-1, None, ["source"]))
 
-    def _deploy(self, manifest: Manifest | None) -> SubtaskHost:
+    def _deploy(self, manifest: Manifest | None) -> None:
         failpoint.before("C2")
         failpoint.set_role("tm")
         place = HostPlace(JOB_ID, self._attempt.number, ObjectOutput, channels_of(self._graph))
-        host = SubtaskHost(place, self.storage, self, self.clock)
+        self._host = SubtaskHost(place, self.storage, self, self.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
-        deployed = host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
+        deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
         failpoint.set_role("driver")
         failpoint.after("C2")
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
         state = AttemptState.of(JOB_ID, self._attempt.number, versions, manifest)
         self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock)
-        return host
+        self._book.restore_timers(dict(zip(versions, deployed.next_timers, strict=True)))
 
     # ---- input
 
     def _consume(self) -> None:
         """Work through the items behind the position; control items before it have had their effect."""
         while self._position < len(self._items):
+            if self._ended:
+                raise UsageError("the input has ended: nothing can be fed after finish()")
             records, control = self._next()
             if records or control is CHECKPOINT or isinstance(control, (Watermark, Advance)):
                 self._segment(records, control)
             if control is CRASH:
                 self._items[self._position - 1] = None  # it happens once; the replay passes it by
                 raise InjectedCrash("CRASH")
+        while not self._ended and self._book.timers_due():  # overdue since a restore, or by another timer
+            self._run_empty_epoch()
 
     def _next(self) -> tuple[list[Any], Any]:
         """The records up to the next control item, and that item; the position moves behind them."""
@@ -243,9 +272,16 @@ class Harness:
     def _finish(self) -> None:
         self._consume()
         failpoint.set_role("driver")
-        failpoint.before("C29")
-        self._epoch([], forced=True, final=True)
-        failpoint.after("C29")
+        if not self._ended:
+            failpoint.before("C29")
+            self._epoch([], forced=True, final=True)
+            failpoint.after("C29")
+            self._ended = True
+        self._attempt.coordinator.finish(Status("finished"), keep_checkpoints=True)
+        self._host.close()
+
+    def _run_empty_epoch(self) -> None:
+        self._epoch([], forced=False)
 
     # ---- one epoch
 
@@ -254,27 +290,35 @@ class Harness:
         kept = self._run_stages(header, records)
         position = SourcePosition(self._position, None, ["source"])
         self._book.commit(header, position)
-        self._outputs.append((header.epoch, kept))
+        if kept:
+            self._outputs.append((header.epoch, kept))
         if header.checkpoint is not None:
             self._write_snapshots()
             failpoint.set_role("driver")
             self._attempt.coordinator.complete_ready()
 
     def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> list[Any]:
-        failpoint.set_role("tm")
-        feed = StageFeed(self._graph, header, records)
+        feed = self._exchange.feed(header, records)
         for stage in self._graph.stages:
             for index in range(stage.parallelism):
-                subtask = SubtaskId(stage.id, index)  # type: ignore[arg-type]
-                parent = self._book.parents[subtask]
-                task = TaskHeader("", subtask, parent, "end", 0, None, header)
-                admitted = self._host.admit(task)
-                kept = (
-                    admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, feed.items(subtask))
-                )
-                feed.add(subtask, kept.output)
+                subtask = SubtaskId(StageId(stage.id), index)
+                task = TaskHeader("", subtask, self._book.parents[subtask], "end", 0, None, header)
+                feed.add(self._run_task(task, feed.items(subtask)).output)
         failpoint.set_role("driver")
         return feed.results()
+
+    def _run_task(self, task: TaskHeader, items: Iterable[EdgeBatch | Barrier]) -> Kept:
+        """What a Spark task does in a real job: it brings the rows to the owner and waits for the end."""
+        failpoint.set_role("task")
+        failpoint.before("C3")
+        admitted = self._host.admit(task)
+        failpoint.after("C3")
+        failpoint.set_role("tm")
+        kept = admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, items)
+        failpoint.set_role("task")
+        failpoint.before("C11")
+        failpoint.after("C11")
+        return kept
 
     def _write_snapshots(self) -> None:
         failpoint.set_role("tm")

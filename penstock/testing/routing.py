@@ -31,16 +31,56 @@ class ObjectOutput:
         return self._batches, barrier
 
 
+class Exchange:
+    """The edges of a job: which record goes where. One for all epochs."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        edges = [edge for stage in graph.stages for edge in stage.inputs]
+        self._selectors = {edge.id: loads(edge.key_selector) for edge in edges if edge.key_selector is not None}
+        self._codecs = {edge.id: KeyCodec(edge.key_types) for edge in edges if edge.key_types}
+
+    def feed(self, header: EpochHeader, records: Sequence[Any]) -> "StageFeed":
+        """The way of an epoch's records through the stages."""
+        return StageFeed(self, self._graph, header, records)
+
+    def timestamps(self, edge: EdgePlan, records: Sequence[Any]) -> list[int | None] | None:
+        """The event time of a source's records, where the job has one."""
+        extract = getattr(self._selectors.get(edge.id), "timestamp", None)
+        return None if extract is None else [extract(record) for record in records]
+
+    def route(self, batch: Batch, edge: EdgePlan, stage: StagePlan, index: int) -> Batch:
+        """The part of a batch that belongs to one subtask, with its keys where the stage is keyed."""
+        keys: list[Any] | None = None
+        if stage.keyed:
+            codec = self._codecs[edge.id]
+            keys = [codec.to_state_key(self._key_of(record, edge)) for record in batch.records]
+            places = [key_group_of(codec.hash(key), stage.max_parallelism) for key in keys]
+            targets = [subtask_of(group, stage.max_parallelism, stage.parallelism) for group in places]
+        else:
+            # In blocks, so that records of one key keep their order on their way through the subtasks.
+            targets = [number * stage.parallelism // len(batch) for number in range(len(batch))]
+        chosen = [number for number, target in enumerate(targets) if target == index]
+        return Batch([batch.records[n] for n in chosen], _pick(batch.timestamps, chosen), _pick(keys, chosen))
+
+    def _key_of(self, record: Any, edge: EdgePlan) -> Any:
+        if edge.id in self._selectors:
+            return self._selectors[edge.id].get_key(record)
+        values = tuple(getattr(record, column) for column in edge.key_columns or ())
+        return values[0] if len(values) == 1 else values
+
+
 class StageFeed:
     """One epoch's rows on their way through the stages."""
 
-    def __init__(self, graph: JobGraph, header: EpochHeader, records: Sequence[Any]) -> None:
+    def __init__(self, exchange: Exchange, graph: JobGraph, header: EpochHeader, records: Sequence[Any]) -> None:
+        self._exchange = exchange
         self._graph = graph
         self._header = header
         self._records = records
         self._outputs: dict[int, list[tuple[list[Batch], Barrier]]] = {}
 
-    def add(self, subtask: SubtaskId, output: dict[int, Any]) -> None:
+    def add(self, output: dict[int, Any]) -> None:
         """What a subtask has put on its output edges."""
         for edge, kept in output.items():
             self._outputs.setdefault(edge, []).append(kept)
@@ -57,9 +97,10 @@ class StageFeed:
         stage = self._graph.stage(subtask.stage)
         for index, edge in enumerate(stage.inputs):
             for batch in self._edge_batches(edge):
-                routed = route(batch, edge, stage, subtask.index)
-                for start in range(0, len(routed.records), BATCH_RECORDS):
-                    yield EdgeBatch(index, _slice(routed, start, start + BATCH_RECORDS))
+                routed = self._exchange.route(batch, edge, stage, subtask.index)
+                for start in range(0, len(routed), BATCH_RECORDS):
+                    part = _slice(routed, start, start + BATCH_RECORDS)
+                    yield EdgeBatch(index, part, len(part))
             if isinstance(edge.source, StageOutput):
                 yield from (barrier for _, barrier in self._outputs.get(edge.id, []))
         if any(isinstance(edge.source, SourceRef) for edge in stage.inputs):
@@ -69,40 +110,13 @@ class StageFeed:
     def _edge_batches(self, edge: EdgePlan) -> list[Batch]:
         if isinstance(edge.source, StageOutput):
             return [batch for batches, _ in self._outputs.get(edge.id, []) for batch in batches]
-        timestamp = getattr(loads(edge.key_selector), "timestamp", None) if edge.key_selector is not None else None
-        times = [timestamp(record) for record in self._records] if timestamp is not None else None
-        return [Batch(list(self._records), times)] if self._records else []
+        if not self._records:
+            return []
+        return [Batch(list(self._records), self._exchange.timestamps(edge, self._records))]
 
 
-def route(batch: Batch, edge: EdgePlan, stage: StagePlan, index: int) -> Batch:
-    """The part of a batch that belongs to one subtask, with its keys where the stage is keyed."""
-    timestamps: Sequence[int | None] = batch.timestamps or [None] * len(batch)
-    if not stage.keyed:
-        rows = [
-            (r, t)
-            for n, (r, t) in enumerate(zip(batch.records, timestamps, strict=True))
-            if n % stage.parallelism == index
-        ]
-        return Batch([r for r, _ in rows], [t for _, t in rows] if batch.timestamps is not None else None)
-    codec = KeyCodec(edge.key_types)
-    picked = []
-    for record, timestamp in zip(batch.records, timestamps, strict=True):
-        key = codec.to_state_key(_key_of(record, edge))
-        key_hash = codec.hash(key)
-        if subtask_of(key_group_of(key_hash, stage.max_parallelism), stage.max_parallelism, stage.parallelism) == index:
-            picked.append((record, timestamp, key))
-    return Batch(
-        [p[0] for p in picked],
-        [p[1] for p in picked] if batch.timestamps is not None else None,
-        [p[2] for p in picked],
-    )
-
-
-def _key_of(record: Any, edge: EdgePlan) -> Any:
-    if edge.key_selector is not None:
-        return loads(edge.key_selector).get_key(record)
-    values = tuple(getattr(record, column) for column in edge.key_columns or ())
-    return values[0] if len(values) == 1 else values
+def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:
+    return None if values is None else [values[number] for number in chosen]
 
 
 def _slice(batch: Batch, start: int, end: int) -> Batch:

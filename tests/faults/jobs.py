@@ -22,6 +22,8 @@ class Place:
 
     folder: Path
     events: Path
+    checkpoint_ms: int = 1_000
+    batch_rows: int = 10_000
 
     @property
     def checkpoints(self) -> Path:
@@ -42,9 +44,10 @@ class Place:
             "penstock.registry.dir": self.registry.folder,
             "execution.checkpointing.dir": self.checkpoints,
             "penstock.epoch.max-files": 1,
+            "penstock.batch.rows": self.batch_rows,
         }
         flags = [f"-D{name}={value}" for name, value in settings.items()]
-        program = [str(PROGRAM), str(self.events), str(self.output)]
+        program = [str(PROGRAM), str(self.events), str(self.output), str(self.checkpoint_ms)]
         return [sys.executable, "-m", "penstock", "run", "-p", "2", "--resume", *flags, *program]
 
 

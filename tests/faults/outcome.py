@@ -38,7 +38,7 @@ def judge(expected: Expected, checkpoints: Path, job_id: str, output: Path) -> V
     tables = read_state(checkpoints / job_id)
     in_state = Counter(number for ids in tables.get("ids", {}).values() for number in ids)
     rows = list(read_output(output))
-    in_output = Counter(row["id"] for row in rows)
+    in_output = Counter(row["id"] for row in rows if row["id"] is not None)
     wanted = {number for ids in expected.ids.values() for number in ids}
     found = (in_state, in_output)
     return Verdict(
@@ -60,16 +60,21 @@ def _wrong_state(expected: Expected, tables: Tables) -> Iterator[str]:
 
 
 def _wrong_output(expected: Expected, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Each key counts its events from 1 on, in the order in which it took them, and is closed once with its totals."""
     counts: dict[str, list[int]] = {}
+    totals: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
-        counts.setdefault(row["key"], []).append(row["count"])
-    wanted = {key: list(range(1, count + 1)) for key, count in expected.counts().items()}
-    running = {key: sorted(values) for key, values in counts.items()}
-    if running != wanted:
-        yield f"running counts in the output differ for {_differences(wanted, running)}"
-    total = sum(row["amount"] for row in rows)
-    if total != sum(expected.sums.values()):
-        yield f"the amounts in the output add up to {total}, not to {sum(expected.sums.values())}"
+        if row["id"] is None:
+            totals.setdefault(row["key"], []).append((row["count"], row["amount"]))
+        else:
+            counts.setdefault(row["key"], []).append(row["count"])
+    counted = {key: sorted(values) for key, values in counts.items()}
+    wanted_counts = {key: list(range(1, count + 1)) for key, count in expected.counts().items()}
+    wanted_totals = {key: [(count, expected.sums[key])] for key, count in expected.counts().items()}
+    if counted != wanted_counts:
+        yield f"running counts in the output differ for {_differences(wanted_counts, counted)}"
+    if totals != wanted_totals:
+        yield f"totals in the output differ for {_differences(wanted_totals, totals)}"
 
 
 def _differences(wanted: dict[Any, Any], found: dict[Any, Any]) -> str:

@@ -33,6 +33,8 @@ keys = st.sampled_from(KEYS)
 numbers = st.integers(-3, 3)
 anything = st.none() | numbers | st.text(max_size=3) | st.lists(numbers, max_size=2) | st.tuples(numbers, numbers)
 
+Access = tuple[Any, ...]
+
 
 def descriptors() -> dict[str, StateDescriptor]:
     return {
@@ -44,6 +46,23 @@ def descriptors() -> dict[str, StateDescriptor]:
         "reducing": ReducingStateDescriptor("reducing", lambda a, b: a + b, Types.LONG()),
         "aggregating": AggregatingStateDescriptor("aggregating", Average()),
     }
+
+
+timestamps = st.integers(0, 9)
+some_numbers = st.lists(numbers, max_size=3)
+map_keys = st.sampled_from(MAP_KEYS)
+accesses: st.SearchStrategy[Access] = st.one_of(
+    st.tuples(st.just("value_update"), st.none() | numbers),
+    st.tuples(st.just("untyped_update"), anything),
+    st.tuples(st.just("clear"), st.sampled_from(list(descriptors()))),
+    st.tuples(st.sampled_from(["list_add", "list_add_all", "list_update"]), some_numbers),
+    st.tuples(st.just("map_put"), map_keys, anything),
+    st.tuples(st.just("map_put_all"), st.dictionaries(map_keys, anything, max_size=3)),
+    st.tuples(st.sampled_from(["map_remove", "map_remove_by_iterator"]), map_keys),
+    st.tuples(st.sampled_from(["reduce", "aggregate"]), st.none() | numbers),
+    st.tuples(st.sampled_from(["register", "delete"]), timestamps),
+    st.tuples(st.just("fire"), timestamps, st.integers(0, 3)),
+)
 
 
 def empty_model() -> Model:
@@ -90,17 +109,11 @@ class BackendMachine(RuleBasedStateMachine):
     # Epochs
 
     @precondition(lambda self: not self.running)
-    @rule(key=keys)
-    def begin(self, key: str) -> None:
+    @rule()
+    def begin(self) -> None:
         self.backend.begin_epoch()
         self.before = copy.deepcopy(self.model)
         self.running, self.can_roll_back, self.fresh = True, True, []
-        self.set_key(key)
-
-    @precondition(lambda self: self.running)
-    @rule(key=keys)
-    def set_key(self, key: str) -> None:
-        self.key = self.backend.keys.key = key
 
     @precondition(lambda self: self.running)
     @rule()
@@ -120,13 +133,16 @@ class BackendMachine(RuleBasedStateMachine):
     # State accesses
 
     @precondition(lambda self: self.running)
-    @rule(value=st.none() | numbers)
+    @rule(steps=st.lists(st.tuples(keys, accesses), min_size=1, max_size=6))
+    def access(self, steps: list[tuple[str, Access]]) -> None:
+        for key, (name, *arguments) in steps:
+            self.key = self.backend.keys.key = key
+            getattr(self, name)(*arguments)
+
     def value_update(self, value: int | None) -> None:
         self.states["value"].update(value)
         self.put("value", value)
 
-    @precondition(lambda self: self.running)
-    @rule(value=anything)
     def untyped_update(self, value: Any) -> None:
         given = copy.deepcopy(value)
         self.states["untyped"].update(given)
@@ -134,90 +150,64 @@ class BackendMachine(RuleBasedStateMachine):
         if isinstance(given, list):
             given.append("not stored")
 
-    @precondition(lambda self: self.running)
-    @rule(name=st.sampled_from(list(descriptors())))
     def clear(self, name: str) -> None:
         self.states[name].clear()
         self.put(name, None)
 
-    @precondition(lambda self: self.running)
-    @rule(values=st.lists(numbers, max_size=3), many=st.booleans())
-    def list_add(self, values: list[int], many: bool) -> None:
-        if many:
-            self.states["list"].add_all(values)
-        else:
-            for value in values:
-                self.states["list"].add(value)
+    def list_add(self, values: list[int]) -> None:
+        for value in values:
+            self.states["list"].add(value)
         self.put("list", [*self.model["list"].get(self.key, []), *values] or None)
 
-    @precondition(lambda self: self.running)
-    @rule(values=st.lists(numbers, max_size=3))
+    def list_add_all(self, values: list[int]) -> None:
+        self.states["list"].add_all(values)
+        self.put("list", [*self.model["list"].get(self.key, []), *values] or None)
+
     def list_update(self, values: list[int]) -> None:
         self.states["list"].update(values)
         self.put("list", values or None)
 
-    @precondition(lambda self: self.running)
-    @rule(name=st.sampled_from(["map", "untyped_map"]), pairs=st.lists(st.tuples(st.sampled_from(MAP_KEYS), anything)))
-    def map_put(self, name: str, pairs: list[tuple[Any, Any]]) -> None:
-        entries = dict(self.model[name].get(self.key, {}))
-        for key, value in pairs:
-            if name == "map":
-                key, value = str(key), value if isinstance(value, int) else None
-            if len(pairs) == 2:
-                self.states[name].put_all({key: value})
-            else:
-                self.states[name][key] = value
-            entries[map_key_id(key)] = (key, value)
-        self.put(name, entries or None)
+    def map_put(self, key: Any, value: Any) -> None:
+        number = value if isinstance(value, int) else None
+        self.states["map"].put(str(key), number)
+        self.states["untyped_map"][key] = value
+        self.put_entries("map", {str(key): number})
+        self.put_entries("untyped_map", {key: value})
 
-    @precondition(lambda self: self.running)
-    @rule(name=st.sampled_from(["map", "untyped_map"]), key=st.sampled_from(MAP_KEYS), iterate=st.booleans())
-    def map_remove(self, name: str, key: Any, iterate: bool) -> None:
-        key = str(key) if name == "map" else key
-        if iterate:
-            iterator = self.states[name].keys()
-            for found in iterator:
-                if map_key_id(found) == map_key_id(key):
-                    iterator.remove()
-        else:
-            self.states[name].remove(key)
-        entries = dict(self.model[name].get(self.key, {}))
-        entries.pop(map_key_id(key), None)
-        self.put(name, entries or None)
+    def map_put_all(self, entries: dict[Any, Any]) -> None:
+        self.states["untyped_map"].put_all(entries)
+        self.put_entries("untyped_map", entries)
 
-    @precondition(lambda self: self.running)
-    @rule(value=st.none() | numbers)
+    def map_remove(self, key: Any) -> None:
+        self.states["map"].remove(str(key))
+        del self.states["untyped_map"][key]
+        self.remove_entry("map", str(key))
+        self.remove_entry("untyped_map", key)
+
+    def map_remove_by_iterator(self, key: Any) -> None:
+        iterator = self.states["untyped_map"].keys()
+        for found in iterator:
+            if map_key_id(found) == map_key_id(key):
+                iterator.remove()
+        self.remove_entry("untyped_map", key)
+
     def reduce(self, value: int | None) -> None:
         self.states["reducing"].add(value)
         self.put("reducing", None if value is None else self.model["reducing"].get(self.key, 0) + value)
 
-    @precondition(lambda self: self.running)
-    @rule(value=st.none() | numbers)
     def aggregate(self, value: int | None) -> None:
         self.states["aggregating"].add(value)
         total, count = self.model["aggregating"].get(self.key, (0, 0))
         self.put("aggregating", None if value is None else (total + value, count + 1))
 
-    def put(self, name: str, value: Any) -> None:
-        if value is None:
-            self.model[name].pop(self.key, None)
-        else:
-            self.model[name][self.key] = value
+    def register(self, timestamp: int) -> None:
+        self.timers.register(timestamp)
+        self.model["timers"][timestamp, self.key] = None
 
-    # Timers
+    def delete(self, timestamp: int) -> None:
+        self.timers.delete(timestamp)
+        self.model["timers"].pop((timestamp, self.key), None)
 
-    @precondition(lambda self: self.running)
-    @rule(timestamp=st.integers(0, 9), delete=st.booleans())
-    def timer(self, timestamp: int, delete: bool) -> None:
-        if delete:
-            self.timers.delete(timestamp)
-            self.model["timers"].pop((timestamp, self.key), None)
-        else:
-            self.timers.register(timestamp)
-            self.model["timers"][timestamp, self.key] = None
-
-    @precondition(lambda self: self.running)
-    @rule(limit=st.integers(0, 9), again=st.integers(0, 3))
     def fire(self, limit: int, again: int) -> None:
         pending = self.model["timers"]
         for timer in self.timers.due(limit):
@@ -225,10 +215,23 @@ class BackendMachine(RuleBasedStateMachine):
             del pending[timer]
             if again:
                 again -= 1
-                self.set_key(timer[1])
-                self.timers.register(timer[0] + again)
-                pending[timer[0] + again, timer[1]] = None
+                self.key = self.backend.keys.key = timer[1]
+                self.register(timer[0] + again)
         assert all(timestamp > limit for timestamp, _ in pending)
+
+    def put(self, name: str, value: Any) -> None:
+        if value is None:
+            self.model[name].pop(self.key, None)
+        else:
+            self.model[name][self.key] = value
+
+    def put_entries(self, name: str, entries: dict[Any, Any]) -> None:
+        changed = {map_key_id(key): (key, value) for key, value in entries.items()}
+        self.put(name, {**self.model[name].get(self.key, {}), **changed} or None)
+
+    def remove_entry(self, name: str, key: Any) -> None:
+        entries = self.model[name].get(self.key, {})
+        self.put(name, {known: entry for known, entry in entries.items() if known != map_key_id(key)} or None)
 
     # Seals and restores
 

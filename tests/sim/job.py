@@ -1,0 +1,241 @@
+"""The job that fault schedules run: every kind of keyed state, timers of both clocks, transactional sinks, and its oracle.
+
+Nothing in its results depends on where epochs end or on how often a part is run again: per key the records come in
+their order, and each timer's time is used once. So plain Python over all events, once, says what must come out.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from penstock.common import Types
+from penstock.datastream import KeyedProcessFunction
+from penstock.graph.callables import CallableKeySelector
+from penstock.graph.job_graph import JobGraph
+from penstock.graph.stages import GraphSettings, build_job_graph
+from penstock.graph.stream_graph import KeyBy, Node, OperatorSpec, SinkSpec, SourceSpec, StreamGraph
+from penstock.model.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.model.functions import AggregateFunction, RuntimeContext
+from penstock.model.time import TimeDomain
+from penstock.model.types import TAGGED
+from penstock.testing import Harness, MemorySink
+from penstock.testing.clocks import START_MS
+from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
+
+EVERYTHING, BUCKETS = FUNCTION_UID, "buckets"
+ROWS_SINK, BUCKETS_SINK = "rows-out", "buckets-out"
+KEYS = ("a", "b", "c", "d", "e")
+TAGS = ("x", "y", "z")
+MAX_PARALLELISM = 12
+LAST_DUE_MS = 1_000_000
+"""After so many milliseconds every processing-time timer is due."""
+
+
+class Event(NamedTuple):
+    """One record. `at` and `due` are unique: the times of an event-time and of a processing-time timer."""
+
+    id: int
+    key: str
+    tag: str
+    amount: int
+    at: int
+    due: int
+
+
+def make_events(chance: random.Random, count: int) -> list[Event]:
+    """Events with keys, amounts and times by chance."""
+    times = chance.sample(range(10, 10 + 5 * count), count)
+    dues = chance.sample(range(START_MS + 1, START_MS + 1 + 50 * count), count)
+    return [
+        Event(n, chance.choice(KEYS), chance.choice(TAGS), chance.randrange(1, 40), times[n], dues[n])
+        for n in range(count)
+    ]
+
+
+class Mean(AggregateFunction):
+    """Keeps (sum, count)."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Everything(KeyedProcessFunction):
+    """All five kinds of state, with values that change, grow, shrink and go away, and two timers per event."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+        self.last = ctx.get_state(ValueStateDescriptor("last"))
+        self.ids = ctx.get_list_state(ListStateDescriptor("ids", Types.LONG()))
+        self.tags = ctx.get_map_state(MapStateDescriptor("tags", Types.STRING(), Types.LONG()))
+        self.most = ctx.get_reducing_state(ReducingStateDescriptor("most", max, Types.LONG()))
+        pair = Types.TUPLE([Types.LONG(), Types.LONG()])
+        self.mean = ctx.get_aggregating_state(AggregatingStateDescriptor("mean", Mean(), pair))
+        self.fired = ctx.get_map_state(MapStateDescriptor("fired", None, Types.LONG()))
+
+    def process_element(self, event: Event, ctx: Any) -> Iterable[Any]:
+        total = (self.total.value() or 0) + event.amount
+        self.total.update(total)
+        if event.amount % 5:
+            self.last.update([event.id, event.tag])
+        else:
+            self.last.clear()
+        if event.amount % 7 == 0:
+            self.ids.update([event.id])
+        else:
+            self.ids.add(event.id)
+        if event.amount % 11 == 0:
+            self.tags.clear()
+        self.tags.put(event.tag, (self.tags.get(event.tag) or 0) + 1)
+        if event.amount % 3 == 0:
+            self.tags.remove(event.tag)
+        self.most.add(event.amount)
+        self.mean.add(event.amount)
+        timers = ctx.timer_service()
+        timers.register_event_time_timer(event.at)
+        timers.register_processing_time_timer(event.due)
+        timers.register_event_time_timer(-event.id)
+        timers.delete_event_time_timer(-event.id)
+        yield "row", event.id, event.key, total, len(list(self.ids.get())), self.mean.get()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
+        name = (ctx.time_domain().name, timestamp)
+        self.fired.put(name, (self.fired.get(name) or 0) + 1)
+        yield "timer", timestamp, ctx.get_current_key(), ctx.time_domain().name
+
+
+class CountBuckets(KeyedProcessFunction):
+    """How many rows of the first function each bucket has had."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, row: Any, ctx: Any) -> Iterable[Any]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield "bucket", ctx.get_current_key(), count
+
+
+def bucket_of(row: Any) -> int:
+    """The key of the second exchange."""
+    return int(row[1]) % 4
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """Where the job writes; the objects outlive every harness."""
+
+    rows: MemorySink = field(default_factory=MemorySink)
+    buckets: MemorySink = field(default_factory=MemorySink)
+
+
+def small_graph(parallelism: int, sinks: Sinks) -> JobGraph:
+    """source → key_by → Everything → sink: one stage."""
+    program = FunctionProgram(Everything(), lambda event: event.key, parallelism, MAX_PARALLELISM, sink=sinks.rows)
+    return function_graph(program)
+
+
+def large_graph(parallelism: int, sinks: Sinks) -> JobGraph:
+    """source → key_by(function) → Everything (→ sink) → key_by(function) → CountBuckets → sink: three stages."""
+    graph = StreamGraph()
+    source = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
+    everything = _keyed(graph, source, lambda event: event.key, Everything(), EVERYTHING)
+    _sink(graph, everything, sinks.rows, ROWS_SINK)
+    buckets = _keyed(graph, everything, bucket_of, CountBuckets(), BUCKETS)
+    _sink(graph, buckets, sinks.buckets, BUCKETS_SINK)
+    return build_job_graph(graph, GraphSettings(parallelism, MAX_PARALLELISM))
+
+
+def _keyed(graph: StreamGraph, node: Node, key: Any, function: Any, uid: str) -> Node:
+    key_by = graph.add("key_by", "Key By", [node.id], KeyBy(None, CallableKeySelector(key), (TAGGED,)), TAGGED)
+    made = graph.add("operator", uid, [key_by.id], OperatorSpec("keyed_process", function), TAGGED)
+    made.uid = uid
+    return made
+
+
+def _sink(graph: StreamGraph, node: Node, sink: MemorySink, uid: str) -> None:
+    graph.add("sink", uid, [node.id], SinkSpec("sink", sink), TAGGED).uid = uid
+
+
+@dataclass
+class Results:
+    """What is in state and in the sinks at the end."""
+
+    states: dict[str, dict[str, Any]]
+    """Key -> state name -> value."""
+    buckets: dict[int, int]
+    rows: Counter[Any]
+    bucket_rows: Counter[Any]
+
+
+def expected(events: Sequence[Event], *, large: bool) -> Results:
+    """The oracle: each event once, each timer once; `large`: with the second function."""
+    states: dict[str, dict[str, Any]] = {}
+    amounts: dict[str, list[int]] = {}
+    rows: Counter[Any] = Counter()
+    for event in events:
+        state = states.setdefault(event.key, {"total": 0, "last": None, "ids": [], "tags": {}, "fired": {}})
+        known = amounts.setdefault(event.key, [])
+        known.append(event.amount)
+        state["total"] += event.amount
+        state["last"] = [event.id, event.tag] if event.amount % 5 else None
+        state["ids"] = [*([] if event.amount % 7 == 0 else state["ids"]), event.id]
+        tags = {} if event.amount % 11 == 0 else state["tags"]
+        tags[event.tag] = tags.get(event.tag, 0) + 1
+        if event.amount % 3 == 0:
+            del tags[event.tag]
+        mean = sum(known) / len(known)
+        state |= {"tags": tags, "most": max(known), "mean": mean}
+        rows["row", event.id, event.key, state["total"], len(state["ids"]), mean] += 1
+        for domain, time in ((TimeDomain.EVENT_TIME, event.at), (TimeDomain.PROCESSING_TIME, event.due)):
+            state["fired"][domain.name, time] = 1
+            rows["timer", time, event.key, domain.name] += 1
+    buckets = Counter(bucket_of(row) for row in rows) if large else Counter()
+    bucket_rows = Counter(("bucket", key, n) for key, count in buckets.items() for n in range(1, count + 1))
+    return Results(states, dict(buckets), rows, bucket_rows)
+
+
+def found(harness: Harness, sinks: Sinks) -> Results:
+    """What the harness and its sinks hold; keys without any state are left out."""
+    names = ("total", "last", "ids", "tags", "most", "mean", "fired")
+    states = {key: {name: harness.state(name, key, EVERYTHING) for name in names} for key in KEYS}
+    counts = {bucket: harness.state("count", bucket, BUCKETS) for bucket in range(4)}
+    return Results(
+        {key: state for key, state in states.items() if state["total"] is not None},
+        {bucket: count for bucket, count in counts.items() if count is not None},
+        Counter(sinks.rows.rows),
+        Counter(sinks.buckets.rows),
+    )
+
+
+def difference(found: Results, expected: Results) -> list[str]:
+    """What is not as it must be, in words; nothing if all is well."""
+    lines = []
+    for key in sorted({*found.states, *expected.states}):
+        ours, theirs = found.states.get(key, {}), expected.states.get(key, {})
+        for name in sorted({*ours, *theirs}):
+            if ours.get(name) != theirs.get(name):
+                lines.append(f"state {name!r} of key {key!r} is {ours.get(name)!r}, expected {theirs.get(name)!r}")
+    if found.buckets != expected.buckets:
+        lines.append(f"buckets are {found.buckets}, expected {expected.buckets}")
+    for name in ("rows", "bucket_rows"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        lines += [f"{name}: {row} is lost" for row in theirs - ours]
+        lines += [f"{name}: {row} is there {ours[row]} times, expected {theirs[row]}" for row in ours - theirs]
+    return lines

@@ -1,0 +1,156 @@
+"""One fault schedule, made from a seed and run in the harness: records, checkpoints, crashes, rescales, power cuts.
+
+A schedule is a list of lives. Each is a harness of its own parallelism on the same storage and clock, fed with the same
+replayable input from its beginning; the next life takes the job over as another driver would. Everything is drawn from
+`random.Random(seed)`, so a seed is a schedule.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import failpoint
+from penstock.failpoint import Failpoint
+from penstock.graph.job_graph import JobGraph
+from penstock.runtime import snapshots
+from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
+from penstock.testing.harness import HarnessOptions
+from tests.sim.invariants import Watch
+from tests.sim.job import LAST_DUE_MS, Event, Sinks, difference, expected, found, large_graph, make_events, small_graph
+
+POINTS = tuple(name for name in failpoint.NAMES if name not in ("C27", "C28"))
+"""Crash points of this release; C27 and C28 come with unaligned checkpoints and savepoints."""
+PLACES = tuple(f"{name}.{side}" for name in POINTS for side in ("before", "after"))
+OFTEN = {"C3": 60, "C4": 20, "C5": 20, "C6": 40, "C7": 40, "C9": 40, "C10": 40, "C11": 60, "C12": 12, "C25": 6}
+OFTEN |= {"C1": 3, "C2": 3, "C8": 20, "C13": 80, "C14": 80, "C15": 80, "C16": 20, "C31": 40, "C20": 8, "C23": 20}
+"""How often a point is passed in one schedule, about; the others a few times."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What happens. `items` are of one life, and begin with those of the life before."""
+
+    seed: int
+    events: list[Event]
+    lives: list[tuple[int, list[Any]]]
+    """Parallelism, and the whole input up to the life's end."""
+    faults: list[Failpoint]
+    inline_limit_bytes: int
+    max_deltas: int
+    power_cuts: bool
+    large: bool
+    """Three stages instead of one."""
+
+    def graph(self, parallelism: int, sinks: Sinks) -> JobGraph:
+        """The job, at this parallelism."""
+        return large_graph(parallelism, sinks) if self.large else small_graph(parallelism, sinks)
+
+
+@dataclass
+class Outcome:
+    """How a schedule went."""
+
+    crashes: int = 0
+    checkpoints: int = 0
+    hits: set[str] = field(default_factory=set)
+    """Failpoints that were reached."""
+
+
+def make_schedule(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    chance = random.Random(seed)
+    events = make_events(chance, chance.randrange(5, 30))
+    items: list[Any] = []
+    lives = []
+    for life in range(chance.choice((1, 1, 2, 3))):
+        share = events[len([i for i in items if isinstance(i, Event)]) :]
+        taken = share if life == 2 else share[: chance.randrange(len(share) + 1)]
+        items = items + list(_with_control_items(chance, taken))
+        lives.append((chance.randrange(1, 4), items))
+    last = events[len([i for i in items if isinstance(i, Event)]) :]
+    lives[-1] = (lives[-1][0], items + list(_with_control_items(chance, last)))
+    faults = [_fault(chance) for _ in range(chance.choice((0, 1, 2, 3, 5)))]
+    return Schedule(
+        seed,
+        events,
+        lives,
+        faults,
+        inline_limit_bytes=chance.choice((0, 0, snapshots.INLINE_LIMIT_BYTES)),
+        max_deltas=chance.choice((1, 3, snapshots.MAX_DELTAS)),
+        power_cuts=chance.random() < 0.3,
+        large=chance.random() < 0.5,
+    )
+
+
+def _with_control_items(chance: random.Random, events: list[Event]) -> Iterator[Any]:
+    for event in events:
+        while chance.random() < 0.3:
+            yield chance.choice(
+                (CHECKPOINT, CHECKPOINT, CRASH, Watermark(chance.randrange(0, 250)), Advance(chance.randrange(1, 400)))
+            )
+        yield event
+
+
+def _fault(chance: random.Random) -> Failpoint:
+    place = chance.choice(PLACES)
+    return Failpoint(place, "raise", hit=chance.randrange(1, OFTEN.get(place.partition(".")[0], 3) + 1))
+
+
+def run_schedule(seed: int) -> Outcome:
+    """Run the schedule of a seed; AssertionError if an event is lost or counted twice, or an invariant is broken."""
+    schedule = make_schedule(seed)
+    watch, sinks, clock = Watch(), Sinks(), ManualClock()
+    stores = (sinks.rows.store, sinks.buckets.store)
+    outcome = Outcome()
+
+    def crashed() -> None:
+        if schedule.power_cuts:
+            watch.power_cut()
+        watch.check_committed(stores)
+
+    with snapshot_limits(schedule.inline_limit_bytes, schedule.max_deltas), armed(schedule.faults):
+        for number, (parallelism, items) in enumerate(schedule.lives):
+            options = HarnessOptions(seed + number, clock, watch.storage, crashed)
+            harness = Harness(schedule.graph(parallelism, sinks), options).feed(items)
+            outcome.crashes += harness.crashes
+        before = harness.crashes
+        harness.feed([Advance(LAST_DUE_MS)]).finish()
+        outcome.crashes += harness.crashes - before
+    outcome.hits = {fault.place for fault in schedule.faults if fault.seen >= fault.hit}
+    outcome.checkpoints = len(watch.completed)
+    wrong = difference(found(harness, sinks), expected(schedule.events, large=schedule.large))
+    assert not wrong, "\n".join(wrong)
+    _check_quiet_end(schedule, watch, sinks, clock)
+    return outcome
+
+
+def _check_quiet_end(schedule: Schedule, watch: Watch, sinks: Sinks, clock: ManualClock) -> None:
+    """A life without faults finishes what the last crash may have left, and changes nothing that can be seen."""
+    stores = (sinks.rows.store, sinks.buckets.store)
+    rows = [list(store.rows) for store in stores]
+    Harness(schedule.graph(1, sinks), HarnessOptions(None, clock, watch.storage)).finish()
+    assert [list(store.rows) for store in stores] == rows
+    watch.check_end(stores)
+
+
+@contextmanager
+def armed(faults: list[Failpoint]) -> Iterator[None]:
+    """The block with these failpoints, and none after it."""
+    failpoint.arm(*faults)
+    try:
+        yield
+    finally:
+        failpoint.disarm()
+
+
+@contextmanager
+def snapshot_limits(inline_limit_bytes: int, max_deltas: int) -> Iterator[None]:
+    """The block with small snapshot files, so that little state makes real files and long chains."""
+    saved = snapshots.INLINE_LIMIT_BYTES, snapshots.MAX_DELTAS
+    snapshots.INLINE_LIMIT_BYTES, snapshots.MAX_DELTAS = inline_limit_bytes, max_deltas
+    try:
+        yield
+    finally:
+        snapshots.INLINE_LIMIT_BYTES, snapshots.MAX_DELTAS = saved

@@ -1,0 +1,45 @@
+"""One Spark session for all tests of this folder, and environments on it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.spark.session import make_session
+from tests.spark.jobs import Jobs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, tasks are tried four times; Spark's own log goes to a folder of the tests."""
+    folder = tmp_path_factory.mktemp("spark")
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(folder)
+    session = make_session(
+        {
+            "spark.master": "local[2,4]",
+            "spark.local.dir": str(folder),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        }
+    )
+    yield session
+    session.stop()
+    if before is None:
+        del os.environ["XDG_STATE_HOME"]
+    else:
+        os.environ["XDG_STATE_HOME"] = before
+
+
+@pytest.fixture
+def jobs(spark: SparkSession, tmp_path: Path) -> Jobs:
+    """Environments whose registry and checkpoints are in the test's own folder."""
+    return Jobs(spark, tmp_path)

@@ -1,0 +1,87 @@
+"""DataFrames and sessions that cannot be sources (PROTOCOL R27), each with a way out."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import UsageError
+from penstock.spark.frames import check_source
+from penstock.spark.session import check_session
+from tests.spark.jobs import Jobs
+
+SCHEMA = "customer string, amount double, at timestamp"
+
+
+@pytest.fixture
+def orders(jobs: Jobs) -> DataFrame:
+    return jobs.json_stream(SCHEMA)
+
+
+def test_spark_s_own_stateful_operators_are_refused(orders: DataFrame) -> None:
+    other = orders.withColumnRenamed("amount", "price")
+    for frame, word in [
+        (orders.groupBy("customer").sum("amount"), "groupBy"),
+        (orders.dropDuplicates(["customer"]), "dropDuplicates"),
+        (orders.distinct(), "distinct"),
+        (orders.limit(3), "limit"),
+        (orders.join(other, "customer"), "join of two streams"),
+        (orders.where("amount > 0").groupBy().count().select("count"), "groupBy"),
+    ]:
+        with pytest.raises(UsageError, match=f"(?s){word}.*keyed state"):
+            check_source(frame)
+
+
+def test_a_watermark_of_spark_s_is_refused(jobs: Jobs, orders: DataFrame) -> None:
+    env = jobs.environment()
+    with pytest.raises(UsageError, match="event_time="):
+        env.from_dataframe(orders.withWatermark("at", "5 seconds"))
+
+
+def test_a_static_table_beside_the_stream_is_fine(jobs: Jobs, orders: DataFrame) -> None:
+    static = jobs.spark.createDataFrame([("ada", 1)], "customer string, level int").groupBy("customer").max("level")
+    check_source(orders.join(static, "customer", "left"))
+
+
+def test_expressions_that_change_on_a_second_reading_are_refused(jobs: Jobs, orders: DataFrame) -> None:
+    with pytest.raises(UsageError, match="rand"):
+        check_source(orders.withColumn("lot", F.rand()))
+    with pytest.raises(UsageError, match="rand"):
+        jobs.environment().from_dataframe(orders).where("rand() < 0.5")
+
+
+def test_a_batch_dataframe_is_refused(jobs: Jobs) -> None:
+    with pytest.raises(UsageError, match="readStream"):
+        jobs.environment().from_dataframe(jobs.spark.range(3))
+
+
+def test_a_source_that_removes_its_files_is_refused(jobs: Jobs) -> None:
+    reader = jobs.spark.readStream.schema(SCHEMA).option("cleanSource", "delete")
+    (jobs.folder / "in").mkdir()
+    with pytest.raises(UsageError, match="cleanSource"):
+        check_source(reader.json(str(jobs.folder / "in")))
+
+
+def session_with(**settings: str) -> Any:
+    """As much of a session as the check looks at."""
+    by_key = {key.replace("_", "."): value for key, value in settings.items()}
+    return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: by_key))
+
+
+def test_speculation_and_dynamic_allocation_are_refused() -> None:
+    check_session(session_with())
+    with pytest.raises(UsageError, match="spark.speculation=false"):
+        check_session(session_with(spark_speculation="true"))
+    with pytest.raises(UsageError, match="spark.dynamicAllocation.enabled"):
+        check_session(session_with(spark_dynamicAllocation_enabled="true"))
+
+
+def test_spark_connect_is_refused() -> None:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    session = ConnectSession.__new__(ConnectSession)  # a real one would need a server
+    with pytest.raises(UsageError, match="Spark Connect.*classic"):
+        StreamExecutionEnvironment.get_execution_environment(spark=session)
