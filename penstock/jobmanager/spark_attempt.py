@@ -259,12 +259,16 @@ class SparkAttempt:
             return
         coordinator = self._plan.coordinator
         due = coordinator is not None and coordinator.dirty and self._checkpoint_due(coordinator)
-        if not due and not self.book.timers_due():
-            return
+        if due or self.book.timers_due():
+            self._empty_epoch()
+
+    def _empty_epoch(self, *, final: bool = False) -> EpochHeader:
+        """An epoch without rows, in the query's job group (PROTOCOL R15). What goes wrong is an error of ours."""
+        assert self.book is not None and self._query is not None
         try:
             self._first_checkpoint()
-            self._session.sparkContext.setJobGroup(self._query.job_group, "empty epoch")  # type: ignore[union-attr]
-            self._epoch(None, self._session, None)
+            self._session.sparkContext.setJobGroup(self._query.job_group, "empty epoch")
+            return self._epoch(None, self._session, None, final=final)
         except PenstockError as error:
             self.book.fail(error)
             raise
@@ -327,9 +331,8 @@ class SparkAttempt:
         assert self.book is not None
         for _ in range(FINAL_CHECKPOINT_TRIES):
             with self._lock:
-                self._first_checkpoint()
                 failpoint.before("C29")
-                header = self._epoch(None, self._session, None, final=True)
+                header = self._empty_epoch(final=True)
                 failpoint.after("C29")
             if coordinator is None:
                 return

@@ -49,14 +49,18 @@ class TaskManagers:
         self._registered: dict[str, Register] = {}
         self._clients: dict[str, RpcClient] = {}
         self._seen: dict[str, float] = {}
+        self._lost_early: list[tuple[str, str]] = []
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._server = RpcServer(host, hello, self._handle, self._gone)
         self.address = self._server.address
 
     def listen(self, events: AttemptEvents) -> None:
-        """Pass messages on from now on, and watch for silence."""
-        self._events = events
+        """Pass messages on from now on, and watch for silence. One that has gone meanwhile is told at once."""
+        with self._changed:
+            self._events = events
+        for name, why in self._lost_early:
+            self._lost(name, why)
         threading.Thread(target=self._watch, name="heartbeats", daemon=True).start()
 
     def await_registered(self, count: int) -> list[Register]:
@@ -135,7 +139,11 @@ class TaskManagers:
         self._lost(sender, "its connection has ended")
 
     def _lost(self, name: str, why: str) -> None:
-        if self._events is not None and not self._closing.is_set():
+        with self._changed:
+            if self._events is None:
+                self._lost_early.append((name, why))
+                return
+        if not self._closing.is_set():
             self._events.fail(TaskManagerLostError(f"TaskManager {name} is lost: {why}"))
 
     def _watch(self) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -138,6 +139,7 @@ def _struct(names: Sequence[str], fields: Sequence[TypeInformation]) -> pa.DataT
     return pa.struct([pa.field(name, field.arrow) for name, field in zip(names, fields, strict=True)])
 
 
+@lru_cache(maxsize=1024)  # every table of every snapshot asks for its own
 def parse_type(text: str) -> TypeInformation:
     """The type whose `str` is `text`.
 

@@ -76,8 +76,8 @@ class StageInput:
             else:
                 timed = self._with_event_time(edge, part)
                 is_read = -1 - edge in self._read
-                batch = self._edges[edge].decode(timed, timed=self._timed) if is_read else Batch([])
-                yield EdgeBatch(edge, batch, timed.num_rows, part.num_rows - timed.num_rows)
+                decoded = self._edges[edge].decode(timed, timed=self._timed) if is_read else Batch([])
+                yield EdgeBatch(edge, decoded, timed.num_rows, part.num_rows - timed.num_rows)
 
     def _with_event_time(self, edge: int, part: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a source that have an event time; where rows without one are not dropped they are an error."""

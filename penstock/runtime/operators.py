@@ -129,45 +129,37 @@ class Timestamps(Operator):
         return Batch(batch.records, timestamps)
 
 
-class Keyed(Operator):
-    """An operator that runs with a current key: state and timers belong to that key."""
-
-    def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
-        super().__init__(plan, context)
-        self.keys = context.current_key()
-
-
-class KeyedMap(Keyed):
+class KeyedMap(Operator):
     """`map` on a keyed stream."""
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, out = self.keys, self.function.map, []
+        keys, call, out = self.context.current_key(), self.function.map, []
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             out.append(call(record))
         return Batch(out, batch.timestamps)
 
 
-class KeyedFlatMap(Keyed):
+class KeyedFlatMap(Operator):
     """`flat_map` on a keyed stream."""
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, out = self.keys, self.function.flat_map, _Output(batch.timestamps)
+        keys, call, out = self.context.current_key(), self.function.flat_map, _Output(batch.timestamps)
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             out.extend(call(record))
         return out.batch()
 
 
-class KeyedFilter(Keyed):
+class KeyedFilter(Operator):
     """`filter` on a keyed stream."""
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, out = self.keys, self.function.filter, _Output(batch.timestamps)
+        keys, call, out = self.context.current_key(), self.function.filter, _Output(batch.timestamps)
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             out.extend((record,) if call(record) else None)
         return out.batch()
 
 
-class Reduce(Keyed):
+class Reduce(Operator):
     """Folds the records of a key into one value and emits it after each record."""
 
     def open(self) -> None:
@@ -175,7 +167,7 @@ class Reduce(Keyed):
         self._state = self.context.reduce_state(self.plan)
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, state, out = self.keys, self.function.reduce, self._state, []
+        keys, call, state, out = self.context.current_key(), self.function.reduce, self._state, []
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             current = state.value()
             value = record if current is None else call(current, record)
@@ -184,7 +176,7 @@ class Reduce(Keyed):
         return Batch(out, batch.timestamps)
 
 
-class KeyedProcess(Keyed):
+class KeyedProcess(Operator):
     """A KeyedProcessFunction: state and timers of the current key, in both time domains."""
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
@@ -196,7 +188,8 @@ class KeyedProcess(Keyed):
         if batch.timestamps is not None:
             return self._process_timed(batch)
         out: list[Any] = []
-        extend, keys, context, call = out.extend, self.keys, self._process_context, self.function.process_element
+        extend, keys = out.extend, self.context.current_key()
+        context, call = self._process_context, self.function.process_element
         context.set_timestamp(None)
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             emitted = call(record, context)
@@ -206,7 +199,7 @@ class KeyedProcess(Keyed):
 
     def _process_timed(self, batch: Batch) -> Batch | None:
         out = _Output(batch.timestamps)
-        keys, context, call = self.keys, self._process_context, self.function.process_element
+        keys, context, call = self.context.current_key(), self._process_context, self.function.process_element
         columns = zip(self._each(batch), batch.keys or (), batch.timestamps or (), strict=True)
         for record, keys.key, timestamp in columns:
             context.set_timestamp(timestamp)

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import msgspec
 import psutil
+from py4j.protocol import Py4JJavaError
 from pyspark import BarrierTaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock import failpoint
+from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
 from penstock.runtime.taskmanager import TaskManagerConfig
 from penstock.runtime.watchdog import identity
@@ -45,11 +48,17 @@ def slot_count(session: SparkSession) -> int:
 
 
 def start_taskmanagers(session: SparkSession, template: TaskManagerTemplate, count: int) -> list[int]:
-    """Start `count` TaskManagers, one per executor core, and return their pids. They register by themselves."""
+    """Start `count` TaskManagers, one per executor core, and return their pids. They register by themselves.
+
+    Raises TaskManagerLostError if Spark's job for it fails: an executor or a Python worker may have died.
+    """
     failpoint.before("C2")
     context = session.sparkContext
     rdd = context.parallelize(range(count), count).barrier()  # a barrier stage: every task has a slot of its own
-    pids: list[int] = rdd.mapPartitions(_Starter(template)).collect()
+    try:
+        pids: list[int] = rdd.mapPartitions(_Starter(template)).collect()
+    except (Py4JJavaError, PySparkException) as error:
+        raise TaskManagerLostError(f"Spark could not start {count} TaskManagers: {error}") from error
     failpoint.after("C2")
     return pids
 

@@ -19,10 +19,8 @@ from penstock.model.time import MIN_WATERMARK
 from penstock.runtime.alignment import DRIVER
 from penstock.runtime.exchange import BARRIER, BARRIER_EDGE, EDGE, TARGET, TIMESTAMP, encode_barrier, has_timestamps
 from penstock.runtime.messages import Barrier, EpochHeader
-from penstock.spark.pipe import RESULT_DDL, OwnerAddress, Pipe
+from penstock.spark.pipe import RESULT_DDL, SUBTASK, OwnerAddress, Pipe
 from penstock.spark.sources import split_source
-
-SUBTASK = "__subtask"
 
 
 @dataclass(frozen=True)
@@ -47,11 +45,7 @@ class EpochPlanner:
 
     def plan(self, session: SparkSession, rows: DataFrame | None, request: EpochRequest) -> DataFrame:
         """A DataFrame whose collection runs the epoch. `rows` is the batch of all sources, None in an empty epoch."""
-        frames: list[DataFrame] = []
-        first = 0
-        for stage in self._terminal:
-            frames.append(self._run(session, rows, request, stage, None, first))
-            first += stage.parallelism
+        frames = [self._run(session, rows, request, stage, None) for stage in self._terminal]
         plan = frames[0]
         for frame in frames[1:]:
             plan = plan.union(frame)
@@ -62,7 +56,7 @@ class EpochPlanner:
         assert isinstance(edge.source, StageOutput)
         stage = self._graph.stage(edge.source.stage_id)
         ids = session.range(0, stage.parallelism, 1, 1).select(F.col("id").cast("int").alias(SUBTASK))
-        pipe = self._pipe(request, stage, edge, 0, consumer=f"replay-{edge.id}")
+        pipe = self._pipe(request, stage, edge, consumer=f"replay-{edge.id}")
         frame = ids.repartitionById(stage.parallelism, SUBTASK).mapInArrow(pipe, output_ddl(edge))
         names = [name for name, _ in RowCodec(edge.record_type).fields]
         return frame.select([F.col(f"c{n}").alias(name) for n, name in enumerate(names)])
@@ -79,7 +73,6 @@ class EpochPlanner:
         request: EpochRequest,
         stage: StagePlan,
         edge: EdgePlan | None,
-        first_partition: int,
     ) -> DataFrame:
         """The output of a stage: on `edge`, or its one result row."""
         frames = [
@@ -93,13 +86,11 @@ class EpochPlanner:
         for frame in frames[1:]:
             union = union.union(frame)
         consumer = f"{edge.id}" if edge is not None else "end"
-        pipe = self._pipe(request, stage, edge, first_partition, consumer)
+        pipe = self._pipe(request, stage, edge, consumer)
         ddl = output_ddl(edge) if edge is not None else RESULT_DDL
         return union.repartitionById(stage.parallelism, SUBTASK).mapInArrow(pipe, ddl)
 
-    def _pipe(
-        self, request: EpochRequest, stage: StagePlan, edge: EdgePlan | None, first_partition: int, consumer: str
-    ) -> Pipe:
+    def _pipe(self, request: EpochRequest, stage: StagePlan, edge: EdgePlan | None, consumer: str) -> Pipe:
         ids = [SubtaskId(StageId(stage.id), index) for index in range(stage.parallelism)]
         return Pipe(
             token=request.token,
@@ -109,7 +100,6 @@ class EpochPlanner:
             owners=tuple(request.owners[subtask] for subtask in ids),
             consumer=consumer,
             edge=edge.id if edge is not None else None,
-            first_partition=first_partition,
         )
 
     def _input(
@@ -123,7 +113,7 @@ class EpochPlanner:
         """The rows of one input edge, laid out as the stage's input."""
         edge = stage.inputs[index]
         if isinstance(edge.source, StageOutput):
-            frame = self._run(session, rows, request, self._graph.stage(edge.source.stage_id), edge, 0)
+            frame = self._run(session, rows, request, self._graph.stage(edge.source.stage_id), edge)
         elif rows is not None:
             frame = split_source(rows, self._graph, edge)
         else:

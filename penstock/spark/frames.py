@@ -32,7 +32,7 @@ def check_source(frame: DataFrame) -> None:
     """Raise UsageError unless the DataFrame can be a source (PROTOCOL R27)."""
     if not frame.isStreaming:
         raise UsageError("the DataFrame is not streaming; read it with spark.readStream, or use from_collection")
-    analyzed = frame._jdf.queryExecution().analyzed()  # type: ignore[operator]
+    analyzed = frame._jdf.queryExecution().analyzed()
     for node in _streaming_nodes(analyzed):
         name = str(node.nodeName())
         if name == "EventTimeWatermark":

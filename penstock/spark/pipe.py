@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -18,6 +19,8 @@ from penstock.runtime.messages import EpochHeader, Finished, TaskHeader
 from penstock.runtime.rpc import connect, raise_refusal, receive, send
 from penstock.runtime.streams import receive_batches, send_batches
 
+SUBTASK = "__subtask"
+"""The column by which rows are partitioned."""
 RESULT_DDL = "stage string, subtask int, version string"
 RESULT_SCHEMA = pa.schema([("stage", pa.string()), ("subtask", pa.int32()), ("version", pa.string())])
 
@@ -42,14 +45,12 @@ class Pipe:
     owners: tuple[OwnerAddress, ...]
     consumer: str
     edge: int | None = None
-    first_partition: int = 0
-    """Number of this stage's first partition in the Spark stage it is part of."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failpoint.set_role("task")
         context = TaskContext.get()
         assert context is not None
-        index = context.partitionId() - self.first_partition
+        index, batches = _subtask_of(batches)
         subtask = SubtaskId(StageId(self.stage), index)
         header = TaskHeader(
             self.token, subtask, self.parents[index], self.consumer, context.taskAttemptId(), self.edge, self.header
@@ -75,6 +76,18 @@ def connect_owner(owner: OwnerAddress) -> socket.socket:
         connection = connect((owner.host, owner.tcp_port))
     connection.settimeout(None)
     return connection
+
+
+def _subtask_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """The subtask that a partition's rows are for, and the rows.
+
+    They say so themselves, and a barrier is always among them. The number of Spark's task does not: behind a union it
+    counts the partitions of the other side too.
+    """
+    for first in batches:
+        if first.num_rows:
+            return first.column(SUBTASK)[0].as_py(), chain([first], batches)
+    raise RpcError("a partition without rows: its barrier is missing")
 
 
 def _exchange(connection: socket.socket, batches: Iterator[pa.RecordBatch]) -> Finished:

@@ -3,6 +3,7 @@
 The position is the number of records read; reading the same range again gives the same records in the same order.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ class RangePartition(InputPartition):
         self.end = end
 
 
-class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow, ABC):
     """Reads records by their number, up to `total`."""
 
     def __init__(self, total: int, max_rows: int) -> None:
@@ -56,9 +57,9 @@ class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for start in range(partition.start, partition.end, ROWS_PER_BATCH):
             yield self.rows(start, min(start + ROWS_PER_BATCH, partition.end))
 
+    @abstractmethod
     def rows(self, start: int, end: int) -> pa.RecordBatch:
         """The records of a range."""
-        raise NotImplementedError
 
 
 class SequenceReader(CountedReader):

@@ -4,4 +4,4 @@ from penstock.testing.clocks import ManualClock
 from penstock.testing.harness import CHECKPOINT, CRASH, Advance, Harness, Watermark
 from penstock.testing.memory_sink import MemorySink
 
-__all__ = ["CHECKPOINT", "CRASH", "Advance", "Harness", "ManualClock", "MemorySink", "Watermark"]
+__all__ = ["Advance", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Watermark"]

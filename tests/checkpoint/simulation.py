@@ -29,6 +29,8 @@ class Process:
 
     driver: Driver
     actors: list[Actor] = field(default_factory=list)
+    unheard_until: int = 0
+    """Until then no reply to its writes arrives."""
 
     @property
     def is_over(self) -> bool:
@@ -44,6 +46,7 @@ class Simulation:
         self.intensity = self.random.choice((0.3, 1, 2))
         self.now = 0
         self.is_faulty = True
+        self.wants_takeover = False
         self.processes: list[Process] = []
         self.checker = Checker(self.on_call)
         self.world = World(self.checker, Sinks(self.checker, lambda: self.chance(0.05)), Random(seed + 1))
@@ -72,7 +75,9 @@ class Simulation:
     def disturb(self) -> None:
         """Start, pause, crash, or let a late write land."""
         self.processes = [process for process in self.processes if not process.is_over]
-        if not self.processes or (len(self.processes) < MAX_DRIVERS and self.chance(0.004)):
+        takes_over = self.wants_takeover or self.chance(0.004)
+        self.wants_takeover = False
+        if not self.processes or (len(self.processes) < MAX_DRIVERS and takes_over):
             self.start_process()
         if self.chance(0.006):
             self.crash(self.random.choice(self.processes))
@@ -138,10 +143,19 @@ class Simulation:
 
     def on_call(self, operation: str, path: str) -> Fault | None:
         """Called by the storage before each operation: the place where others may go on, and where faults come from."""
-        current = [a for process in self.processes for a in process.actors if a.is_current]
-        if not current:
+        found = [(process, actor) for process in self.processes for actor in process.actors if actor.is_current]
+        if not found:
             return None
-        current[0].step()
+        process, actor = found[0]
+        if operation == "put_new" and path.startswith("log/"):
+            if self.chance(0.06):  # long enough for others to free the number again
+                actor.paused_until = self.now + 600
+                self.wants_takeover = True
+            if self.chance(0.01):
+                process.unheard_until = self.now + 200
+        actor.step()
+        if operation == "put_new" and process.unheard_until > self.now and self.is_faulty:
+            return self.random.choice((Fault.LOST_BEFORE, Fault.LATE))
         if operation == "put_new" and self.chance(0.06):
             return self.random.choice((Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.LATE, Fault.FAIL))
         if operation in ("list", "read", "delete", "size") and self.chance(0.003):

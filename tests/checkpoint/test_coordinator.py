@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from penstock.checkpoint import CheckpointSettings, EpochRecord, choose_restore
+from penstock.checkpoint import CheckpointCoordinator, CheckpointSettings, EpochRecord, choose_restore
 from penstock.checkpoint.entries import Discard, Restore
 from penstock.checkpoint.manifest import file_paths
 from penstock.checkpoint.names import metadata_path, state_file_path
@@ -417,6 +417,45 @@ def test_r7_on_a_clash_the_checkpoint_is_aborted_and_gets_no_other_number(world:
     assert "exists already" in last_reason(driver)
     assert driver.checkpoint() == number + 1
     assert world.checker.orphans() == []
+
+
+def test_r7_a_number_whose_manifest_is_being_discarded_is_not_given_out(world: World) -> None:
+    driver = new_driver(world)
+    used_up = driver.coordinator.next_id
+    world.checker.storage.files[metadata_path(used_up)] = b"of an old attempt that does not know it is one"
+    started: list[int | None] = []
+
+    def start_meanwhile(operation: str, path: str) -> Fault | None:
+        if operation == "put_new" and path.startswith("log/") and not started:
+            started.append(driver.coordinator.start(1, SUBTASKS, forced=True))
+        return None
+
+    world.checker.on_call = start_meanwhile
+    driver.coordinator.complete_ready()
+    assert metadata_path(used_up) in world.checker.discarded
+    assert started == [used_up + 1]
+
+
+def test_i11_a_manifest_is_not_put_where_a_discard_lies(world: World) -> None:
+    driver = new_driver(world)
+    number = pending_epoch(driver)
+    driver.write_all()
+    driver.log.append(Discard([], [metadata_path(number)]))
+    assert driver.coordinator.complete_ready() == []
+    assert "which is discarded" in last_reason(driver)
+
+
+def test_files_of_the_first_checkpoint_are_not_swept_before_it(world: World) -> None:
+    begin = CheckpointCoordinator.first_checkpoint
+
+    def first(self: CheckpointCoordinator, source: SourcePosition) -> None:
+        self.complete_ready()  # the completing thread is faster
+        begin(self, source)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CheckpointCoordinator, "first_checkpoint", first)
+        for seed in range(10):
+            new_driver(new_world(seed)).checkpoint()
 
 
 def test_r7_a_clash_of_the_first_checkpoint_ends_the_attempt(world: World, script: Script) -> None:

@@ -1,4 +1,4 @@
-"""A job as real processes: `penstock run --resume` in a folder of its own, its record, its processes, and their deaths."""
+"""A job as real processes: `penstock run --resume` in a folder of its own, its record, and its processes."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from penstock.control.registry import JobRecord, Registry
 from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("program.py")
-DAEMON = "pyspark.daemon"
+DAEMON, TASKMANAGER = "pyspark.daemon", "penstock.runtime.taskmanager"
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class JobProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the driver and whatever it has left behind."""
         family = self.family()
         self.kill()
         for process in family:
@@ -105,27 +109,37 @@ class JobProcess:
     def running_record(self, timeout_s: float = 60.0) -> JobRecord:
         """The record, once the driver runs an attempt with its TaskManagers."""
 
-        def found() -> JobRecord | None:
+        def found() -> list[JobRecord]:
             assert self.exit_code is None, f"the driver ended with {self.exit_code}: {self.log_tail()}"
             record = self.record()
-            return record if record is not None and record.status == "RUNNING" and len(record.processes) > 1 else None
+            is_ready = record is not None and record.status == "RUNNING" and len(record.processes) > 1
+            return [record] if record is not None and is_ready else []
 
-        return wait_until(lambda: found() or None, timeout_s=timeout_s)  # type: ignore[return-value]
+        return wait_until(found, timeout_s=timeout_s)[0]
 
     def family(self) -> list[psutil.Process]:
-        """Every process that was ever seen below the driver, itself included."""
-        try:
-            driver = psutil.Process(self.pid)
-            self._family.update({process.pid: process for process in [driver, *driver.children(recursive=True)]})
-        except psutil.NoSuchProcess:
-            pass
+        """Every process of the job that was ever seen, the driver included.
+
+        A TaskManager is a child of the Python worker that started it; if that was killed, only the record names it.
+        """
+        driver = {self.pid} if self.exit_code is None else set()
+        for pid in driver | self._taskmanager_pids():
+            try:
+                found = psutil.Process(pid)
+                if pid in driver or _says(found, TASKMANAGER):  # the number of a dead process may be somebody else's
+                    self._family.update({process.pid: process for process in [found, *found.children(recursive=True)]})
+            except psutil.NoSuchProcess:
+                continue
         return list(self._family.values())
 
     def taskmanagers(self) -> list[psutil.Process]:
         """The TaskManagers of the attempt that runs, as `penstock status` lists them."""
-        record = self.record()
-        pids = {process.pid for process in record.processes if process.role == "taskmanager"} if record else set()
+        pids = self._taskmanager_pids()
         return [process for process in self.family() if process.pid in pids and is_alive(process)]
+
+    def _taskmanager_pids(self) -> set[int]:
+        record = self.record()
+        return {process.pid for process in record.processes if process.role == "taskmanager"} if record else set()
 
     def workers(self) -> list[psutil.Process]:
         """The Python workers of Spark: children of PySpark's daemon that are no TaskManager."""

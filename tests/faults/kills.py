@@ -27,6 +27,8 @@ class Strike:
     kind: str
     epoch: int
     delay_s: float
+    choice: float
+    """Which of the processes of that kind, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Hit:
     was_alive: bool
     is_gone: bool
     before: tuple[int, int]
-    """Attempt and epoch."""
+    """Attempt, and the last epoch that may have been committed before the kill."""
     after: tuple[int, int]
 
     @property
@@ -68,19 +70,18 @@ class KilledJob:
 def plan_strikes(kinds: Sequence[str], epochs: int, seed: int) -> list[Strike]:
     """One strike per kind, in that order, at random epochs of a job that has at least so many."""
     chance = random.Random(seed)
-    moments = sorted(chance.sample(range(2, epochs - 2), len(kinds)))
-    return [Strike(kind, epoch, chance.uniform(0.0, 1.0)) for kind, epoch in zip(kinds, moments, strict=True)]
+    moments = sorted(chance.sample(range(2, epochs * 4 // 5), len(kinds)))
+    return [Strike(kind, at, chance.random(), chance.random()) for kind, at in zip(kinds, moments, strict=True)]
 
 
 def run_killed(place: Place, expected: Expected, strikes: Sequence[Strike], say: Callable[[str], None]) -> KilledJob:
     """Run the job to its end through all strikes, starting its driver again whenever that was killed."""
     hits: list[Hit] = []
     leftovers: list[str] = []
-    chance = random.Random(len(strikes))
     job = JobProcess(place)
     try:
         for strike in strikes:
-            before, victim = _await_moment(job, strike, chance)
+            before, victim = _await_moment(job, strike)
             family = job.family()
             was_alive = is_alive(victim)
             victim.send_signal(signal.SIGKILL)
@@ -88,15 +89,16 @@ def run_killed(place: Place, expected: Expected, strikes: Sequence[Strike], say:
                 job.kill()
                 job = JobProcess(place)
                 leftovers += outliving(family)
-            is_gone = bool(wait_until(lambda process=victim: not is_alive(process), timeout_s=GONE_LIMIT_S))  # type: ignore[misc]
-            after = _await_growth(job, before)
-            hits.append(Hit(strike, victim.pid, was_alive, is_gone, _progress(before), _progress(after)))
+            is_gone = not outliving([victim])
+            at_kill, after = _await_growth(job, before.attempt)
+            progress = (before.attempt, at_kill.epoch), (after.attempt, after.epoch)
+            hits.append(Hit(strike, victim.pid, was_alive, is_gone, *progress))
             say(str(hits[-1]))
         exit_code = job.wait(FINISH_LIMIT_S)
         assert exit_code == 0, f"the job ended with {exit_code}:\n{job.log_tail()}"
         leftovers += outliving(job.family())
     finally:
-        job.__exit__()
+        job.close()
     record = place.registry.list()[-1]
     return KilledJob(hits, judge(expected, place.checkpoints, record.job_id, place.output), leftovers)
 
@@ -110,19 +112,14 @@ def outliving(family: Sequence[psutil.Process]) -> list[str]:
     return []
 
 
-def _await_moment(job: JobProcess, strike: Strike, chance: random.Random) -> tuple[JobRecord, psutil.Process]:
+def _await_moment(job: JobProcess, strike: Strike) -> tuple[JobRecord, psutil.Process]:
     """The moment of the strike, and its victim, chosen among those that are alive then."""
-
-    def reached() -> bool:
-        record = job.running_record(RECOVERY_LIMIT_S)
-        return record.epoch >= strike.epoch
-
-    wait_until(reached, timeout_s=FINISH_LIMIT_S)
+    wait_until(lambda: job.running_record(RECOVERY_LIMIT_S).epoch >= strike.epoch, timeout_s=FINISH_LIMIT_S)
     threading.Event().wait(strike.delay_s)
     found = wait_until(lambda: candidates(job, strike.kind), timeout_s=RECOVERY_LIMIT_S)
     record = job.record()
     assert record is not None and not record.ended, "the job ended before the kill"
-    return record, chance.choice(found)
+    return record, found[int(strike.choice * len(found))]
 
 
 def candidates(job: JobProcess, kind: str) -> list[psutil.Process]:
@@ -134,20 +131,20 @@ def candidates(job: JobProcess, kind: str) -> list[psutil.Process]:
     return job.taskmanagers()
 
 
-def _await_growth(job: JobProcess, before: JobRecord) -> JobRecord:
-    """The first record that shows that the job went on: a newer attempt, or a later epoch of the same one."""
+def _await_growth(job: JobProcess, attempt: int) -> tuple[JobRecord, JobRecord]:
+    """The first record that was surely written after the kill, and the first that shows that the job went on.
 
-    def grown() -> JobRecord | None:
+    A driver writes its record once a second, so an epoch counts as later only if it is above one that was read then.
+    """
+    stale = job.record()
+    fresh = _await_record(job, lambda record: stale is None or record.updated_ms > stale.updated_ms)
+    return fresh, _await_record(job, lambda record: record.attempt > attempt or record.epoch > fresh.epoch)
+
+
+def _await_record(job: JobProcess, wanted: Callable[[JobRecord], bool]) -> JobRecord:
+    def found() -> list[JobRecord]:
         assert job.exit_code in (None, 0), f"the driver ended with {job.exit_code}:\n{job.log_tail()}"
         record = job.record()
-        if record is None or record.epoch == 0:
-            return None
-        return record if record.attempt > before.attempt or record.epoch > before.epoch else None
+        return [record] if record is not None and wanted(record) else []
 
-    found = wait_until(lambda: grown() or None, timeout_s=RECOVERY_LIMIT_S)
-    assert found is not None
-    return found
-
-
-def _progress(record: JobRecord) -> tuple[int, int]:
-    return record.attempt, record.epoch
+    return wait_until(found, timeout_s=RECOVERY_LIMIT_S)[0]

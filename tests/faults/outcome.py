@@ -35,9 +35,12 @@ class Verdict:
 
 def judge(expected: Expected, checkpoints: Path, job_id: str, output: Path) -> Verdict:
     """The verdict on a job that has finished."""
-    tables = read_state(checkpoints / job_id)
+    return compare(expected, read_state(checkpoints / job_id), list(read_output(output)))
+
+
+def compare(expected: Expected, tables: Tables, rows: list[dict[str, Any]]) -> Verdict:
+    """The verdict on a state and an output; an event that is lost in both counts twice."""
     in_state = Counter(number for ids in tables.get("ids", {}).values() for number in ids)
-    rows = list(read_output(output))
     in_output = Counter(row["id"] for row in rows if row["id"] is not None)
     wanted = {number for ids in expected.ids.values() for number in ids}
     found = (in_state, in_output)

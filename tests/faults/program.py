@@ -1,8 +1,10 @@
 """The job under fault: de-duplication by id and a tally per key (features A4 and Q1), run by `penstock run`.
 
-Arguments: the folder of events, the folder for the output, milliseconds between checkpoints. Per key it keeps the ids seen, their order, a count, a
-sum and a 64-bit xor of the hashed ids (reliability I1), so that an event that was lost or counted twice shows in state.
-At the end of the input a timer closes each key with one more row, which has no id.
+Arguments: the folder of events, the folder for the output, milliseconds between checkpoints.
+
+Per key it keeps the ids seen, their order, a count, a sum and a 64-bit xor of the hashed ids (reliability I1), so that
+an event that was lost or counted twice shows in state. At the end of the input a timer closes each key with one more
+row, which has no id.
 """
 
 import sys
@@ -61,4 +63,5 @@ def main(events: str, output: str, checkpoint_ms: str) -> None:
     env.execute("tally")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

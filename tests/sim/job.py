@@ -1,4 +1,4 @@
-"""The job that fault schedules run: every kind of keyed state, timers of both clocks, transactional sinks, and its oracle.
+"""The job that fault schedules run: every kind of keyed state, timers of both clocks, sinks; and its oracle.
 
 Nothing in its results depends on where epochs end or on how often a part is run again: per key the records come in
 their order, and each timer's time is used once. So plain Python over all events, once, says what must come out.
@@ -39,8 +39,15 @@ LAST_DUE_MS = 1_000_000
 """After so many milliseconds every processing-time timer is due."""
 
 
+EMPTY: dict[str, Any] = {"total": None, "last": None, "ids": [], "tags": {}, "most": None, "mean": None, "fired": {}}
+"""The states of a key that nothing has happened to."""
+
+
 class Event(NamedTuple):
-    """One record. `at` and `due` are unique: the times of an event-time and of a processing-time timer."""
+    """One record. `at` and `due` are unique: the times of an event-time and of a processing-time timer.
+
+    An amount of 0 only clears one state: a snapshot may have nothing to say but that a table is empty now.
+    """
 
     id: int
     key: str
@@ -52,10 +59,11 @@ class Event(NamedTuple):
 
 def make_events(chance: random.Random, count: int) -> list[Event]:
     """Events with keys, amounts and times by chance."""
+    keys = KEYS[: chance.choice((1, 2, len(KEYS)))]
     times = chance.sample(range(10, 10 + 5 * count), count)
     dues = chance.sample(range(START_MS + 1, START_MS + 1 + 50 * count), count)
     return [
-        Event(n, chance.choice(KEYS), chance.choice(TAGS), chance.randrange(1, 40), times[n], dues[n])
+        Event(n, chance.choice(keys), chance.choice(TAGS), chance.choice((0, chance.randrange(40))), times[n], dues[n])
         for n in range(count)
     ]
 
@@ -90,6 +98,10 @@ class Everything(KeyedProcessFunction):
         self.fired = ctx.get_map_state(MapStateDescriptor("fired", None, Types.LONG()))
 
     def process_element(self, event: Event, ctx: Any) -> Iterable[Any]:
+        if event.amount == 0:
+            self.last.clear()
+            yield "cleared", event.id, event.key
+            return
         total = (self.total.value() or 0) + event.amount
         self.total.update(total)
         if event.amount % 5:
@@ -190,10 +202,14 @@ def expected(events: Sequence[Event], *, large: bool) -> Results:
     amounts: dict[str, list[int]] = {}
     rows: Counter[Any] = Counter()
     for event in events:
-        state = states.setdefault(event.key, {"total": 0, "last": None, "ids": [], "tags": {}, "fired": {}})
+        state = states.setdefault(event.key, dict(EMPTY, ids=[], tags={}, fired={}))
         known = amounts.setdefault(event.key, [])
+        if event.amount == 0:
+            state["last"] = None
+            rows["cleared", event.id, event.key] += 1
+            continue
         known.append(event.amount)
-        state["total"] += event.amount
+        state["total"] = (state["total"] or 0) + event.amount
         state["last"] = [event.id, event.tag] if event.amount % 5 else None
         state["ids"] = [*([] if event.amount % 7 == 0 else state["ids"]), event.id]
         tags = {} if event.amount % 11 == 0 else state["tags"]
@@ -208,16 +224,16 @@ def expected(events: Sequence[Event], *, large: bool) -> Results:
             rows["timer", time, event.key, domain.name] += 1
     buckets = Counter(bucket_of(row) for row in rows) if large else Counter()
     bucket_rows = Counter(("bucket", key, n) for key, count in buckets.items() for n in range(1, count + 1))
+    states = {key: state for key, state in states.items() if state != EMPTY}
     return Results(states, dict(buckets), rows, bucket_rows)
 
 
 def found(harness: Harness, sinks: Sinks) -> Results:
     """What the harness and its sinks hold; keys without any state are left out."""
-    names = ("total", "last", "ids", "tags", "most", "mean", "fired")
-    states = {key: {name: harness.state(name, key, EVERYTHING) for name in names} for key in KEYS}
+    states = {key: {name: harness.state(name, key, EVERYTHING) for name in EMPTY} for key in KEYS}
     counts = {bucket: harness.state("count", bucket, BUCKETS) for bucket in range(4)}
     return Results(
-        {key: state for key, state in states.items() if state["total"] is not None},
+        {key: state for key, state in states.items() if state != EMPTY},
         {bucket: count for bucket, count in counts.items() if count is not None},
         Counter(sinks.rows.rows),
         Counter(sinks.buckets.rows),

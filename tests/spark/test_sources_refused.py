@@ -80,8 +80,9 @@ def test_speculation_and_dynamic_allocation_are_refused() -> None:
 
 
 def test_spark_connect_is_refused() -> None:
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-    session = ConnectSession.__new__(ConnectSession)  # a real one would need a server
+    """A session of Connect is known by its module; a real one would need a server and its packages."""
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(UsageError, match="Spark Connect.*classic"):
         StreamExecutionEnvironment.get_execution_environment(spark=session)
+    with pytest.raises(UsageError, match="Spark Connect.*classic"):
+        check_session(session)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -25,7 +25,9 @@ from penstock.state.snapshot_file import encode_snapshot
 from penstock.state.timers import Timers
 from tests.state.backends import MAX_PARALLELISM, Average, restored, seal, string_backend
 
-KEYS = ["a", "b", "ü", "a longer key"]
+KEYS = ["a", "b", "ü, a longer key"]
+OTHER_KEYS = [f"other {number}" for number in range(12)]
+"""Filled at the start and never touched again, so that most seals can be deltas."""
 MAP_KEYS = ["x", "y", 1, True, (1, "z")]
 Model = dict[str, dict[Any, Any]]
 
@@ -88,18 +90,24 @@ class BackendMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.model = empty_model()
-        self.before = empty_model()
-        self.running = False
-        self.can_roll_back = False
         self.seals: dict[int, Sealed] = {}
         self.next_checkpoint = 1
-        self.fresh: list[int] = []
-        """Seals taken since the epoch began that can be taken back."""
         self.key = KEYS[0]
-
-    @initialize()
-    def start(self) -> None:
         self.use(string_backend())
+        self.fill()
+
+    def fill(self) -> None:
+        self.backend.begin_epoch()
+        for key in OTHER_KEYS:
+            self.key = self.backend.keys.key = key
+            self.value_update(1)
+            self.untyped_update([1])
+            self.list_add([1, 2])
+            self.map_put("x", 1)
+            self.reduce(1)
+            self.aggregate(1)
+            self.register(100)
+        self.backend.finish_epoch()
 
     def use(self, backend: HashMapBackend) -> None:
         self.backend = backend
@@ -108,36 +116,37 @@ class BackendMachine(RuleBasedStateMachine):
 
     # Epochs
 
-    @precondition(lambda self: not self.running)
-    @rule()
-    def begin(self) -> None:
+    @rule(
+        steps=st.lists(st.tuples(keys, accesses), min_size=3, max_size=12),
+        outcome=st.sampled_from(["finish", "roll back", "finish and roll back", "seal", "seal", "seal and roll back"]),
+        base=st.integers(-2, 20),
+        full=st.sampled_from([False, False, True]),
+    )
+    def epoch(self, steps: list[tuple[str, Access]], outcome: str, base: int, full: bool) -> None:
+        before, known = copy.deepcopy(self.model), dict(self.seals)
         self.backend.begin_epoch()
-        self.before = copy.deepcopy(self.model)
-        self.running, self.can_roll_back, self.fresh = True, True, []
-
-    @precondition(lambda self: self.running)
-    @rule()
-    def finish(self) -> None:
-        self.backend.finish_epoch()
-        self.running = False
-
-    @precondition(lambda self: self.can_roll_back)
-    @rule()
-    def roll_back(self) -> None:
-        self.backend.roll_back()
-        self.model = self.before
-        for checkpoint_id in self.fresh:
-            del self.seals[checkpoint_id]
-        self.running, self.can_roll_back, self.fresh = False, False, []
-
-    # State accesses
-
-    @precondition(lambda self: self.running)
-    @rule(steps=st.lists(st.tuples(keys, accesses), min_size=1, max_size=6))
-    def access(self, steps: list[tuple[str, Access]]) -> None:
         for key, (name, *arguments) in steps:
             self.key = self.backend.keys.key = key
             getattr(self, name)(*arguments)
+        if outcome != "roll back":
+            self.backend.finish_epoch()
+        self.state_is_as_in_the_model()
+        if outcome.startswith("seal"):
+            self.seal(base, full=full)
+        if outcome.endswith("roll back"):
+            self.backend.roll_back()
+            self.model, self.seals = before, known
+
+    def seal(self, base: int, *, full: bool) -> None:
+        """Name one of the seals as base, mostly a recent one; or none, or one that never was."""
+        recent = list(reversed(self.seals))
+        named = None if base == -1 or not recent else 999 if base == -2 else recent[base % min(len(recent), 3)]
+        tables = seal(self.backend, self.next_checkpoint, named, full=full)
+        assert tables.base in (None, named) and not (full and tables.base is not None)
+        self.seals[self.next_checkpoint] = Sealed(self.next_checkpoint, tables, copy.deepcopy(self.model))
+        self.next_checkpoint += 1
+
+    # State accesses
 
     def value_update(self, value: int | None) -> None:
         self.states["value"].update(value)
@@ -233,54 +242,51 @@ class BackendMachine(RuleBasedStateMachine):
         entries = self.model[name].get(self.key, {})
         self.put(name, {known: entry for known, entry in entries.items() if known != map_key_id(key)} or None)
 
-    # Seals and restores
+    # Restores
 
-    @precondition(lambda self: not self.running)
-    @rule(data=st.data(), full=st.sampled_from([False, False, True]))
-    def seal(self, data: st.DataObject, full: bool) -> None:
-        base = data.draw(st.sampled_from([None, 999, *self.seals]))
-        checkpoint_id, self.next_checkpoint = self.next_checkpoint, self.next_checkpoint + 1
-        tables = seal(self.backend, checkpoint_id, base, full=full)
-        assert tables.base in (None, base) and not (full and tables.base is not None)
-        self.seals[checkpoint_id] = Sealed(checkpoint_id, tables, copy.deepcopy(self.model))
-        if self.can_roll_back:
-            self.fresh.append(checkpoint_id)
-
-    @precondition(lambda self: self.seals)
-    @rule(data=st.data(), parallelism=st.integers(1, 3), max_parallelism=st.sampled_from([MAX_PARALLELISM, 7]))
-    def check_a_restore(self, data: st.DataObject, parallelism: int, max_parallelism: int) -> None:
+    @rule(
+        which=st.integers(0, 99), parallelism=st.integers(1, 3), max_parallelism=st.sampled_from([MAX_PARALLELISM, 7])
+    )
+    def check_a_restore(self, which: int, parallelism: int, max_parallelism: int) -> None:
         """Of any seal, however old: later changes are not in it."""
-        sealed = self.seals[data.draw(st.sampled_from(list(self.seals)))]
-        backends = restored([self.chain(sealed)], parallelism, max_parallelism)
+        if not self.seals:
+            return
+        sealed = list(self.seals.values())[which % len(self.seals)]
         entries = 0
-        for backend in backends:
+        for backend in restored([self.chain(sealed)], parallelism, max_parallelism):
             first, last = backend.key_groups
-            own = {key for key in KEYS if first <= backend.key_codec.hash(key) % max_parallelism <= last}
+            own = {
+                key for key in (*KEYS, *OTHER_KEYS) if first <= backend.key_codec.hash(key) % max_parallelism <= last
+            }
             handles = {name: backend.table(descriptor) for name, descriptor in descriptors().items()}
+            backend.timer_table("_timers_event")
             entries += backend.entry_count()
             check(backend, handles, {name: _only(own, table, name) for name, table in sealed.model.items()})
         assert entries == entry_count(sealed.model)
 
-    @precondition(lambda self: self.seals and not self.running)
-    @rule(data=st.data(), parallelism=st.integers(1, 3), unclaimed=st.booleans(), as_base=st.booleans())
-    def recover(self, data: st.DataObject, parallelism: int, unclaimed: bool, as_base: bool) -> None:
+    @rule(
+        which=st.integers(0, 99),
+        parallelism=st.integers(1, 3),
+        claimed=st.booleans(),
+        as_base=st.booleans(),
+    )
+    def recover(self, which: int, parallelism: int, claimed: bool, as_base: bool) -> None:
         """Go on from some seal, by way of some other parallelism or of a job that claims no state."""
-        sealed = self.seals[data.draw(st.sampled_from(list(self.seals)))]
+        if not self.seals:
+            return
+        sealed = list(self.seals.values())[which % len(self.seals)]
         chains = [self.chain(sealed)]
-        direct = parallelism == 1 and not unclaimed
-        if not direct:
+        if parallelism > 1:
             middle = restored(chains, parallelism)
-            if not unclaimed:
-                for backend in middle:
-                    for descriptor in descriptors().values():
-                        backend.table(descriptor)
+            for backend in middle if claimed else ():
+                for descriptor in descriptors().values():
+                    backend.table(descriptor)
             chains = [[encode_snapshot([seal(backend, 1, full=True)])] for backend in middle]
         (backend,) = restored(chains)
-        if direct and as_base:
+        if parallelism == 1 and as_base:
             backend.start_from(CheckpointId(sealed.checkpoint_id))
         self.use(backend)
         self.model = copy.deepcopy(sealed.model)
-        self.can_roll_back, self.fresh = False, []
 
     def chain(self, sealed: Sealed) -> list[bytes]:
         if sealed.file is None:
@@ -290,8 +296,6 @@ class BackendMachine(RuleBasedStateMachine):
 
     @invariant()
     def state_is_as_in_the_model(self) -> None:
-        if not hasattr(self, "backend"):
-            return
         current = self.backend.keys.key
         check(self.backend, self.states, self.model)
         self.backend.keys.key = current
@@ -301,7 +305,7 @@ class BackendMachine(RuleBasedStateMachine):
 
 
 def check(backend: HashMapBackend, handles: dict[str, Any], model: Model) -> None:
-    for key in KEYS:
+    for key in (*KEYS, OTHER_KEYS[0]):
         backend.keys.key = key
         for name in ("value", "untyped"):
             assert repr(handles[name].value()) == repr(model[name].get(key))
@@ -327,4 +331,4 @@ def _only(own: set[str], table: dict[Any, Any], name: str) -> dict[Any, Any]:
 
 
 TestBackend = BackendMachine.TestCase
-TestBackend.settings = settings(stateful_step_count=50)
+TestBackend.settings = settings(stateful_step_count=20)

@@ -249,6 +249,21 @@ def test_a_seal_of_an_epoch_that_was_taken_back_is_no_base() -> None:
     assert seal(backend, 4, 3).base is None
 
 
+def test_sealing_the_same_checkpoint_again_loses_no_change() -> None:
+    backend, state = values()
+    fill(backend, state, 10)
+    seal(backend, 1)
+    for number in (2, 3):
+        with epoch(backend):
+            at(backend, f"k{number}")
+            state.update(number)
+        seal(backend, 2)
+    with epoch(backend):
+        at(backend, "k4")
+        state.update(4)
+    assert set(rows_of(seal(backend, 3, 1)).keys) == {"k2", "k3", "k4"}
+
+
 def test_a_delta_may_build_on_the_restored_checkpoint() -> None:
     backend, state = values()
     fill(backend, state, 10)

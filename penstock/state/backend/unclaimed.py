@@ -45,4 +45,4 @@ class UnclaimedTable:
 
     def entry_count(self) -> int:
         """About how many entries there are: an entry in two parts counts twice."""
-        return sum(len(part) - (part[DELETED_COLUMN].to_numpy().sum() if len(part) else 0) for part in self.parts)
+        return sum(len(part) - int(part[DELETED_COLUMN].to_numpy().sum()) for part in self.parts)

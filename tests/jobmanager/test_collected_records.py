@@ -1,0 +1,61 @@
+"""`execute_and_collect`: a record is handed out once, when no recovery can bring it again."""
+
+import pytest
+
+from penstock.common import Types
+from penstock.errors import JobFailedError
+from penstock.jobmanager.epochs import EpochSummary
+from penstock.jobmanager.output import CollectedRecords, JobOutput
+from penstock.runtime.sinks import encode_records
+
+LONG = Types.LONG()
+
+
+def collected() -> tuple[JobOutput, CollectedRecords]:
+    records = CollectedRecords(LONG)
+    return JobOutput({"sink": records}, checkpointing=True), records
+
+
+def epoch(number: int, *values: int) -> EpochSummary:
+    data = [("sink", encode_records(list(values), LONG))] if values else []
+    return EpochSummary(number, len(values), len(values), 0, [], data, [], None)
+
+
+def test_records_wait_for_their_checkpoint() -> None:
+    output, records = collected()
+    output.committed(epoch(1, 10, 11))
+    output.committed(epoch(2, 20))
+    output.release(1)
+    output.end(None)
+    assert list(records) == [10, 11]
+
+
+def test_a_checkpoint_that_is_faster_than_its_epochs_records_loses_none() -> None:
+    output, records = collected()
+    output.release(1)  # the completing thread was first
+    output.committed(epoch(1, 10))
+    output.end(None)
+    assert list(records) == [10]
+
+
+def test_what_a_recovery_starts_behind_is_certain_and_the_rest_comes_again() -> None:
+    output, records = collected()
+    output.committed(epoch(1, 10))
+    output.committed(epoch(2, 20))
+    output.roll_back(1)  # checkpoint 1 was complete, but nobody had said so when the attempt ended
+    output.committed(epoch(2, 21))
+    output.release(2)
+    output.end(None)
+    assert list(records) == [10, 21]
+
+
+def test_a_failed_job_raises_after_what_is_certain() -> None:
+    output, records = collected()
+    output.committed(epoch(1, 10))
+    output.release(1)
+    output.committed(epoch(2, 20))
+    output.end(JobFailedError("it broke"))
+    found = iter(records)
+    assert next(found) == 10
+    with pytest.raises(JobFailedError, match="it broke"):
+        next(found)

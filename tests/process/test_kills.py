@@ -1,0 +1,24 @@
+"""A sample of `make test-faults`: one kill of each kind in one run of the job of features A4 and Q1."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.events import Load, batch_result, write_events
+from tests.faults.jobs import Place
+from tests.faults.kills import plan_strikes, run_killed
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+
+LOAD = Load(events=30_000, keys=1_000, files=30)
+SEED = 20
+
+
+def test_a4_q1_a_kill_of_a_worker_a_taskmanager_and_the_driver_lose_and_double_nothing(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    write_events(LOAD, events)
+    strikes = plan_strikes(("worker", "taskmanager", "driver"), LOAD.files, SEED)
+    result = run_killed(Place(tmp_path / "job", events), batch_result(events), strikes, print)
+    assert [str(hit) for hit in result.hits if not hit.counts] == []
+    assert result.verdict.exact, f"seed {SEED}: {result.verdict}"
+    assert result.leftovers == []

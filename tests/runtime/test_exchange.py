@@ -1,0 +1,191 @@
+"""Rows of an exchange as Arrow columns: what goes into a stage is what came out of the one before it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.codec.keys import KeyCodec
+from penstock.codec.rows import RowCodec
+from penstock.common import Row, Types
+from penstock.errors import StateAccessError, UnsupportedValueError
+from penstock.graph.callables import CallableKeySelector
+from penstock.graph.job_graph import EdgePlan, OperatorPlan, SourceRef, StageOutput, StagePlan
+from penstock.graph.pickling import dumps
+from penstock.graph.stream_graph import EventTime
+from penstock.model.ids import StageId, SubtaskId
+from penstock.model.types import TAGGED, TypeInformation, resolve_type
+from penstock.runtime.alignment import align, channel
+from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.exchange import (
+    BARRIER,
+    BARRIER_EDGE,
+    EDGE,
+    TARGET,
+    TIMESTAMP,
+    ArrowOutput,
+    StageInput,
+    encode_barrier,
+    has_timestamps,
+)
+from penstock.runtime.messages import Barrier, EpochHeader
+
+ORDERS = resolve_type("customer string, amount decimal(10,2), at timestamp")
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+
+
+def selected(edge_id: int, record_type: TypeInformation, function: Any, upstream: str = "s0") -> EdgePlan:
+    """An edge whose key a function takes out of the record."""
+    selector = dumps(CallableKeySelector(function), "key_by")
+    return EdgePlan(
+        edge_id, StageOutput(upstream, 0), "s9", record_type, "key", key_selector=selector, key_types=(TAGGED,)
+    )
+
+
+def by_column(edge_id: int, record_type: TypeInformation, *columns: str) -> EdgePlan:
+    types = tuple(record_type.field(column) for column in columns)
+    return EdgePlan(edge_id, StageOutput("s1", 0), "s9", record_type, "key", key_columns=columns, key_types=types)
+
+
+def stage_of(*edges: EdgePlan, keyed: bool = True) -> StagePlan:
+    reader = OperatorPlan(
+        "f", "f", "keyed_map", b"", TAGGED, TAGGED, tuple(-1 - index for index in range(len(edges))), keyed=keyed
+    )
+    return StagePlan("s9", "s9", 2, 8, edges[0].key_types if keyed else None, tuple(edges), (reader,), ())
+
+
+def through_the_jvm(stage: StagePlan, outputs: Sequence[list[pa.RecordBatch]], subtask: int) -> list[pa.RecordBatch]:
+    """What Spark makes of the outputs of the upstream stages for one subtask: columns renamed, all others null.
+
+    Rows are not spread over the subtasks here; barriers go to their own.
+    """
+    columns: list[tuple[str, pa.DataType]] = [(EDGE, pa.int32()), (BARRIER, pa.binary())]
+    if has_timestamps(stage):
+        columns.append((TIMESTAMP, pa.int64()))
+    for index, edge in enumerate(stage.inputs):
+        columns += [(f"i{index}_{n}", arrow) for n, (_, arrow) in enumerate(RowCodec(edge.record_type).fields)]
+        if edge.key_selector is not None:
+            columns += [(f"k{index}_{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]
+    tables = []
+    for index, batches in enumerate(outputs):
+        for batch in batches:
+            target = batch.column(TARGET)
+            batch = batch.filter(pa.array([t is None or t == subtask for t in target.to_pylist()]))
+            is_barrier = batch.column(BARRIER).is_valid().to_pylist()
+            given = {
+                EDGE: pa.array([BARRIER_EDGE if barrier else index for barrier in is_barrier], pa.int32()),
+                BARRIER: batch.column(BARRIER),
+                TIMESTAMP: batch.column(TIMESTAMP),
+                **{f"i{index}_{name[1:]}": batch.column(name) for name in batch.schema.names if name[0] == "c"},
+                **{f"k{index}_{name[1:]}": batch.column(name) for name in batch.schema.names if name[0] == "k"},
+            }
+            arrays = [given.get(name, pa.nulls(batch.num_rows, arrow)) for name, arrow in columns]
+            tables.append(pa.Table.from_arrays(arrays, schema=pa.schema(columns)))
+    return list(pa.concat_tables(tables).combine_chunks().to_batches())
+
+
+def emitted(edge: EdgePlan, *batches: Batch, barrier: Barrier) -> list[pa.RecordBatch]:
+    output = ArrowOutput(edge, 2)
+    for batch in batches:
+        output.add(batch)
+    return output.end(barrier)
+
+
+def barrier_of(edge: EdgePlan, watermark: int = 0) -> Barrier:
+    assert isinstance(edge.source, StageOutput)
+    name = channel(edge.id, SubtaskId(StageId(edge.source.stage_id), 0))
+    return Barrier(3, 7, name, watermark, 1_000)
+
+
+def test_two_edges_with_keys_nulls_and_timestamps_come_through_one_exchange() -> None:
+    orders = by_column(1, ORDERS, "customer")
+    clicks = selected(2, TAGGED, lambda click: click["who"])
+    stage = stage_of(orders, clicks)
+    rows = [("ada", Decimal("1.50"), NOON), ("bob", None, None), ("ada", Decimal("-2.00"), NOON)]
+    things = [{"who": 1, "pages": ["a", None]}, {"who": True, "pages": []}, {"who": 1.0}]
+    batches = through_the_jvm(
+        stage,
+        [
+            emitted(orders, Batch(rows[:1], [10]), Batch(rows[1:], [20, 30]), barrier=barrier_of(orders, 30)),
+            emitted(clicks, Batch(things, [5, None, 6]), barrier=barrier_of(clicks, 4)),
+        ],
+        subtask=1,
+    )
+    items = list(StageInput(stage).items(batches))
+    parts = {item.edge: item for item in items if isinstance(item, EdgeBatch)}
+    assert parts[0].batch.records == rows and parts[0].rows == 3
+    assert isinstance(parts[0].batch.records[0], Row) and parts[0].batch.records[0].customer == "ada"
+    assert parts[0].batch.timestamps == [10, 20, 30]
+    assert parts[0].batch.keys == ["ada", "bob", "ada"]
+    assert parts[1].batch.records == things
+    assert parts[1].batch.timestamps == [5, None, 6]
+    keys = KeyCodec((TAGGED,))
+    assert [keys.to_user_key(key) for key in parts[1].batch.keys or ()] == [1, True, 1.0]
+    assert len(set(parts[1].batch.keys or ())) == 3  # 1, True and 1.0 are three keys
+    barriers = [item for item in items if isinstance(item, Barrier)]
+    header = EpochHeader("job", 1, 3, 1_000, 7)
+    assert align(stage, {1: 1, 2: 1}, header, barriers) == {-1: 30, -2: 4}
+
+
+def test_rows_and_barriers_of_one_batch_may_come_in_any_order() -> None:
+    edge = selected(1, TAGGED, lambda record: record)
+    (batch,) = through_the_jvm(stage_of(edge), [emitted(edge, Batch(["a", "b"]), barrier=barrier_of(edge))], subtask=0)
+    turned = batch.take(pa.array([2, 1, 0]))
+    items = list(StageInput(stage_of(edge)).items([turned]))
+    assert [item.batch.records for item in items if isinstance(item, EdgeBatch)] == [["b", "a"]]
+    assert sum(isinstance(item, Barrier) for item in items) == 1
+
+
+def test_every_subtask_downstream_gets_its_barrier_even_without_rows() -> None:
+    edge = selected(1, TAGGED, lambda record: record)
+    output = emitted(edge, barrier=barrier_of(edge))
+    for subtask in (0, 1):
+        items = list(StageInput(stage_of(edge)).items(through_the_jvm(stage_of(edge), [output], subtask)))
+        assert items == [barrier_of(edge)]
+
+
+def test_a_stage_without_a_key_has_no_keys() -> None:
+    edge = EdgePlan(1, StageOutput("s0", 0), "s9", TAGGED, "rebalance")
+    stage = stage_of(edge, keyed=False)
+    batches = through_the_jvm(stage, [emitted(edge, Batch([(1, None)]), barrier=barrier_of(edge))], subtask=0)
+    (part,) = [item for item in StageInput(stage).items(batches) if isinstance(item, EdgeBatch)]
+    assert part.batch == Batch([(1, None)])
+
+
+@pytest.mark.parametrize("key", [None, float("nan")])
+def test_a_key_that_is_none_is_refused_where_it_is_made(key: Any) -> None:
+    with pytest.raises(StateAccessError):
+        ArrowOutput(selected(1, TAGGED, lambda record: key), 2).add(Batch(["x"]))
+
+
+def test_a_value_that_no_codec_takes_is_refused_where_it_is_made() -> None:
+    with pytest.raises(UnsupportedValueError, match="output_type"):
+        ArrowOutput(selected(1, TAGGED, str), 2).add(Batch([object()]))
+    with pytest.raises(UnsupportedValueError):
+        ArrowOutput(EdgePlan(1, StageOutput("s0", 0), "s9", Types.LONG(), "forward"), 0).add(Batch(["no number"]))
+
+
+def source_stage() -> tuple[StagePlan, pa.RecordBatch]:
+    """A stage that reads a source with event time, and two of its rows, one without a time."""
+    edge = EdgePlan(1, SourceRef(0), "s9", Types.LONG(), "forward", event_time=EventTime("at"))
+    arrays = [pa.array([0, 0], pa.int32()), pa.nulls(2, pa.binary()), pa.array([5, None], pa.int64()), pa.array([1, 2])]
+    return stage_of(edge, keyed=False), pa.RecordBatch.from_arrays(arrays, [EDGE, BARRIER, TIMESTAMP, "i0_0"])
+
+
+def test_a_row_without_event_time_is_an_error_or_dropped_and_counted() -> None:
+    stage, batch = source_stage()
+    with pytest.raises(UnsupportedValueError, match=r"penstock\.event-time\.null"):
+        list(StageInput(stage).items([batch]))
+    (part,) = StageInput(stage, drop_untimed=True).items([batch])
+    assert isinstance(part, EdgeBatch)
+    assert (part.batch.records, part.batch.timestamps, part.rows, part.dropped) == ([1], [5], 1, 1)
+
+
+def test_a_barrier_is_what_its_bytes_say() -> None:
+    edge = selected(1, TAGGED, str)
+    barrier = barrier_of(edge, watermark=-(2**63))
+    (batch,) = emitted(edge, barrier=barrier)
+    assert batch.column(BARRIER).to_pylist() == [encode_barrier(barrier)] * 2

@@ -1,0 +1,78 @@
+"""A job whose input does not end: what happens while nothing arrives."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.datastream import CloseableIterator, KeyedProcessFunction, TimeDomain
+from tests.spark.jobs import Jobs
+from tests.waiting import wait_until
+
+DELAY_MS = 300
+
+
+class Later(KeyedProcessFunction):
+    """Says so a while after the record."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + DELAY_MS)
+        timers.register_event_time_timer(0)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        yield ctx.get_current_key(), ctx.time_domain() is TimeDomain.PROCESSING_TIME
+
+
+@pytest.fixture(scope="module")
+def idle(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Jobs, list[Any]]]:
+    """A job that has got two records and then nothing more, and what it gave."""
+    jobs = Jobs(spark, tmp_path_factory.mktemp("idle"))
+    jobs.write_json("1.json", [{"name": "ada"}, {"name": "bob"}])
+    stream = jobs.environment().from_dataframe(jobs.json_stream("name string"))
+    records = stream.key_by("name").process(Later(), output_type="name string, is_processing_time boolean").uid("later")
+    collected = records.execute_and_collect("idle")
+    assert isinstance(collected, CloseableIterator)
+    with collected:
+        yield jobs, [next(collected), next(collected)]
+    assert jobs.record().status == "CANCELED"
+    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    wait_until(lambda: not any(is_taskmanager(pid) for pid in pids))
+
+
+def is_taskmanager(pid: int) -> bool:
+    try:
+        return "penstock.runtime.taskmanager" in psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return False
+
+
+def test_processing_time_timers_fire_in_empty_epochs(idle: tuple[Jobs, list[Any]]) -> None:
+    jobs, records = idle
+    assert sorted(records) == [("ada", True), ("bob", True)]
+    record = wait_until(lambda: jobs.record().epoch >= 2 and jobs.record())  # it is written once a second
+    assert (record.status, record.rows) == ("RUNNING", 2)
+
+
+def test_taskmanagers_are_in_the_process_group_of_spark_s_daemon(idle: tuple[Jobs, list[Any]]) -> None:
+    """So they get its hang-up when the executor ends, and nothing is left behind."""
+    jobs, _ = idle
+    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    assert len(pids) == 2
+    groups = {os.getpgid(pid) for pid in pids}
+    assert len(groups) == 1
+    (group,) = groups
+    assert "pyspark.daemon" in psutil.Process(group).cmdline()
+    assert {os.getsid(pid) for pid in pids} == {os.getsid(group)}
+
+
+def test_the_registry_says_which_process_owns_which_subtask(idle: tuple[Jobs, list[Any]]) -> None:
+    jobs, _ = idle
+    processes = jobs.record().processes
+    assert [(process.role, process.pid) for process in processes[:1]] == [("driver", os.getpid())]
+    assert sorted(subtask for process in processes for subtask in process.subtasks) == ["s0/0", "s0/1"]
+    assert all(Path(jobs.record().log_dir, f"taskmanager-1-{n}.log").exists() for n in range(2))
