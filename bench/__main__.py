@@ -54,7 +54,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
     rounds = options.rounds if options.rounds is not None else (1 if options.quick else 3)
     if rounds < 1:
         raise BenchUsageError(f"--rounds is {rounds}; it must be at least 1")
-    rows_per_batch = options.rows_per_batch if options.rows_per_batch is not None else dataset.rows_per_file
+    rows_per_batch = options.rows_per_batch if options.rows_per_batch is not None else dataset.rows_per_batch
     dataset.files_per_trigger(rows_per_batch)
     names = options.engines.split(",") if options.engines else engine_names()
     return Plan(

@@ -1,7 +1,7 @@
 """The events that every engine reads, made once from a fixed seed and kept under `.bench/data`.
 
-The same rows are stored twice: as eight Parquet files in time order, one micro-batch each for engines on Spark, and
-as two CSV files that hold alternate rows, one for each process of the others. A folder that has its final name is
+The same rows are stored twice: as sixteen Parquet files in time order, two or more of them a micro-batch of engines on
+Spark (one would leave a core without input), and as two CSV files that hold alternate rows, one for each process of the others. A folder that has its final name is
 complete: it is written under another name and renamed.
 """
 
@@ -17,11 +17,11 @@ import pyarrow.parquet as pa_parquet
 
 from bench.errors import BenchUsageError
 
-PARQUET_FILES = 8
+PARQUET_FILES = 16
 CSV_FILES = 2
 START_MS = 1_700_000_000_000
 JITTER_MS = 5_000
-FORMAT = 1  # Part of the folder's name: a change of the generator makes new folders.
+FORMAT = 2  # Part of the folder's name: a change of the generator makes new folders.
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,13 @@ class Dataset:
 
     @property
     def rows_per_file(self) -> int:
-        """Rows of one Parquet file, the smallest micro-batch."""
+        """Rows of one Parquet file."""
         return self.rows // PARQUET_FILES
+
+    @property
+    def rows_per_batch(self) -> int:
+        """Rows of the smallest micro-batch: a file for each of two cores."""
+        return 2 * self.rows_per_file
 
     def folder(self, root: Path) -> Path:
         """Where the files are, once made."""
@@ -45,8 +50,8 @@ class Dataset:
     def files_per_trigger(self, rows_per_batch: int) -> int:
         """How many Parquet files make a micro-batch of so many rows."""
         files, rest = divmod(rows_per_batch, self.rows_per_file)
-        if rest or files < 1 or PARQUET_FILES % files or files == PARQUET_FILES:
-            fitting = ", ".join(str(self.rows_per_file * n) for n in (1, 2, 4))
+        if rest or files < 2 or PARQUET_FILES % files or files == PARQUET_FILES:
+            fitting = ", ".join(str(self.rows_per_file * n) for n in (2, 4, 8))
             raise BenchUsageError(
                 f"data {self.name!r} cannot be read in batches of {rows_per_batch} rows; it fits batches of {fitting}"
             )
@@ -98,7 +103,7 @@ def generate_events(dataset: Dataset) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, folder: Path) -> None:
-    """Eight files of equal size, in time order by name and by modification time."""
+    """Sixteen files of equal size, in time order by name and by modification time."""
     folder.mkdir(parents=True)
     rows = table.num_rows // PARQUET_FILES
     for index in range(PARQUET_FILES):

@@ -47,11 +47,13 @@ class Engine:
     commands: Callable[[Round], list[list[str]]]
     warmup_batches: int
     steady_batches: int | None = None
+    repeated_batches: int = 0
+    """Of the input, read once more beforehand: a JVM is warm only after about ten batches."""
 
     def expected_rows(self, rows: int, rows_per_batch: int) -> int:
         """How many rows a complete run of this engine reads."""
         if self.steady_batches is None:
-            return rows
+            return rows + self.repeated_batches * rows_per_batch
         return min(rows, (self.warmup_batches + self.steady_batches) * rows_per_batch)
 
 

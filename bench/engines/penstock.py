@@ -7,6 +7,7 @@ from bench.venvs import Venv
 
 # The versions of Spark's own engine, so that the two differ in nothing but the engine.
 VENV = Venv("penstock", ("pyspark==4.3.0", "pyarrow==26.0.1"), project=Path(__file__).parents[2])
+REPEATED_BATCHES = 10
 
 
 def commands(round_: Round) -> list[list[str]]:
@@ -19,10 +20,11 @@ def commands(round_: Round) -> list[list[str]]:
             *("--files-per-trigger", str(round_.files_per_trigger)),
             *("--rows", str(round_.rows)),
             *("--parallelism", str(PARALLELISM)),
+            *("--repeated-batches", str(REPEATED_BATCHES)),
             *("--work", str(round_.work)),
             *("--events", str(round_.events())),
         ]
     ]
 
 
-ENGINE = Engine(name="penstock", venv=VENV, commands=commands, warmup_batches=1)
+ENGINE = Engine(name="penstock", venv=VENV, commands=commands, warmup_batches=REPEATED_BATCHES, repeated_batches=REPEATED_BATCHES)

@@ -46,10 +46,23 @@ def build(env: StreamExecutionEnvironment, args: argparse.Namespace) -> None:
     events = env.from_dataframe(
         env.spark.readStream.schema("key string, ts bigint, value double")
         .option("maxFilesPerTrigger", args.files_per_trigger)
-        .parquet(str(args.data))
+        .parquet(str(args.work / "input"))
     )
     totals = events.key_by("key").process(CountAndSum(), output_type="key string, n bigint, total double")
     totals.uid("count-and-sum").sink_to(DiscardingSink()).uid("discard")
+
+
+def link_input(args: argparse.Namespace) -> int:
+    """The input, and some of its files once more under other names; how many rows these hold."""
+    folder = args.work / "input"
+    folder.mkdir()
+    files = sorted(args.data.glob("*.parquet"))
+    for file in files:
+        (folder / file.name).hardlink_to(file)
+    count = args.repeated_batches * args.files_per_trigger
+    for index in range(count):
+        (folder / f"again-{index:05d}.parquet").hardlink_to(files[index % len(files)])
+    return count * args.rows // len(files)
 
 
 def main() -> None:
@@ -57,6 +70,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--files-per-trigger", type=int, required=True)
     parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--repeated-batches", type=int, required=True)
     parser.add_argument("--parallelism", type=int, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--events", type=Path, required=True)
@@ -65,6 +79,7 @@ def main() -> None:
 
     epoch_log = args.work / "epochs.jsonl"
     os.environ["PENSTOCK_EPOCH_LOG"] = str(epoch_log)
+    repeated = link_input(args)
     env = StreamExecutionEnvironment.get_execution_environment(configure(args))
     build(env, args)
     job = env.execute_async("bench-w1")
@@ -73,8 +88,8 @@ def main() -> None:
         return not job.get_job_status().result().is_globally_terminal_state()
 
     with args.events.open("w") as events:
-        seen = copy_until(args.rows, committed_epochs(epoch_log, is_running), events)
-    if seen < args.rows:
+        seen = copy_until(args.rows + repeated, committed_epochs(epoch_log, is_running), events)
+    if seen < args.rows + repeated:
         job.get_job_execution_result().result()
         raise SystemExit(f"the job ended after {seen} of {args.rows} rows")
     job.cancel().result()

@@ -3,6 +3,8 @@
 Three kinds of threads call it: the epoch's (`check_fenced`, `start`, `epoch_committed`, `abort_all`), RPC threads
 (`ack`, `decline`), and one completing thread (`complete_ready`), the only one that writes. It never sleeps: what failed
 and may be tried again is tried by a later `complete_ready`. Any error that `complete_ready` raises ends the attempt.
+
+Failpoints: `Cn.before` is just before the step that leads to the state PROTOCOL section 8 names, `Cn.after` is in it.
 """
 
 import threading
@@ -192,16 +194,17 @@ class CheckpointCoordinator:
     def finish(self, status: Status, *, keep_checkpoints: bool) -> None:
         """Append how the job ended, then discard and delete what is not kept (PROTOCOL R31).
 
-        Commits come before: with any left, or a checkpoint pending, this raises CheckpointError.
+        Raises CheckpointError while a checkpoint is pending, or while commits are left that nobody could do later:
+        those of a finished job, or of checkpoints that are not kept.
         """
         with self._completing:
             self._require_owner()
-            if self._commits is not None or self._pending:
+            is_last_chance = status.status == "finished" or not keep_checkpoints
+            if self._pending or (self._commits is not None and is_last_chance):
                 raise CheckpointError("checkpoints are pending or not committed; complete or abort them first")
             self._log.append(status)
-            if not keep_checkpoints:
-                with self._lock:
-                    self._newest = None  # nothing builds on it any more
+            with self._lock:
+                self._newest = None  # nothing builds on it any more
             self._collect(self._settings.retained if keep_checkpoints else 0)
 
     # ---- figures

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from penstock import failpoint
 from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.entries import Restore
 from penstock.checkpoint.log import JobLog
@@ -88,7 +89,9 @@ def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitt
     log.check_fenced()  # PROTOCOL R4: before commits
     try:
         for committable in committables:
+            failpoint.before("C20")
             committer.commit([committable])
+            failpoint.after("C20")
         log.check_fenced()
         committer.sweep(committables, log.view().attempt)
     except PenstockError:

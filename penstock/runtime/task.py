@@ -221,13 +221,13 @@ class Subtask:
 
     def _emit(self, position: int, batch: Batch) -> None:
         """Hand what a position produced to everything that reads it."""
+        batch = self._named(position, batch)
         for _, output in self._outputs.get(position, ()):
             self._result.rows_out += len(batch)
             self._guard(self._producer(position), "in its output", partial(output.add, batch))
         consumers = self._consumers.get(position, ())
         if not consumers or not batch.records:
             return
-        batch = self._named(position, batch)
         for consumer in consumers:
             sink = self._sinks.get(consumer)
             if sink is not None:
@@ -347,8 +347,14 @@ def _consumers(stage: StagePlan) -> dict[int, list[int]]:
 
 def _rows_wanted(stage: StagePlan, consumers: dict[int, list[int]]) -> set[int]:
     """Positions whose records are seen by a function or a person, not only by a codec."""
-    return {
+    read = {
         position
         for position, readers in consumers.items()
         if any(stage.operators[r].config.get("sink") != "sink" for r in readers)
     }
+    selected = {
+        edge.source.position
+        for edge in stage.outputs
+        if isinstance(edge.source, StageOutput) and edge.key_selector is not None
+    }
+    return read | selected

@@ -38,7 +38,7 @@ def test_events_are_the_same_every_time() -> None:
 
 def test_the_oldest_parquet_file_holds_the_first_events(tmp_path: Path) -> None:
     tables = read_parquet_files(ensure_dataset(TINY, tmp_path))
-    assert [table.num_rows for table in tables] == [100] * 8
+    assert [table.num_rows for table in tables] == [50] * 16
     assert pa.concat_tables(tables).equals(generate_events(TINY))
 
 
@@ -57,7 +57,7 @@ def test_a_folder_that_is_there_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_a_batch_is_a_whole_number_of_files_and_leaves_one_after_the_warm_up() -> None:
     big = DATASETS["big"]
-    assert [big.files_per_trigger(rows) for rows in (250_000, 500_000, 1_000_000)] == [1, 2, 4]
+    assert [big.files_per_trigger(rows) for rows in (250_000, 500_000, 1_000_000)] == [2, 4, 8]
     for rows in (0, 100, 750_000, 2_000_000, 4_000_000):
         with pytest.raises(BenchUsageError, match="250000, 500000, 1000000"):
             big.files_per_trigger(rows)

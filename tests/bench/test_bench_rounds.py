@@ -47,7 +47,7 @@ def no_environments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(tmp_path: Path, *engines: Engine, rounds_count: int = 2) -> tuple[Report, str]:
-    plan = Plan("w1", TINY, TINY.rows_per_file, engines, rounds_count, 60.0, tmp_path)
+    plan = Plan("w1", TINY, TINY.rows_per_batch, engines, rounds_count, 60.0, tmp_path)
     said = io.StringIO()
     return run_plan(plan, Console(said)), said.getvalue()
 
@@ -142,7 +142,7 @@ def test_transform_with_state_is_expected_to_stop_after_two_steady_batches() -> 
     engine = load_engine("spark_tws_row")
     assert engine.expected_rows(2_000_000, 250_000) == 750_000
     assert engine.expected_rows(2_000_000, 1_000_000) == 2_000_000
-    assert load_engine("penstock").expected_rows(2_000_000, 250_000) == 2_000_000
+    assert load_engine("penstock").expected_rows(2_000_000, 250_000) == 2_000_000 + 10 * 250_000
 
 
 def test_passthrough_runs_the_same_job_with_the_functions_off(tmp_path: Path) -> None:

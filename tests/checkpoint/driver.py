@@ -7,7 +7,7 @@ So a restore can be compared with the input, row by row.
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from penstock.checkpoint import (
@@ -256,3 +256,18 @@ def new_driver(world: World, settings: CheckpointSettings = SETTINGS) -> Driver:
     driver = Driver(world, settings)
     driver.begin()
     return driver
+
+
+def retaining(count: int, **changes: int) -> CheckpointSettings:
+    return replace(SETTINGS, retained=count, **changes)
+
+
+def pending_epoch(driver: Driver, rows: int = 2) -> int:
+    """An epoch with a checkpoint whose state is not written yet."""
+    number = driver.run_epoch(rows, forced=True)
+    assert number is not None
+    return number
+
+
+def last_reason(driver: Driver) -> str:
+    return driver.coordinator.history()[-1].failure or ""

@@ -290,6 +290,22 @@ def test_a_base_replaces_a_hundred_entries(storage: MemoryStorage) -> None:
     assert open_log(storage).view() == log.view()
 
 
+def test_a_base_keeps_both_lines_the_end_and_the_stop(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    for number in (0, 1, 2):
+        log.append(complete_of(number))
+    log.append(Restore(1, None, "fallback"))
+    log.append(Stopping(9))
+    log.append(Status("suspended", "failover"))
+    grow_without_change = BASE_EVERY - log.view().number
+    for _ in range(grow_without_change):
+        log.append(Savepoint(9, "somewhere", "0" * 64))
+    log.shorten_if_due()
+    assert log.view().base_number == BASE_EVERY + 1
+    assert open_log(storage).view() == log.view()
+    assert [c.checkpoint for c in log.view().left_behind] == [2]
+
+
 def test_one_that_slept_through_a_compaction_wins_a_free_number_and_is_still_fenced(storage: MemoryStorage) -> None:
     sleeper = claimed_log(storage)
     grow(sleeper, 3)

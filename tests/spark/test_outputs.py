@@ -26,7 +26,8 @@ def test_file_sinks_write_json_csv_and_parquet(jobs: Jobs) -> None:
     env.execute("files")
     expected = Counter((name, number, share) for name, number, share, _ in ROWS)
     assert Counter((r["name"], r["number"], r["share"]) for r in read_json(jobs.folder / "json")) == expected
-    lines = [row for path in finished_files(jobs.folder / "csv") for row in csv.DictReader(path.open(newline=""))]
+    texts = [path.read_text(encoding="utf-8").splitlines() for path in finished_files(jobs.folder / "csv")]
+    lines = [row for text in texts for row in csv.DictReader(text)]
     assert Counter((row["name"], int(row["number"]), float(row["share"])) for row in lines) == expected
     tables = [pq.read_table(path).to_pylist() for path in finished_files(jobs.folder / "parquet")]
     rows = [row for table in tables for row in table]
