@@ -9,4 +9,10 @@ def commands(round_: Round) -> list[list[str]]:
     return [[*command, "--passthrough"] for command in penstock.commands(round_)]
 
 
-ENGINE = Engine(name="passthrough", venv=penstock.VENV, commands=commands, warmup_batches=penstock.REPEATED_BATCHES, repeated_batches=penstock.REPEATED_BATCHES)
+ENGINE = Engine(
+    name="passthrough",
+    venv=penstock.VENV,
+    commands=commands,
+    warmup_batches=penstock.REPEATED_BATCHES,
+    repeated_batches=penstock.REPEATED_BATCHES,
+)

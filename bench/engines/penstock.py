@@ -27,4 +27,6 @@ def commands(round_: Round) -> list[list[str]]:
     ]
 
 
-ENGINE = Engine(name="penstock", venv=VENV, commands=commands, warmup_batches=REPEATED_BATCHES, repeated_batches=REPEATED_BATCHES)
+ENGINE = Engine(
+    name="penstock", venv=VENV, commands=commands, warmup_batches=REPEATED_BATCHES, repeated_batches=REPEATED_BATCHES
+)

@@ -76,31 +76,28 @@ class Printed:
 
 
 class Collected:
-    """`execute_and_collect()`: the epoch's records travel to the JobManager as one Arrow stream."""
+    """`execute_and_collect()`: the epoch's records travel to the JobManager as Arrow streams."""
 
     def __init__(self, plan: OperatorPlan) -> None:
         self.uid = plan.uid
+        self.payloads: list[bytes] = []
         self._type = plan.input_type
-        self._records: list[Any] = []
 
     def begin_epoch(self) -> None:
-        self._records = []
+        self.payloads = []
 
     def write(self, records: Sequence[Any]) -> None:
-        self._records.extend(records)
+        """Encodes at once, so that a value that does not fit is an error of the operator that made it."""
+        self.payloads.append(encode_records(records, self._type))
 
     def roll_back(self) -> None:
-        self._records = []
+        self.payloads = []
 
     def pre_commit(self, epoch: int) -> list[Committable]:
         return []
 
-    def payload(self) -> bytes | None:
-        """The epoch's records; None if there are none."""
-        return encode_records(self._records, self._type) if self._records else None
-
     def close(self) -> None:
-        self._records = []
+        self.payloads = []
 
 
 def open_sink(plan: OperatorPlan, context: SinkContext) -> EpochSink:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from penstock import failpoint
 from penstock.codec.keys import KeyCodec
-from penstock.errors import SupersededTaskError, UserFunctionError
+from penstock.errors import PenstockError, SupersededTaskError, UnsupportedValueError, UserFunctionError
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_range
@@ -232,11 +232,22 @@ class Subtask:
             sink = self._sinks.get(consumer)
             if sink is not None:
                 self._result.rows_out += len(batch)
-                self._guard(self.stage.operators[consumer], "in its sink", partial(sink.write, batch.records))
+                self._write(sink, consumer, position, batch.records)
                 continue
             emitted = self._process(consumer, batch)
             if emitted is not None:
                 self._emit(consumer, emitted)
+
+    def _write(self, sink: EpochSink, consumer: int, position: int, records: list[Any]) -> None:
+        """Give records to a sink. A value that it cannot write is an error of the operator that made it."""
+        plan = self.stage.operators[consumer]
+        try:
+            sink.write(records)
+        except UnsupportedValueError as error:
+            where = f"in its output to {plan.name!r} of subtask {self.place.id}"
+            raise user_error(self._producer(position) or plan, where, error) from error
+        except Exception as error:
+            raise user_error(plan, f"in its sink of subtask {self.place.id}", error) from error
 
     def _named(self, position: int, batch: Batch) -> Batch:
         """Records of a declared row type as rows, so that the next function can say `record.field`."""
@@ -302,7 +313,7 @@ class Subtask:
     def report(self, version: Version, result: EpochResult) -> SubtaskReport:
         """What the JobManager must know of a finished epoch."""
         printed = [line for sink in self._sinks.values() if isinstance(sink, Printed) for line in sink.lines]
-        payloads = [(sink.uid, sink.payload()) for sink in self._sinks.values() if isinstance(sink, Collected)]
+        collected = [sink for sink in self._sinks.values() if isinstance(sink, Collected)]
         return SubtaskReport(
             subtask=self.place.id,
             epoch=version.epoch,
@@ -315,7 +326,7 @@ class Subtask:
             next_event_timer=self.next_timer(TimeDomain.EVENT_TIME),
             next_processing_timer=self.next_timer(TimeDomain.PROCESSING_TIME),
             printed=printed,
-            collected=[(uid, data) for uid, data in payloads if data is not None],
+            collected=[(sink.uid, data) for sink in collected for data in sink.payloads],
             untimed=result.untimed,
         )
 
@@ -327,13 +338,14 @@ class Subtask:
 
 
 def user_error(plan: OperatorPlan | None, where: str, error: Exception) -> UserFunctionError:
-    """The user's own traceback, without our frames above and below it."""
+    """The user's own traceback, without our frames above and below it; of our own errors only what they say."""
     report = traceback.TracebackException.from_exception(error)
     frames = list(report.stack)
     own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
     if own:
         report.stack = traceback.StackSummary.from_list(own)
-    return UserFunctionError(plan.name if plan else "key_by", where, "".join(report.format(chain=True)))
+    text = str(error) if isinstance(error, PenstockError) and not own else "".join(report.format(chain=True))
+    return UserFunctionError(plan.name if plan else "key_by", where, text)
 
 
 def _consumers(stage: StagePlan) -> dict[int, list[int]]:

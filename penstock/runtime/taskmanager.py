@@ -116,7 +116,8 @@ class TaskManager:
         unix.bind(unix_path)
         unix.listen(64)
         tcp = socket.create_server((self._config.host, 0))
-        for listener in (unix, tcp):
+        listeners = (unix, tcp)
+        for listener in listeners:
             self._start(self._accept, listener)
         register = Register(
             self._config.taskmanager,
@@ -129,6 +130,9 @@ class TaskManager:
         self._jobmanager.call(register)
         self._start(self._heartbeat)
         self._done.wait()
+        for listener in listeners:
+            _interrupt(listener)
+            listener.close()
         self._close(unix_path)
 
     def _start(self, target: Any, *arguments: Any) -> None:
@@ -137,6 +141,7 @@ class TaskManager:
     def _close(self, unix_path: str) -> None:
         if self._host is not None:
             self._host.close()
+        self._jobmanager.close()
         Path(unix_path).unlink(missing_ok=True)
         Path(self._folder).rmdir()
 
@@ -147,11 +152,17 @@ class TaskManager:
             try:
                 self._jobmanager.call(message, SILENCE_LIMIT_S)
             except (RpcError, StaleAttemptError):
-                exit_now("the JobManager does not answer")
+                if not self._done.is_set():
+                    exit_now("the JobManager does not answer")
 
     def _accept(self, listener: socket.socket) -> None:
-        while not self._done.is_set():
-            connection, _ = listener.accept()
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                if self._done.is_set():
+                    return
+                raise
             self._start(self._answer, connection)
 
     def _answer(self, connection: socket.socket) -> None:
@@ -290,7 +301,7 @@ def _invite(connection: socket.socket) -> Iterator[pa.RecordBatch]:
 
 
 def _interrupt(connection: socket.socket) -> None:
-    """Wake a run that waits for rows of a task that has been replaced."""
+    """Wake whoever waits on this socket: a run for the rows of a task that has been replaced, or a listener."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:

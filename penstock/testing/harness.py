@@ -11,7 +11,7 @@ thread, everything in memory, no exchange over a network.
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from penstock import failpoint
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.manifest import load_manifest
 from penstock.checkpoint.settings import CheckpointSettings
-from penstock.errors import UsageError
+from penstock.errors import ConnectionLostError, UsageError
 from penstock.failpoint import InjectedCrash
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
@@ -36,7 +36,7 @@ from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.reading import owns, read_state
-from penstock.testing.routing import Exchange, ObjectOutput, channels_of
+from penstock.testing.routing import Exchange, ObjectOutput, StageFeed, channels_of
 
 JOB_ID = "0" * 32
 
@@ -80,6 +80,11 @@ class HarnessOptions:
     """Where checkpoints are. A second harness on the storage of another takes its job over."""
     crashed: Callable[[], None] = lambda: None
     """Called after each crash, before anything is recovered."""
+    lost_after: Callable[[int], int | None] = lambda tries: None
+    """After how many batches and barriers a task is lost that was lost so many times before; None: not at all.
+
+    Like Spark, the harness tries it again. No other process ends.
+    """
 
 
 class Harness:
@@ -98,7 +103,9 @@ class Harness:
         self._outputs: list[tuple[int, list[Any]]] = []
         self._running = False
         self._ended = False
+        self._task_attempts = 0
         self.crashes = 0
+        self.lost_tasks = 0
         self._survive(lambda: None)
 
     @classmethod
@@ -302,19 +309,25 @@ class Harness:
         for stage in self._graph.stages:
             for index in range(stage.parallelism):
                 subtask = SubtaskId(StageId(stage.id), index)
-                task = TaskHeader("", subtask, self._book.parents[subtask], "end", 0, None, header)
-                feed.add(self._run_task(task, feed.items(subtask)).output)
+                feed.add(self._run_task(subtask, feed, 0).output)
         failpoint.set_role("driver")
         return feed.results()
 
-    def _run_task(self, task: TaskHeader, items: Iterable[EdgeBatch | Barrier]) -> Kept:
+    def _run_task(self, subtask: SubtaskId, feed: StageFeed, tries: int) -> Kept:
         """What a Spark task does in a real job: it brings the rows to the owner and waits for the end."""
+        self._task_attempts += 1
+        task = TaskHeader("", subtask, self._book.parents[subtask], "end", self._task_attempts, None, feed.header)
         failpoint.set_role("task")
         failpoint.before("C3")
         admitted = self._host.admit(task)
         failpoint.after("C3")
         failpoint.set_role("tm")
-        kept = admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, items)
+        items = _cut(feed.items(subtask), self.options.lost_after(tries))
+        try:
+            kept = admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, items)
+        except ConnectionLostError:
+            self.lost_tasks += 1
+            return self._run_task(subtask, feed, tries + 1)
         failpoint.set_role("task")
         failpoint.before("C11")
         failpoint.after("C11")
@@ -341,3 +354,11 @@ class Harness:
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up."""
+
+
+def _cut(items: Iterable[EdgeBatch | Barrier], limit: int | None) -> Iterator[EdgeBatch | Barrier]:
+    """The first items, and then the end of the connection."""
+    for number, item in enumerate(items):
+        if number == limit:
+            raise ConnectionLostError("the task is lost")
+        yield item

@@ -1,6 +1,7 @@
 """The harness's exchanges: plain objects from source to stage and from stage to stage, with their barriers."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 from penstock.codec.keys import KeyCodec
@@ -25,7 +26,7 @@ class ObjectOutput:
         self._batches: list[Batch] = []
 
     def add(self, batch: Batch) -> None:
-        self._batches.append(batch)
+        self._batches.append(Batch(deepcopy(batch.records), batch.timestamps))
 
     def end(self, barrier: Barrier) -> tuple[list[Batch], Barrier]:
         return self._batches, barrier
@@ -76,7 +77,7 @@ class StageFeed:
     def __init__(self, exchange: Exchange, graph: JobGraph, header: EpochHeader, records: Sequence[Any]) -> None:
         self._exchange = exchange
         self._graph = graph
-        self._header = header
+        self.header = header
         self._records = records
         self._outputs: dict[int, list[tuple[list[Batch], Barrier]]] = {}
 
@@ -104,7 +105,7 @@ class StageFeed:
             if isinstance(edge.source, StageOutput):
                 yield from (barrier for _, barrier in self._outputs.get(edge.id, []))
         if any(isinstance(edge.source, SourceRef) for edge in stage.inputs):
-            header = self._header
+            header = self.header
             yield Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK, header.now_ms)
 
     def _edge_batches(self, edge: EdgePlan) -> list[Batch]:
@@ -112,7 +113,8 @@ class StageFeed:
             return [batch for batches, _ in self._outputs.get(edge.id, []) for batch in batches]
         if not self._records:
             return []
-        return [Batch(list(self._records), self._exchange.timestamps(edge, self._records))]
+        # Copies: a function may change its record, and a replay must bring it as it was.
+        return [Batch(deepcopy(list(self._records)), self._exchange.timestamps(edge, self._records))]
 
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:

@@ -14,7 +14,7 @@ from penstock.failpoint import NAMES
 from tests.faults.events import Expected
 from tests.faults.jobs import JobProcess, Place
 from tests.faults.kills import FINISH_LIMIT_S, outliving
-from tests.faults.outcome import Verdict, judge
+from tests.faults.outcome import Verdict, judge, strays
 from tests.waiting import wait_until
 
 LATER = ("C27", "C28")
@@ -115,9 +115,9 @@ def run_chain(place: Place, expected: Expected, cases: Sequence[Case]) -> ChainR
     log = place.folder / "failpoints.log"
     run = _run_drivers if cases[0].role == "driver" else _run_workers
     leftovers = run(place, cases, log)
-    record = place.registry.list()[-1]
-    verdict = judge(expected, place.checkpoints, record.job_id, place.output)
-    return ChainResult(cases, read_hits(log), verdict, leftovers)
+    if not cases[-1].ends_job:
+        leftovers += strays(place.job_folder, place.output)
+    return ChainResult(cases, read_hits(log), judge(expected, place.job_folder, place.output), leftovers)
 
 
 def read_hits(log: Path) -> frozenset[str]:

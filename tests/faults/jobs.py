@@ -30,6 +30,11 @@ class Place:
         return self.folder / "checkpoints"
 
     @property
+    def job_folder(self) -> Path:
+        """The checkpoint folder of the job; the newest, if a start died before its job was in the log."""
+        return self.checkpoints / self.registry.list()[-1].job_id
+
+    @property
     def output(self) -> Path:
         return self.folder / "out"
 

@@ -11,7 +11,7 @@ import psutil
 from penstock.control.registry import JobRecord
 from tests.faults.events import Expected
 from tests.faults.jobs import JobProcess, Place, is_alive
-from tests.faults.outcome import Verdict, judge
+from tests.faults.outcome import Verdict, judge, strays
 from tests.waiting import wait_until
 
 KINDS = ("taskmanager", "worker", "driver")
@@ -60,7 +60,7 @@ class KilledJob:
     hits: list[Hit]
     verdict: Verdict
     leftovers: list[str] = field(default_factory=list)
-    """Processes that outlived their driver."""
+    """Processes that outlived their driver, and files that nobody needs."""
 
     @property
     def exact(self) -> bool:
@@ -99,8 +99,8 @@ def run_killed(place: Place, expected: Expected, strikes: Sequence[Strike], say:
         leftovers += outliving(job.family())
     finally:
         job.close()
-    record = place.registry.list()[-1]
-    return KilledJob(hits, judge(expected, place.checkpoints, record.job_id, place.output), leftovers)
+    leftovers += strays(place.job_folder, place.output)
+    return KilledJob(hits, judge(expected, place.job_folder, place.output), leftovers)
 
 
 def outliving(family: Sequence[psutil.Process]) -> list[str]:

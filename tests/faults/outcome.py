@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import load_manifest, verify_file
+from penstock.checkpoint.manifest import file_paths, load_manifest, verify_file
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.rows import Rows, decode_rows
 from penstock.state.snapshot_file import read_chain
@@ -33,9 +33,9 @@ class Verdict:
         return not (self.lost or self.doubled or self.wrong)
 
 
-def judge(expected: Expected, checkpoints: Path, job_id: str, output: Path) -> Verdict:
+def judge(expected: Expected, job_folder: Path, output: Path) -> Verdict:
     """The verdict on a job that has finished."""
-    return compare(expected, read_state(checkpoints / job_id), list(read_output(output)))
+    return compare(expected, read_state(job_folder), list(read_output(output)))
 
 
 def compare(expected: Expected, tables: Tables, rows: list[dict[str, Any]]) -> Verdict:
@@ -90,6 +90,15 @@ def read_output(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.iterdir()):
         if not path.name.startswith((".", "_")):
             yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def strays(job_folder: Path, output: Path) -> list[str]:
+    """Files of a finished job that nobody needs: all that the last checkpoint does not list, and unfinished output."""
+    storage = LocalStorage(job_folder)
+    last = read_log(storage).line[-1]
+    needed = {last.metadata_path, *file_paths(load_manifest(storage, last))}
+    kept = [path for path in storage.list("") if not path.startswith("log/") and path not in needed]
+    return kept + [path.name for path in output.iterdir() if path.name.startswith((".inprogress", ".pending"))]
 
 
 def read_state(job_folder: Path) -> Tables:

@@ -19,13 +19,15 @@ class Summary:
     schedules: int = 0
     crashes: int = 0
     checkpoints: int = 0
+    lost_tasks: int = 0
     hits: set[str] = field(default_factory=set)
     failures: dict[int, str] = field(default_factory=dict)
     """Seed -> what went wrong."""
 
     def __str__(self) -> str:
         return (
-            f"{self.schedules} schedules, {self.crashes} crashes, {self.checkpoints} checkpoints, "
+            f"{self.schedules} schedules, {self.crashes} crashes, {self.lost_tasks} lost tasks, "
+            f"{self.checkpoints} checkpoints, "
             f"{len(self.hits)} of {len(PLACES)} crash points hit, {len(self.failures)} failed"
         )
 
@@ -38,12 +40,13 @@ def run_seeds(seeds: Iterable[int]) -> Summary:
         try:
             outcome = run_schedule(seed)
         except Exception:
-            summary.failures[seed] = traceback.format_exc()
+            summary.failures[seed] = traceback.format_exc(limit=-8)
             if len(summary.failures) >= MAX_FAILURES:
                 break
             continue
         summary.crashes += outcome.crashes
         summary.checkpoints += outcome.checkpoints
+        summary.lost_tasks += outcome.lost_tasks
         summary.hits |= outcome.hits
     return summary
 

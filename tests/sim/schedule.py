@@ -28,6 +28,10 @@ OFTEN |= {"C1": 3, "C2": 3, "C8": 20, "C13": 80, "C14": 80, "C15": 80, "C16": 20
 """How often a point is passed in one schedule, about; the others a few times."""
 
 
+MAX_LOSSES = 3
+"""Of one task; Spark gives up after the fourth."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """What happens. `items` are of one life, and begin with those of the life before."""
@@ -40,6 +44,8 @@ class Schedule:
     inline_limit_bytes: int
     max_deltas: int
     power_cuts: bool
+    lost_tasks: float
+    """Share of the tasks that are lost in the middle and tried again."""
     large: bool
     """Three stages instead of one."""
 
@@ -54,6 +60,7 @@ class Outcome:
 
     crashes: int = 0
     checkpoints: int = 0
+    lost_tasks: int = 0
     hits: set[str] = field(default_factory=set)
     """Failpoints that were reached."""
 
@@ -80,6 +87,7 @@ def make_schedule(seed: int) -> Schedule:
         inline_limit_bytes=chance.choice((0, 0, snapshots.INLINE_LIMIT_BYTES)),
         max_deltas=chance.choice((1, 3, snapshots.MAX_DELTAS)),
         power_cuts=chance.random() < 0.3,
+        lost_tasks=chance.choice((0.0, 0.1, 0.4)),
         large=chance.random() < 0.5,
     )
 
@@ -110,14 +118,21 @@ def run_schedule(seed: int) -> Outcome:
             watch.power_cut()
         watch.check_committed(stores)
 
+    losing = random.Random(f"lost tasks of {seed}")
+
+    def lost_after(tries: int) -> int | None:
+        if tries >= MAX_LOSSES or losing.random() >= schedule.lost_tasks:
+            return None
+        return losing.randrange(4)
+
     with snapshot_limits(schedule.inline_limit_bytes, schedule.max_deltas), armed(schedule.faults):
         for number, (parallelism, items) in enumerate(schedule.lives):
-            options = HarnessOptions(seed + number, clock, watch.storage, crashed)
+            options = HarnessOptions(seed + number, clock, watch.storage, crashed, lost_after)
             harness = Harness(schedule.graph(parallelism, sinks), options).feed(items)
+            if items is schedule.lives[-1][1]:
+                harness.feed([Advance(LAST_DUE_MS)]).finish()
             outcome.crashes += harness.crashes
-        before = harness.crashes
-        harness.feed([Advance(LAST_DUE_MS)]).finish()
-        outcome.crashes += harness.crashes - before
+            outcome.lost_tasks += harness.lost_tasks
     outcome.hits = {fault.place for fault in schedule.faults if fault.seen >= fault.hit}
     outcome.checkpoints = len(watch.completed)
     wrong = difference(found(harness, sinks), expected(schedule.events, large=schedule.large))

@@ -66,14 +66,16 @@ def test_a_failing_job_is_started_again_as_often_as_it_is_told(jobs: Jobs) -> No
 def test_a_null_key_is_an_error_with_a_way_out(jobs: Jobs) -> None:
     env = jobs.environment()
     stream = env.from_collection([("ada", 1), (None, 2)], "name string, price bigint").key_by("name").sum("price")
-    with pytest.raises(PenstockError, match="(?s)key must not be null.*where"):
+    with pytest.raises(PenstockError, match="(?s)key must not be null.*filter such records out before key_by"):
         collect(stream)
 
 
 def test_a_value_that_no_codec_takes_names_the_operator_and_output_type(jobs: Jobs) -> None:
     env = jobs.environment(1)
     stream = env.from_collection([1], Types.LONG()).map(lambda _: {1, 2}).name("Make sets")
-    with pytest.raises(PenstockError, match="(?s)set.*output_type=.*Make sets"):
+    with pytest.raises(
+        UserFunctionError, match="(?s)^a value of type builtins.set.*output_type=.*operator 'Make sets'"
+    ):
         collect(stream)
 
 
@@ -113,7 +115,7 @@ def test_state_where_there_is_no_key_or_of_two_types_is_an_error_of_open(jobs: J
     env = jobs.environment(1)
     with pytest.raises(PenstockError, match="(?s)only accessible by functions executed on a KeyedStream.*key_by"):
         collect(env.from_collection([1]).map(StateWithoutKey()))
-    with pytest.raises(PenstockError, match="(?s)'x'.*(BIGINT|LONG|bigint).*(STRING|string)"):
+    with pytest.raises(PenstockError, match="(?s)State name corrupted: x.*LONG.*STRING"):
         collect(env.from_collection([(1,)], "k bigint").key_by("k").process(TwoTypes()).uid("two"))
 
 

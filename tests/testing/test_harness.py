@@ -51,6 +51,16 @@ def test_a_seed_splits_the_input_into_epochs_and_changes_no_result(seed: int) ->
     assert totals(seed=seed, parallelism=1).feed([*orders, CRASH]).output == expected
 
 
+def test_a_function_that_changes_its_record_gets_it_unchanged_in_the_replay() -> None:
+    class Change(MapFunction):
+        def map(self, value: list[int]) -> list[int]:
+            value.append(len(value))
+            return value
+
+    harness = Harness.keyed(Change(), key=lambda value: value[0]).feed([[7], CRASH, [8]])
+    assert harness.output == [[7, 1], [8, 1]]
+
+
 def test_a_second_harness_takes_the_job_over_and_the_first_is_fenced() -> None:
     first = totals(sink=(sink := MemorySink())).feed([("a", 1.0), CHECKPOINT, ("a", 2.0)])
     second = totals(storage=first.storage, sink=sink)
