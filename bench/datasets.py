@@ -1,8 +1,8 @@
 """The events that every engine reads, made once from a fixed seed and kept under `.bench/data`.
 
 The same rows are stored twice: as sixteen Parquet files in time order, two or more of them a micro-batch of engines on
-Spark (one would leave a core without input), and as two CSV files that hold alternate rows, one for each process of the others. A folder that has its final name is
-complete: it is written under another name and renamed.
+Spark (one would leave a core without input), and as two CSV files that hold alternate rows, one for each process of the
+others. A folder that has its final name is complete: it is written under another name and renamed.
 """
 
 import os

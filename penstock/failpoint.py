@@ -1,9 +1,9 @@
 """Named places where a test may end or disturb the process: PROTOCOL's crash points C1 to C31.
 
 `PENSTOCK_FAILPOINT=C8.before:kill:role=tm:hit=3` arms one; several are separated by commas. Every hit is appended to
-the file named by `PENSTOCK_FAILPOINT_LOG`, which is the proof that the fault really happened, and the reason why it does
-not happen again: a point fires once per log, also when a restarted process passes it as often. Unarmed, `before` and
-`after` cost one dictionary lookup.
+the file named by `PENSTOCK_FAILPOINT_LOG`, which is the proof that the fault really happened, and the reason why it
+does not happen again: a point fires once per log, also when a restarted process passes it as often. Unarmed, `before`
+and `after` cost one dictionary lookup.
 """
 
 import fcntl

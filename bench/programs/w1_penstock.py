@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 from epoch_log import committed_epochs, copy_until
-from penstock.connectors.discard import DiscardingSink
-from penstock.datastream.state import ValueStateDescriptor
 
 from penstock.common import Configuration, Types
+from penstock.connectors.discard import DiscardingSink
 from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from penstock.datastream.state import ValueStateDescriptor
 
 
 class CountAndSum(KeyedProcessFunction):

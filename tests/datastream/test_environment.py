@@ -94,7 +94,7 @@ def test_a_watermark_strategy_with_an_assigner_follows_the_source(env: Env):
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     source = NumberSequenceSource(1, 9)
     assert env.from_source(source, strategy, "n")._node.kind == "source"
-    assigned = strategy.with_timestamp_assigner(lambda value, timestamp: value)  # type: ignore[arg-type]
+    assigned = strategy.with_timestamp_assigner(lambda value, timestamp: value)
     assert env.from_source(source, assigned, "n")._node.payload.kind == "timestamps"
 
 

@@ -15,7 +15,7 @@ def test_five_hundred_fault_schedules_lose_nothing_and_count_nothing_twice() -> 
     assert summary.schedules == SCHEDULES
     assert summary.crashes > 2 * SCHEDULES
     assert summary.checkpoints > 3 * SCHEDULES
-    assert summary.lost_tasks > 10 * SCHEDULES  # epochs that were taken back and run again
+    assert summary.lost_tasks > 5 * SCHEDULES  # epochs that were taken back and run again
     assert summary.hits == set(PLACES)  # every crash point, before and after, has really crashed a job
 
 

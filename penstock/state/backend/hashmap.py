@@ -158,7 +158,7 @@ class HashMapBackend:
         tables = []
         for name, table in self._every_table().items():
             changed = None if full or base is None else table.changes.since(base)
-            if changed is None or (changed and len(changed) >= table.entry_count()):
+            if changed is None or (changed and table.has_at_most(len(changed))):
                 sealed = SealedTable(self._infos[name], table.seal_all(), full=True)
             else:
                 sealed = SealedTable(self._infos[name], table.seal_changes(changed), full=False)

@@ -50,6 +50,9 @@ class Table(Protocol):
     def entry_count(self) -> int:
         """How many rows a full seal has."""
 
+    def has_at_most(self, count: int) -> bool:
+        """Whether a full seal has no more than `count` rows."""
+
 
 class ValueTable:
     """One stored value per key; never None. Value, reducing and aggregating state."""
@@ -100,6 +103,10 @@ class ValueTable:
     def entry_count(self) -> int:
         """How many keys have a value."""
         return len(self.live)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether no more than `count` keys have a value."""
+        return len(self.live) <= count
 
 
 class ListTable:
@@ -171,6 +178,10 @@ class ListTable:
     def entry_count(self) -> int:
         """How many keys have a list."""
         return len(self.live)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether no more than `count` keys have a list."""
+        return len(self.live) <= count
 
 
 def _seal_lists(keys: list[Any], lists: list[list[Any] | None]) -> Seal:
@@ -284,3 +295,7 @@ class MapTable:
     def entry_count(self) -> int:
         """How many map keys all keys have; looks at every key."""
         return sum(map(len, self.live.values()))
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether all keys together have no more than `count` map keys; looks at every key only if it may be so."""
+        return len(self.live) <= count and self.entry_count() <= count

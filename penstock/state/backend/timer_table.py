@@ -96,3 +96,7 @@ class TimerTable:
     def entry_count(self) -> int:
         """How many timers are pending."""
         return len(self.live)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether no more than `count` timers are pending."""
+        return len(self.live) <= count

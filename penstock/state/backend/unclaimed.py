@@ -46,3 +46,7 @@ class UnclaimedTable:
     def entry_count(self) -> int:
         """About how many entries there are: an entry in two parts counts twice."""
         return sum(len(part) - int(part[DELETED_COLUMN].to_numpy().sum()) for part in self.parts)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether there are no more than `count` rows."""
+        return sum(map(len, self.parts)) <= count
