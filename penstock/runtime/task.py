@@ -35,6 +35,8 @@ from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
 from penstock.state.backend.hashmap import HashMapBackend
 
 PACKAGE = str(Path(__file__).parent.parent) + os.sep
+USER_ERRORS = (Exception, SystemExit)
+"""A function that calls `exit` fails; it does not end the thread that would have to undo its epoch."""
 
 
 class EdgeOutput(Protocol):
@@ -266,7 +268,7 @@ class Subtask:
         before = self._taken.get(position, 0)
         try:
             emitted = operator.process(batch)
-        except Exception as error:
+        except USER_ERRORS as error:
             where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self.place.id}"
             raise user_error(operator.plan, where, error) from error
         self._taken[position] = before + len(batch)
@@ -279,7 +281,7 @@ class Subtask:
         """Run a piece of the user's code; what it raises carries the operator's name."""
         try:
             return step()
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(plan, f"{where} of subtask {self.place.id}", error) from error
 
     # ---- the end of an epoch
@@ -337,7 +339,7 @@ class Subtask:
         return min((timestamp for timestamp in pending if timestamp is not None), default=None)
 
 
-def user_error(plan: OperatorPlan | None, where: str, error: Exception) -> UserFunctionError:
+def user_error(plan: OperatorPlan | None, where: str, error: BaseException) -> UserFunctionError:
     """The user's own traceback, without our frames above and below it; of our own errors only what they say."""
     report = traceback.TracebackException.from_exception(error)
     frames = list(report.stack)

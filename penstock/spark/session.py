@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.errors import UsageError
@@ -53,18 +55,31 @@ def make_session(settings: Mapping[str, str], log_level: str | None = None) -> S
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    chosen = {"spark.master": DEFAULT_MASTER, **OURS, **_submitted(log_level), **settings}
     builder = SparkSession.builder.appName("penstock")
-    if "spark.master" not in settings:
-        builder = builder.master(DEFAULT_MASTER)
-    if settings.get("spark.master", DEFAULT_MASTER).startswith("local"):
+    if chosen["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    for key, value in {**OURS, **settings}.items():
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     with _quiet(log_level):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level or "OFF")
     return session
+
+
+def _submitted(log_level: str | None) -> dict[str, str]:
+    """What `spark-submit` was told, whose JVM is there already; nothing without it."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    if log_level is None:
+        log4j: Any = SparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+        log4j.core.config.Configurator.setRootLevel(log4j.Level.OFF)
+    told = dict(SparkConf().getAll())
+    if told.get("spark.master") == "local[*]":
+        del told["spark.master"]  # what spark-submit says when it was not told
+    return told
 
 
 def check_session(session: SparkSession) -> None:

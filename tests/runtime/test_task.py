@@ -357,6 +357,18 @@ def test_an_error_in_a_timer_and_in_open_says_so() -> None:
         Harness.keyed(BadOpen(), key=str)
 
 
+class Quits(MapFunction):
+    def map(self, value: Any) -> Any:
+        raise SystemExit(f"no more after {value}")
+
+
+def test_a_function_that_exits_is_an_error_like_any_other() -> None:
+    tasks = Tasks(keyed_stage(Quits()))
+    with pytest.raises(UserFunctionError, match="SystemExit: no more after"):
+        tasks.run([("a", 1)])
+    assert isinstance(tasks.host.admit(tasks.task(epoch_header(), attempt=1)), Run)  # the run has been dropped
+
+
 WEATHER: list[str] = []
 
 

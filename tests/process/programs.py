@@ -1,0 +1,121 @@
+"""Programs and processes of the tests: the smallest program of the documentation, and ways to start it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FUNCTION = """
+from penstock.common import Types
+from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.datastream.state import ValueStateDescriptor
+
+
+class RunningTotal(KeyedProcessFunction):
+    def open(self, ctx):
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.DOUBLE()))
+
+    def process_element(self, order, ctx):
+        total = (self.total.value() or 0.0) + order.amount
+        self.total.update(total)
+        yield order.customer, total
+"""
+STREAM = """
+env = StreamExecutionEnvironment.get_execution_environment()
+env.enable_checkpointing(5_000)
+
+orders = env.from_dataframe(
+    env.spark.readStream.schema("customer string, amount double, at timestamp").json("orders/"),
+    event_time="at", max_out_of_orderness="5 seconds",
+)
+(
+    orders.key_by("customer")
+    .process(RunningTotal(), output_type="customer string, total double")
+    .uid("running-total")
+    .print()
+)
+"""
+SMALLEST = FUNCTION + STREAM + 'env.execute("totals")\n'
+ORDERS = [("ada", 2.0), ("bob", 1.5), ("ada", 3.0), ("cyd", 4.0)]
+TOTALS = ["ada 2.0", "ada 5.0", "bob 1.5", "cyd 4.0"]
+
+
+def write_orders(folder: Path) -> None:
+    """The orders in the folder that the program reads."""
+    (folder / "orders").mkdir()
+    rows = [
+        {"customer": customer, "amount": amount, "at": f"2026-01-01T00:00:0{second}Z"}
+        for second, (customer, amount) in enumerate(ORDERS)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "orders" / "1.json").write_text(text, encoding="utf-8")
+
+
+def totals_in(lines: list[str]) -> list[str]:
+    """`subtask> Row(customer='ada', total=2.0)` as `ada 2.0`, sorted; other lines are left out."""
+    values = [line.split("> ", 1)[1] for line in lines if "> " in line]
+    return sorted(value.removeprefix("Row(customer='").removesuffix(")").replace("', total=", " ") for value in values)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """With all state of the jobs below `folder`, and commands of this Python first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    own = {"XDG_STATE_HOME": str(folder / "state"), "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **own, "SPARK_LOCAL_DIRS": str(folder / "spark"), "PYSPARK_PYTHON": sys.executable}
+
+
+@dataclass
+class Started:
+    """A process that runs a program, with its output in files."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    started_s: float
+
+    @staticmethod
+    def of(command: list[str], folder: Path) -> "Started":
+        started_s = time.monotonic()
+        with (folder / "out.txt").open("wb") as out, (folder / "err.txt").open("wb") as err:
+            process = subprocess.Popen(
+                command, cwd=folder, env=environment(folder), stdout=out, stderr=err, start_new_session=True
+            )
+        return Started(process, folder, started_s)
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out.txt").read_text(encoding="utf-8")
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err.txt").read_text(encoding="utf-8")
+
+    def await_totals(self, count: int, timeout_s: float = 280.0) -> float:
+        """Seconds from the start to the first line of output, once there are `count` of them."""
+        first_s = 0.0
+
+        def enough() -> bool:
+            nonlocal first_s
+            found = len(totals_in(self.out.splitlines()))
+            first_s = first_s or (time.monotonic() - self.started_s if found else 0.0)
+            assert self.process.poll() is None, f"it has ended: {self.err}"
+            return found >= count
+
+        wait_until(enough, timeout_s=timeout_s)
+        return first_s
+
+    def interrupt(self) -> int:
+        """Ctrl-C, as a terminal sends it to the whole group; the exit code."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(120)
+
+
+def busyness() -> float:
+    """How many processes wait for each core; a limit on time is multiplied by it, but never made smaller."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

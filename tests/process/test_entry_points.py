@@ -1,0 +1,94 @@
+"""The smallest program of the documentation gives the same by every way of starting it, soon and quietly."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.process.programs import (
+    FUNCTION,
+    SMALLEST,
+    STREAM,
+    TOTALS,
+    Started,
+    busyness,
+    environment,
+    totals_in,
+    write_orders,
+)
+
+pytestmark = pytest.mark.process
+
+FIRST_OUTPUT_S = 30.0
+WAYS = {
+    "python": ["python", "job.py"],
+    "penstock run": ["penstock", "run", "job.py"],
+    "spark-submit": ["spark-submit", "job.py"],
+}
+RUN_AND_CANCEL = (
+    STREAM
+    + """
+job = env.execute_async("totals")
+records = registry_of(Configuration())
+while records.read(job.get_job_id()).rows < 4:
+    time.sleep(0.1)
+job.cancel().result()
+job
+"""
+)
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_the_smallest_program_gives_the_same_output_within_30_seconds(
+    way: str, tmp_path: Path, record_property: pytest.RecordProperty
+) -> None:
+    (tmp_path / "job.py").write_text(SMALLEST, encoding="utf-8")
+    write_orders(tmp_path)
+    limit_s = FIRST_OUTPUT_S * busyness()
+    run = Started.of(WAYS[way], tmp_path)
+    try:
+        first_s = run.await_totals(len(TOTALS))
+    finally:
+        exit_code = run.interrupt()
+    print(f"{way}: first output after {first_s:.1f} s (limit {limit_s:.0f} s)")
+    assert totals_in(run.out.splitlines()) == TOTALS
+    assert exit_code == 130
+    assert first_s < limit_s
+    if way == "penstock run":
+        lines = run.out.splitlines()
+        job_id = lines[0].removeprefix("Job has been submitted with JobID ")
+        assert len(job_id) == 32 and lines[-1] == f"Job {job_id} CANCELED"
+        assert all(line.startswith("totals ") for line in run.err.splitlines()), run.err
+    if way == "python":
+        assert run.err.splitlines()[0] == "Traceback (most recent call last):"
+        assert run.err.splitlines()[-1] == "KeyboardInterrupt"
+    assert "WARN" not in run.out and "Stage" not in run.out
+
+
+def test_notebook_cells_define_functions_run_jobs_and_can_be_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_orders(tmp_path)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    imports = (
+        "import time\nfrom penstock.common import Configuration\nfrom penstock.control.registry import registry_of\n"
+    )
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in (imports + FUNCTION, RUN_AND_CANCEL)]
+    )
+    client = NotebookClient(
+        notebook, timeout=280, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    )
+    definitions, job = notebook.cells
+    with client.setup_kernel():
+        client.execute_cell(definitions, 0)
+        assert definitions.outputs == []
+        for _ in range(2):
+            client.execute_cell(job, 1)
+            streams = [output.text for output in job.outputs if output.output_type == "stream"]
+            assert totals_in("".join(streams).splitlines()) == TOTALS
+            assert "WARN" not in "".join(streams)
+            shown = [output.data["text/plain"] for output in job.outputs if output.output_type == "execute_result"]
+            assert len(shown) == 1 and shown[0].startswith("<JobClient ") and shown[0].endswith(" CANCELED>")
