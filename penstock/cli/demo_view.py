@@ -57,7 +57,7 @@ class DemoView:
             return
         columns: list[ProgressColumn] = [
             TextColumn("   {task.fields[status]:<10}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
             TextColumn("[progress.percentage]{task.percentage:>3.0f}%"),
             _FactsColumn(),
         ]

@@ -81,6 +81,7 @@ class Job:
         self._restarts = 0
         self._rows = _EpochCount()
         self._untimed = _EpochCount()
+        self._last_checkpoint: int | None = None
         self._rate = _Rate(clock)
         self._failure: BaseException | None = None
         self._cancelled = threading.Event()
@@ -277,6 +278,8 @@ class Job:
             processes += [ProcessRecord(r.pid, r.host, "taskmanager", subtasks) for r, subtasks in attempt.processes()]
         book = attempt.book if attempt is not None else None
         newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        if newest is not None:  # None again once the job has ended
+            self._last_checkpoint = newest.checkpoint_id
         return JobRecord(
             job_id=self.job_id,
             name=self._request.identity.name,
@@ -291,7 +294,7 @@ class Job:
             epoch=book.epoch if book is not None else 0,
             parallelism=self._request.graph.parallelism,
             checkpoint_dir=str(self._request.settings.checkpoint_dir) if self._storage is not None else None,
-            last_checkpoint=newest.checkpoint_id if newest is not None else None,
+            last_checkpoint=self._last_checkpoint,
             watermark=book.watermark if book is not None else None,
             rows=self._rows.total,
             rows_dropped=self._untimed.total,

@@ -1,8 +1,10 @@
 """The TaskManagers of one attempt: they register, get their subtasks, report, and are missed when they go silent."""
 
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.clock import Clock
@@ -164,3 +166,6 @@ class TaskManagers:
             finally:
                 client.close()
         self._server.close()
+        for register in self._registered.values():
+            # One that was killed could not remove its folder; on another machine there is none of this name.
+            shutil.rmtree(Path(register.unix_path).parent, ignore_errors=True)

@@ -10,6 +10,7 @@ import hmac
 import logging
 import os
 import pickle
+import shutil
 import signal
 import socket
 import sys
@@ -17,7 +18,6 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ from penstock.runtime.messages import (
 from penstock.runtime.owner import Kept
 from penstock.runtime.rpc import RpcClient, check_hello, receive, refusal, send
 from penstock.runtime.streams import receive_batches, send_batches
-from penstock.runtime.watchdog import ProcessWatch, exit_now
+from penstock.runtime.watchdog import ProcessWatch, exit_now, remove_at_exit
 from penstock.storage.blobs import open_storage
 
 HEARTBEAT_S = 1.0
@@ -107,6 +107,7 @@ class TaskManager:
         self._inputs: dict[str, StageInput] = {}
         self._host: SubtaskHost | None = None
         self._folder = tempfile.mkdtemp(prefix="penstock-")
+        remove_at_exit(self._folder)
         self._done = threading.Event()
 
     def serve(self) -> None:
@@ -133,17 +134,16 @@ class TaskManager:
         for listener in listeners:
             _interrupt(listener)
             listener.close()
-        self._close(unix_path)
+        self._close()
 
     def _start(self, target: Any, *arguments: Any) -> None:
         threading.Thread(target=target, args=arguments, daemon=True).start()
 
-    def _close(self, unix_path: str) -> None:
+    def _close(self) -> None:
         if self._host is not None:
             self._host.close()
         self._jobmanager.close()
-        Path(unix_path).unlink(missing_ok=True)
-        Path(self._folder).rmdir()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _heartbeat(self) -> None:
         """Tell the JobManager that we live; without an answer for too long, this attempt is over."""
@@ -314,6 +314,8 @@ def main() -> None:
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=TaskManagerConfig)
     redirect_output(config.log_path, config.job_id, config.attempt)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the terminal is the driver's to handle
+    for number in (signal.SIGHUP, signal.SIGTERM):  # the executor ends
+        signal.signal(number, lambda received, _: exit_now(signal.Signals(received).name))
     sys.path[:] = list(dict.fromkeys(config.sys_path + sys.path))
     gc.set_threshold(*GC_THRESHOLDS)
     ProcessWatch(config.watch).start()

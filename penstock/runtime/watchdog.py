@@ -2,11 +2,13 @@
 
 import logging
 import os
+import shutil
 import threading
 
 import psutil
 
 CHECK_S = 0.5
+_folders: list[str] = []
 
 
 class ProcessWatch(threading.Thread):
@@ -38,8 +40,15 @@ def identity(pid: int) -> tuple[int, float]:
     return pid, psutil.Process(pid).create_time()
 
 
+def remove_at_exit(folder: str) -> None:
+    """This folder of the process is gone after `exit_now`."""
+    _folders.append(folder)
+
+
 def exit_now(reason: str) -> None:
     """End the process at once, without running anything of the user's."""
     logging.getLogger(__name__).warning("TaskManager ends: %s", reason)
     logging.shutdown()
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

@@ -62,15 +62,15 @@ class JobProcess:
     def __init__(self, place: Place, **environment: str) -> None:
         self.place = place
         place.folder.mkdir(parents=True, exist_ok=True)
-        self._log = open(place.folder / "driver.log", "ab")
-        self._process = subprocess.Popen(
-            place.command(),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            cwd=place.folder,
-            env={**os.environ, **environment},
-        )
+        with open(place.folder / "driver.log", "ab") as log:
+            self._process = subprocess.Popen(
+                place.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=place.folder,
+                env={**os.environ, **environment},
+            )
         self._family: dict[int, psutil.Process] = {}
 
     def __enter__(self) -> "JobProcess":
@@ -86,7 +86,6 @@ class JobProcess:
         for process in family:
             if is_alive(process):
                 process.kill()
-        self._log.close()
 
     @property
     def pid(self) -> int:
