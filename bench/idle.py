@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,20 +55,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     percent = measure(options.seconds, options.settle)
     print(to_line(percent, options.seconds), flush=True)
-    return 0 if percent.total() < LIMIT_PERCENT else 1
+    return 0 if sum(percent.values()) < LIMIT_PERCENT else 1
 
 
-def to_line(percent: "Counter[str]", seconds: float) -> str:
+def to_line(percent: dict[str, float], seconds: float) -> str:
     """The figures for people.
 
-    >>> to_line(Counter({"driver": 1.25, "jvm": 3.5}), 60)
+    >>> to_line({"driver": 1.25, "jvm": 3.5}, 60)
     'idle job: 4.8 % of one core over 60 s (driver 1.2 %, jvm 3.5 %)'
     """
     parts = ", ".join(f"{role} {value:.1f} %" for role, value in sorted(percent.items()))
-    return f"idle job: {percent.total():.1f} % of one core over {seconds:.0f} s ({parts})"
+    return f"idle job: {sum(percent.values()):.1f} % of one core over {seconds:.0f} s ({parts})"
 
 
-def measure(seconds: float, settle_s: float) -> "Counter[str]":
+def measure(seconds: float, settle_s: float) -> dict[str, float]:
     """CPU time by role, in percent of one core, of a job that has nothing to do."""
     with tempfile.TemporaryDirectory(prefix="penstock-idle-") as name:
         folder = Path(name)
@@ -83,9 +82,10 @@ def measure(seconds: float, settle_s: float) -> "Counter[str]":
             before, started_s = _cpu_s(driver, record), time.monotonic()
             time.sleep(seconds)
             after, wall_s = _cpu_s(driver, record), time.monotonic() - started_s
-    used: Counter[str] = Counter()
+    used: dict[str, float] = {}
     for process, (role, cpu_s) in after.items():
-        used[role] += 100 * (cpu_s - before.get(process, (role, 0.0))[1]) / wall_s  # type: ignore[assignment]
+        _, earlier_s = before.get(process, (role, 0.0))
+        used[role] = used.get(role, 0.0) + 100 * (cpu_s - earlier_s) / wall_s
     return used
 
 

@@ -73,27 +73,29 @@ def _run_job(folders: DemoFolders, watch: "_Watch") -> None:
     """Run the job to its end, killing a TaskManager on the way. Spark is stopped in any case."""
     env = StreamExecutionEnvironment.get_execution_environment(configure(folders))
     with submitted(Submission(job_file=Path("demo"), report=watch.report)):
-        job: JobClient | None = None
+        with watch.view.starting():
+            spark = env.spark
         try:
-            with watch.view.starting():
-                spark = env.spark
             build(env, folders)
             with watch.view.running():
-                job = env.execute_async("clicks")
-                ended = job.get_job_execution_result()
-                pause = threading.Event()
-                while not ended.done():
-                    watch.look()
-                    pause.wait(LOOK_S)
-                watch.look()
-            ended.result()
-        except KeyboardInterrupt:
-            if job is not None:
-                job.cancel().result()
-            raise
+                _follow(env.execute_async("clicks"), watch)
         finally:
-            if env._spark is not None:
-                spark.stop()
+            spark.stop()
+
+
+def _follow(job: JobClient, watch: "_Watch") -> None:
+    """Watch the job until it has ended; raises if it failed."""
+    ended = job.get_job_execution_result()
+    pause = threading.Event()
+    try:
+        while not ended.done():
+            watch.look()
+            pause.wait(LOOK_S)
+        watch.look()
+    except KeyboardInterrupt:
+        job.cancel().result()
+        raise
+    ended.result()
 
 
 class _Watch:

@@ -98,6 +98,8 @@ def _is_pending(folder: PartFolder, part: _PendingPart, committable: Committable
 
 def _rename(folder: PartFolder, part: _PendingPart) -> None:
     if folder.size(part.final) is not None:
+        if folder.size(part.pending) is None:
+            return  # another process that commits the same checkpoint was first
         raise NameTakenError(
             f"cannot finish {part.pending!r}: {str(folder.path(part.final))!r} exists, and this sink did not put it "
             f"there; move it away and resume the job"

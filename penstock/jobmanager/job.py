@@ -6,6 +6,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,14 @@ from penstock.checkpoint.entries import Status
 from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.control.registry import JobRecord, ProcessRecord, Registry
-from penstock.errors import FencedError, JobConflictError, PenstockError, UsageError
+from penstock.errors import (
+    FencedError,
+    JobConflictError,
+    PenstockError,
+    SinkTransactionLostError,
+    StorageError,
+    UsageError,
+)
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.output import CollectedRecords, JobOutput
@@ -144,13 +152,21 @@ class Job:
                 if self._cancelled.is_set():
                     self._finish("cancelled", JobStatus.CANCELED)
                     return
-                if self._restarts >= strategy.attempts:
+                self._require_own()
+                is_final = isinstance(error, SinkTransactionLostError)  # PROTOCOL R21: it stops the job
+                if is_final or self._restarts >= strategy.attempts:
                     self._append_status("failed", str(error).splitlines()[-1])
                     raise
                 self._restarts += 1
                 self._say_restart(error)
                 self._set_status(JobStatus.RESTARTING)
                 self._cancelled.wait(strategy.delay_ms / 1000)
+
+    def _require_own(self) -> None:
+        """PROTOCOL R4: an attempt that another driver has fenced does not claim again, whatever ended it first."""
+        if self._log is not None:
+            with suppress(StorageError):  # a storage that does not answer says nothing about owners
+                self._log.check_fenced()
 
     def _run_attempt(self) -> None:
         claimed = self._begin()
@@ -191,6 +207,7 @@ class Job:
         if self._storage is None or request.settings.checkpoints is None:
             self._attempt_number += 1
             return None
+        self._log = None  # the older attempt's: the claim fences it
         options = RecoveryOptions(request.settings.checkpoints, request.allow_fallback, request.resumed)
         claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)
         self._attempt_number = claimed.number
@@ -235,8 +252,6 @@ class Job:
 
     def _end(self, status: JobStatus) -> None:
         self._ended_ms = self._clock.now_ms()
-        if self._failure is None or status is not JobStatus.FAILED:
-            self._output.end(None)
         self._set_status(status)
         self._ended.set()
 
@@ -258,11 +273,13 @@ class Job:
 
     def _set_status(self, status: JobStatus) -> None:
         self._status = status
-        self._write_record()
+        with suppress(StorageError):  # a registry that cannot be written must not keep a job from ending
+            self._write_record()
 
     def _keep_record(self) -> None:
         while not self._ended.wait(RECORD_INTERVAL_S):
-            self._write_record()
+            with suppress(StorageError):
+                self._write_record()
 
     def _write_record(self) -> None:
         with self._lock:

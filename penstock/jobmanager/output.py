@@ -77,14 +77,14 @@ class JobOutput:
 
     def committed(self, summary: EpochSummary) -> None:
         """An epoch has been committed."""
+        for uid, data in summary.collected:  # first: printing may fail
+            self.collected[uid].add(summary.epoch, data)
+        if not self._checkpointing:
+            self.release(summary.epoch)
         for line in summary.printed:
             sys.stdout.write(line + "\n")
         if summary.printed:
             sys.stdout.flush()
-        for uid, data in summary.collected:
-            self.collected[uid].add(summary.epoch, data)
-        if not self._checkpointing:
-            self.release(summary.epoch)
 
     def release(self, epoch: int) -> None:
         """A checkpoint of this epoch is complete."""

@@ -1,7 +1,7 @@
 """The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5, 1 to 3)."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock import failpoint
@@ -18,6 +18,7 @@ from penstock.checkpoint.restore import (
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.clock import Clock
+from penstock.errors import UsageError
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
@@ -81,6 +82,7 @@ def begin_attempt(
     if manifest is not None:
         sink_uids = [sink.uid for sink in graph.sinks]
         require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)
+        require_same_sources(manifest.sources.source_uids, [source.uid for source in graph.sources])
     record_restore(log, manifest, "recovery")
     committer = GraphCommitter.of(job.job_id, graph)
     recover_sinks(log, manifest, committer)
@@ -88,6 +90,15 @@ def begin_attempt(
     identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16])
     coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
     return Attempt(number, token, manifest, coordinator, log)
+
+
+def require_same_sources(saved: Sequence[str], now: Sequence[str]) -> None:
+    """Spark knows the sources of a position by their order alone: in another one each would go on where another was."""
+    if len(saved) > 1 and list(saved) != list(now):
+        raise UsageError(
+            f"the checkpoint holds the positions of the sources {list(saved)}, in this order, and the program reads "
+            f"{list(now)}; give the sources their old order and uids, or start a new job"
+        )
 
 
 def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: bytes) -> dict[str, Deploy]:

@@ -103,10 +103,10 @@ class SparkAttempt:
         try:
             self._deploy(taskmanagers)
             self._start_query()
-            ended = self._drive()
-            if ended and not self._cancelled.is_set():
-                self._final_epoch()
-            return ended
+            if not self._drive() or self._cancelled.is_set():
+                return False  # never True without the final epoch: rows since the last checkpoint are in none
+            self._final_epoch()
+            return True
         finally:
             self._over.set()
             self._stop_query()
@@ -199,6 +199,8 @@ class SparkAttempt:
             return False
         if self._query.failure is not None:
             raise self._cause(self._query.failure)
+        if not self._graph.bounded:
+            raise JobFailedError("the Spark query was stopped from outside; its input has not ended")
         return True
 
     def _cause(self, text: str) -> PenstockError:
@@ -273,7 +275,9 @@ class SparkAttempt:
             self.book.fail(error)
             raise
         except Exception as error:
-            raise self._cause(str(error)) from error
+            cause = self._cause(str(error))
+            self.book.fail(cause)  # before the lock is free: a waiting `_run_epoch` must not begin this epoch again
+            raise cause from error
 
     def _checkpoint_due(self, coordinator: CheckpointCoordinator) -> bool:
         due_s = coordinator.next_due()
@@ -298,8 +302,8 @@ class SparkAttempt:
         summary = self.book.commit(header, position)
         if self._plan.coordinator is None:
             GraphCommitter.of(self._plan.job_id, self._graph).commit(summary.committables)
+        self._committed(summary)  # at once: the checkpoint may be complete already
         self._epoch_log.write(summary, started_ms, self._clock.now_ms())
-        self._committed(summary)
         return header
 
     def _request(self, header: EpochHeader) -> EpochRequest:

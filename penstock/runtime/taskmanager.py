@@ -106,7 +106,8 @@ class TaskManager:
         self._plan: DeployedPlan | None = None
         self._inputs: dict[str, StageInput] = {}
         self._host: SubtaskHost | None = None
-        self._folder = tempfile.mkdtemp(prefix="penstock-")
+        # The path of a Unix socket has at most 107 bytes, which a long temporary folder would use up.
+        self._folder = tempfile.mkdtemp(prefix="penstock-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)
         remove_at_exit(self._folder)
         self._done = threading.Event()
 

@@ -30,7 +30,7 @@ def capture(folder: Path, batch_id: int) -> bytes:
     sources = folder / "sources"
     for source in sorted(sources.iterdir()) if sources.is_dir() else []:
         end = ends[int(source.name)] if source.name.isdigit() and int(source.name) < len(ends) else None
-        files |= _cut_source_log(source, end, started=batch_id >= 0)
+        files |= _cut_source_log(source, end)
     return _pack(files)
 
 
@@ -69,25 +69,26 @@ def _log_offsets(data: bytes) -> list[int | None]:
     return offsets
 
 
-def _cut_source_log(source: Path, end: int | None, *, started: bool) -> dict[str, bytes]:
+def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:
     """The files of one source's log that belong to the position.
 
-    A file source numbers its entries by itself: those above `logOffset` are of later batches. Other sources keep only
-    their initial offset there, which belongs to every position.
+    A file source numbers its entries by itself: those above `logOffset` are of later batches, and those below the
+    newest compaction are in it. Other sources keep only their initial offset there, which belongs to every position.
     """
-    kept: dict[str, bytes] = {}
-    for path in sorted(source.iterdir()):
-        if path.name.startswith(".") or not path.is_file():
-            continue
-        number = path.name.removesuffix(".compact")
-        if not number.isdigit():
-            continue
-        data = path.read_bytes()
-        if _is_file_entry(data):
-            if not started or end is None or int(number) > end:
-                continue
-        kept[f"sources/{source.name}/{path.name}"] = data
-    return kept
+    names = [path.name for path in source.iterdir() if path.name.removesuffix(".compact").isdigit()]
+    if end is not None:
+        names = [name for name in names if _number(name) <= end]
+        first = max((_number(name) for name in names if name.endswith(".compact")), default=0)
+        names = [name for name in names if _number(name) >= first]
+        if {_number(name) for name in names} != set(range(first, end + 1)):
+            raise CheckpointError(f"entries up to {end} of the source log {str(source)!r} are gone")
+    kept = {name: (source / name).read_bytes() for name in sorted(names)}
+    # Without an offset it is another kind of source, or a file source whose first batch is still to come.
+    return {f"sources/{source.name}/{n}": d for n, d in kept.items() if end is not None or not _is_file_entry(d)}
+
+
+def _number(name: str) -> int:
+    return int(name.removesuffix(".compact"))
 
 
 def _is_file_entry(data: bytes) -> bool:

@@ -30,9 +30,22 @@ class EpochLimits:
 def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) -> DataFrame:
     """The streaming DataFrame of all sources of the job."""
     frames = [_open(session, source, limits) for source in graph.sources]
-    if len(frames) == 1:
-        return frames[0]
-    return combine(frames)
+    frame = frames[0] if len(frames) == 1 else combine(frames)
+    _require_distinct(frame)
+    return frame
+
+
+def _require_distinct(frame: DataFrame) -> None:
+    """Spark writes one offset for each use of a stream, and one log for each stream: with several of both nothing says
+    which belong together, so a position could not be cut (PROTOCOL R19)."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    streams = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming()]
+    distinct = [leaf for index, leaf in enumerate(streams) if not any(leaf.equals(o) for o in streams[:index])]
+    if 1 < len(distinct) < len(streams):
+        raise UsageError(
+            "one streaming DataFrame is used twice beside another one; call spark.readStream…load() once for each use, "
+            "or use from_dataframe() once and branch the stream behind it"
+        )
 
 
 def combine(frames: Sequence[DataFrame]) -> DataFrame:

@@ -354,3 +354,20 @@ def test_a_sink_is_plain_data(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "parquet")
     assert pickle.loads(pickle.dumps(sink)) == sink
     assert replace(sink, path="/elsewhere") != sink
+
+
+def test_a_second_committer_that_is_late_does_not_take_our_file_for_another_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = sink_of(tmp_path, "json")
+    committable = pending_part(sink, 1)
+    touch = PartFolder.touch
+
+    def other_is_faster(folder: PartFolder, name: str) -> None:
+        monkeypatch.setattr(PartFolder, "touch", touch)
+        sink.commit(committable)
+        touch(folder, name)
+
+    monkeypatch.setattr(PartFolder, "touch", other_is_faster)
+    sink.commit(committable)
+    assert numbers(finished(tmp_path)) == [1]

@@ -90,9 +90,8 @@ def run_killed(place: Place, expected: Expected, strikes: Sequence[Strike], say:
                 job = JobProcess(place)
                 leftovers += outliving(family)
             is_gone = not outliving([victim])
-            at_kill, after = _await_growth(job, before.attempt)
-            progress = (before.attempt, at_kill.epoch), (after.attempt, after.epoch)
-            hits.append(Hit(strike, victim.pid, was_alive, is_gone, *progress))
+            at_kill, after = _await_growth(job, before)
+            hits.append(Hit(strike, victim.pid, was_alive, is_gone, at_kill, (after.attempt, after.epoch)))
             say(str(hits[-1]))
         exit_code = job.wait(FINISH_LIMIT_S)
         assert exit_code == 0, f"the job ended with {exit_code}:\n{job.log_tail()}"
@@ -131,14 +130,16 @@ def candidates(job: JobProcess, kind: str) -> list[psutil.Process]:
     return job.taskmanagers()
 
 
-def _await_growth(job: JobProcess, attempt: int) -> tuple[JobRecord, JobRecord]:
-    """The first record that was surely written after the kill, and the first that shows that the job went on.
+def _await_growth(job: JobProcess, before: JobRecord) -> tuple[tuple[int, int], JobRecord]:
+    """Attempt and highest possible epoch at the kill, and the first record that shows that the job went on.
 
-    A driver writes its record once a second, so an epoch counts as later only if it is above one that was read then.
+    A driver writes its record once a second, so the epoch at the kill is taken from one that was surely written later.
     """
     stale = job.record()
     fresh = _await_record(job, lambda record: stale is None or record.updated_ms > stale.updated_ms)
-    return fresh, _await_record(job, lambda record: record.attempt > attempt or record.epoch > fresh.epoch)
+    epoch = fresh.epoch if fresh.attempt == before.attempt else before.epoch
+    after = _await_record(job, lambda record: record.attempt > before.attempt or record.epoch > epoch)
+    return (before.attempt, epoch), after
 
 
 def _await_record(job: JobProcess, wanted: Callable[[JobRecord], bool]) -> JobRecord:

@@ -1,5 +1,6 @@
 """Positions of sources taken from a running query and put into a new one (PROTOCOL R19; each of Spark's kinds)."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +71,9 @@ def files(spark: SparkSession, tmp_path: Path) -> Callable[[str, int], DataFrame
         folder = tmp_path / name
         folder.mkdir()
         for number in range(count):
-            (folder / f"{number:02d}.json").write_text(f'{{"{name}": {number}}}\n', encoding="utf-8")
+            path = folder / f"{number:02d}.json"
+            path.write_text(f'{{"{name}": {number}}}\n', encoding="utf-8")
+            os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))  # Spark takes the oldest first
         return spark.readStream.schema(f"{name} int").option("maxFilesPerTrigger", 1).json(str(folder))
 
     return make
