@@ -60,7 +60,7 @@ def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
     if isinstance(error, UsageError):
         return f"{error}{location(error.__traceback__, job_file)}", error.exit_code
     if isinstance(error, PenstockError):
-        return str(error), error.exit_code
+        return "\n".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code
     if isinstance(error, SyntaxError) and error.filename == str(job_file):
         text = "".join(traceback.format_exception_only(error)).rstrip()
         return f"job file {str(job_file)!r} cannot be read as Python, line {error.lineno}\n{text}", UsageError.exit_code

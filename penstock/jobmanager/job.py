@@ -16,6 +16,7 @@ from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.control.registry import JobRecord, ProcessRecord, Registry
 from penstock.errors import (
+    CheckpointError,
     FencedError,
     JobConflictError,
     PenstockError,
@@ -119,6 +120,8 @@ class Job:
         """The result, once the job has ended; raises what made it fail."""
         if not self._ended.wait(timeout):
             raise TimeoutError(f"job {self.job_id} has not ended within {timeout} s")
+        if isinstance(self._failure, PenstockError):
+            raise self._failure.with_traceback(None) from None  # how we came to hear of it is in driver.log
         if self._failure is not None:
             raise self._failure
         duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
@@ -137,6 +140,7 @@ class Job:
             self._run_attempts()
         except BaseException as error:  # kept for whoever waits
             self._failure = error
+            self._log_failure("the job has failed", error)
             self._end(JobStatus.FAILED)
         self._output.end(self._failure)
 
@@ -153,8 +157,7 @@ class Job:
                     self._finish("cancelled", JobStatus.CANCELED)
                     return
                 self._require_own()
-                is_final = isinstance(error, SinkTransactionLostError)  # PROTOCOL R21: it stops the job
-                if is_final or self._restarts >= strategy.attempts:
+                if _is_final(error) or self._restarts >= strategy.attempts:
                     self._append_status("failed", str(error).splitlines()[-1])
                     raise
                 self._restarts += 1
@@ -263,11 +266,18 @@ class Job:
             file=sys.stderr,
             flush=True,
         )
-        folder = self._registry.log_dir(self.job_id)
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / "driver.log", "a", encoding="utf-8") as file:
-            file.write(f"attempt {self._attempt_number} has failed, the job restarts\n")
-            file.write("".join(traceback.format_exception(error)) + "\n")
+        self._log_failure("the job restarts", error)
+
+    def _log_failure(self, consequence: str, error: BaseException) -> None:
+        """Everything about the end of an attempt, for those who look for the cause."""
+        text = f"attempt {self._attempt_number} has failed, {consequence}\n" + "".join(
+            traceback.format_exception(error)
+        )
+        with suppress(OSError):  # the job's end does not depend on its log
+            folder = self._registry.log_dir(self.job_id)
+            folder.mkdir(parents=True, exist_ok=True)
+            with open(folder / "driver.log", "a", encoding="utf-8") as file:
+                file.write(text + "\n")
 
     # ---- the record
 
@@ -319,6 +329,12 @@ class Job:
             processes=processes,
             failure=str(self._failure) if self._failure is not None else None,
         )
+
+
+def _is_final(error: PenstockError) -> bool:
+    """Trying again cannot help: output is lost (PROTOCOL R21), or a checkpoint cannot be restored (R24)."""
+    is_refusal = isinstance(error, CheckpointError) and not error.retryable
+    return isinstance(error, SinkTransactionLostError) or is_refusal
 
 
 class _EpochCount:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.errors import PenstockError
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.model.types import TypeInformation
 from penstock.runtime.sinks import decode_records
@@ -61,6 +62,8 @@ class CollectedRecords:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._ended)
                 if not self._ready:
+                    if isinstance(self._error, PenstockError):
+                        raise self._error.with_traceback(None) from None  # as `Job.wait` does
                     if self._error is not None:
                         raise self._error
                     return

@@ -73,15 +73,19 @@ def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:
     """The files of one source's log that belong to the position.
 
     A file source numbers its entries by itself: those above `logOffset` are of later batches, and those below the
-    newest compaction are in it. Other sources keep only their initial offset there, which belongs to every position.
+    newest compaction are in it. The compaction before it is kept for its number: Spark takes the interval between the
+    last two for the one to go on with, and guesses another if it finds one alone. Other sources keep only their
+    initial offset there, which belongs to every position.
     """
     names = [path.name for path in source.iterdir() if path.name.removesuffix(".compact").isdigit()]
     if end is not None:
         names = [name for name in names if _number(name) <= end]
-        first = max((_number(name) for name in names if name.endswith(".compact")), default=0)
+        compactions = sorted((name for name in names if name.endswith(".compact")), key=_number)
+        first = _number(compactions[-1]) if compactions else 0
         names = [name for name in names if _number(name) >= first]
         if {_number(name) for name in names} != set(range(first, end + 1)):
             raise CheckpointError(f"entries up to {end} of the source log {str(source)!r} are gone")
+        pass
     kept = {name: (source / name).read_bytes() for name in sorted(names)}
     # Without an offset it is another kind of source, or a file source whose first batch is still to come.
     return {f"sources/{source.name}/{n}": d for n, d in kept.items() if end is not None or not _is_file_entry(d)}

@@ -31,7 +31,7 @@ class EpochQuery:
     def __init__(self, frame: DataFrame, settings: QuerySettings, run_epoch: RunEpoch) -> None:
         writer = (
             frame.writeStream.foreachBatch(run_epoch)
-            .option("checkpointLocation", str(settings.folder))
+            .option("checkpointLocation", settings.folder.absolute().as_uri())
             .outputMode("append")
         )
         if settings.bounded:

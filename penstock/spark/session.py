@@ -34,6 +34,10 @@ OURS: dict[str, str] = {
 QUERY_SETTINGS: dict[str, str] = {
     # PROTOCOL R15, reference spark.md section 3: with AQE an empty exchange runs no task at all.
     "spark.sql.adaptive.enabled": "false",
+    # A stage with two readers must not read its own input twice.
+    "spark.sql.exchange.reuse": "true",
+    # An empty epoch takes its position from offsets that Spark must not have purged.
+    "spark.sql.streaming.minBatchesToRetain": "100",
     "spark.sql.streaming.pollingDelay": "200",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",

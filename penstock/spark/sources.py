@@ -117,7 +117,8 @@ def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> Dat
 
 
 def _read_files(session: SparkSession, source: FileSource, max_files: int | None) -> DataFrame:
-    reader = session.readStream.format(source.format).options(**source.options)
+    # Spark passes files by that are a week older than the newest; a new file counts, however old it says it is.
+    reader = session.readStream.format(source.format).options(**source.options).option("maxFileAge", "36500d")
     if max_files is not None:
         reader = reader.option("maxFilesPerTrigger", max_files)
     if source.schema_ddl is not None:

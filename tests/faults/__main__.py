@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.faults.events import Load, batch_result, write_events
-from tests.faults.failpoints import all_cases, chains, run_chain
+from tests.faults.failpoints import Case, all_cases, chains, run_chain
 from tests.faults.jobs import JobProcess, Place
 from tests.faults.kills import FINISH_LIMIT_S, KINDS, KilledJob, plan_strikes, run_killed
 from tests.waiting import Stopwatch
@@ -49,7 +49,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def run_points(root: Path, cases: Sequence) -> bool:
+def run_points(root: Path, cases: Sequence[Case]) -> bool:
     """One line per crash point; True if all of them hit and did no harm."""
     events = root / "few-events"
     write_events(POINT_LOAD, events)

@@ -1,6 +1,7 @@
 """What a user is told when something in the program or its data is wrong."""
 
 import threading
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,8 @@ def test_a_function_that_raises_is_shown_with_its_own_traceback_first(jobs: Jobs
     assert "ZeroDivisionError" in str(raised.value)
     assert lines[-1] == "in operator 'Shares of the price', record 3 of epoch 1 in subtask s0/0"
     assert "java" not in str(raised.value).lower() and "py4j" not in str(raised.value)
+    whole = traceback.format_exception(raised.value)
+    assert sum("penstock/jobmanager" in line for line in whole) == 1  # only where the program waited for the job
     record = jobs.record()
     assert (job.get_job_status().result().name, record.status, record.attempt) == ("FAILED", "FAILED", 1)
     assert record.failure == str(raised.value)

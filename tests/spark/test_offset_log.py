@@ -94,6 +94,23 @@ def test_a_file_source_goes_on_behind_any_batch_also_past_a_compaction(
         assert again.batches == later_than(first.batches, batch_id), batch_id
 
 
+def test_a_file_source_can_be_rewound_again_after_a_rewind_past_two_compactions(
+    spark: SparkSession, tmp_path: Path, files: Callable[[str, int], DataFrame]
+) -> None:
+    """From a lone second compaction Spark would go on with twice the interval, and not find its log the next time."""
+    interval = "spark.sql.streaming.fileSource.log.compactInterval"
+    spark.conf.set(interval, "2")
+    try:
+        source = files("many", 13)
+        first = Recording(tmp_path / "first").run(source)
+        second = rewound(tmp_path, first, 4).run(source)
+        third = rewound(tmp_path, second, 10).run(source)
+    finally:
+        spark.conf.unset(interval)
+    assert second.batches == later_than(first.batches, 4)
+    assert third.batches == later_than(first.batches, 10)
+
+
 def test_a_position_is_not_moved_by_what_spark_has_logged_since(
     tmp_path: Path, files: Callable[[str, int], DataFrame]
 ) -> None:

@@ -78,6 +78,7 @@ def test_sql_steps_and_spark_writers_behind_the_jvm_and_behind_a_stage(jobs: Job
         expected.append((customer, sums[customer]))
     assert Counter(tuple(row) for row in from_stage) == Counter(expected)
     assert {aqe for _, aqe in epochs} == {"false"}
+    assert jobs.spark.conf.get("spark.sql.adaptive.enabled") == "true"  # the session that was handed in is as it was
     first, last = epochs[0][0], epochs[-1][0]
     assert first.job_id == last.job_id == job.get_job_id() and first.id < last.id
     assert jobs.record().status == "CANCELED"

@@ -86,3 +86,12 @@ def test_spark_connect_is_refused() -> None:
         StreamExecutionEnvironment.get_execution_environment(spark=session)
     with pytest.raises(UsageError, match="Spark Connect.*classic"):
         check_session(session)
+
+
+def test_one_stream_twice_beside_another_is_refused_because_no_position_could_be_cut(jobs: Jobs) -> None:
+    env = jobs.environment()
+    orders, refunds = (jobs.json_stream("cents bigint", jobs.folder / name) for name in ("orders", "refunds"))
+    streams = [env.from_dataframe(frame) for frame in (orders.where("cents > 0"), orders, refunds)]
+    streams[0].union(*streams[1:]).print()
+    with pytest.raises(UsageError, match="used twice beside another"):
+        env.execute("twice")

@@ -1,7 +1,10 @@
 """A job whose input does not end: what happens while nothing arrives."""
 
+import json
 import os
+import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.common import Types
 from penstock.datastream import CloseableIterator, KeyedProcessFunction, TimeDomain
 from tests.spark.jobs import Jobs
 from tests.waiting import wait_until
@@ -76,3 +80,37 @@ def test_the_registry_says_which_process_owns_which_subtask(idle: tuple[Jobs, li
     assert [(process.role, process.pid) for process in processes[:1]] == [("driver", os.getpid())]
     assert sorted(subtask for process in processes for subtask in process.subtasks) == ["s0/0", "s0/1"]
     assert all(Path(jobs.record().log_dir, f"taskmanager-1-{n}.log").exists() for n in range(2))
+
+
+class Stuck(KeyedProcessFunction):
+    """Does not come back from a record for a long time."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        print("stuck", flush=True)
+        threading.Event().wait(600)
+
+
+def test_a_job_is_cancelled_in_the_middle_of_an_epoch(jobs: Jobs) -> None:
+    jobs.write_json("1.json", [{"name": "ada"}])
+    env = jobs.environment(1, {"execution.checkpointing.interval": "1s"})
+    stream = env.from_dataframe(jobs.json_stream("name string")).key_by("name")
+    stream.process(Stuck(), output_type="name string").uid("stuck").print()
+    job = env.execute_async("stuck")
+    log = Path(jobs.record().log_dir, "taskmanager-1-0.log")
+    wait_until(lambda: log.exists() and "stuck" in log.read_text(encoding="utf-8"), timeout_s=120)
+    job.cancel().result(60)
+    assert jobs.record().status == "CANCELED"
+    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    wait_until(lambda: not any(is_taskmanager(pid) for pid in pids))
+
+
+def test_the_epoch_interval_holds_for_bounded_input_too(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs = jobs.folder / "epochs.jsonl"
+    monkeypatch.setenv("PENSTOCK_EPOCH_LOG", str(epochs))
+    env = jobs.environment(1, {"penstock.epoch.interval": "2500 ms", "penstock.epoch.max-rows": "2"})
+    env.from_collection(list(range(6)), Types.LONG()).map(lambda n: n, Types.LONG()).print()
+    env.execute("paced")
+    lines = [json.loads(line) for line in epochs.read_text(encoding="utf-8").splitlines()]
+    starts = [line["started_ms"] for line in lines if line["rows"]]
+    assert len(starts) == 3
+    assert all(later - earlier > 2_000 for earlier, later in pairwise(starts))
