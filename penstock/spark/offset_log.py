@@ -85,7 +85,7 @@ def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:
         names = [name for name in names if _number(name) >= first]
         if {_number(name) for name in names} != set(range(first, end + 1)):
             raise CheckpointError(f"entries up to {end} of the source log {str(source)!r} are gone")
-        pass
+        names += compactions[-2:-1]
     kept = {name: (source / name).read_bytes() for name in sorted(names)}
     # Without an offset it is another kind of source, or a file source whose first batch is still to come.
     return {f"sources/{source.name}/{n}": d for n, d in kept.items() if end is not None or not _is_file_entry(d)}
