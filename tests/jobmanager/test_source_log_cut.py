@@ -29,10 +29,13 @@ def log_names(position: bytes) -> set[str]:
         return {name.removeprefix("sources/0/") for name in archive.namelist() if name.startswith("sources/")}
 
 
-def test_only_the_newest_compaction_and_what_follows_it_are_kept(tmp_path: Path) -> None:
-    """Each compaction holds every file there ever was: with all of them a position could outgrow what is restored."""
+def test_only_the_last_two_compactions_and_what_follows_them_are_kept(tmp_path: Path) -> None:
+    """Each holds every file there ever was: with all of them a position could outgrow what is restored.
+
+    The one before the newest tells Spark the interval between two.
+    """
     folder = query_folder(tmp_path / "query", 40)
-    assert log_names(offset_log.capture(folder, 32)) == {"29.compact", "30", "31", "32"}
+    assert log_names(offset_log.capture(folder, 32)) == {"19.compact", "29.compact", "30", "31", "32"}
     assert log_names(offset_log.capture(folder, 29)) == {"29.compact"}
     assert log_names(offset_log.capture(folder, 8)) == {str(number) for number in range(9)}
     assert log_names(offset_log.capture(folder, -1)) == set()
@@ -43,4 +46,4 @@ def test_a_log_with_a_gap_is_an_error_and_not_a_position(tmp_path: Path) -> None
     (folder / "sources" / "0" / "31").unlink()
     with pytest.raises(CheckpointError, match="are gone"):
         offset_log.capture(folder, 32)
-    assert log_names(offset_log.capture(folder, 30)) == {"29.compact", "30"}
+    assert log_names(offset_log.capture(folder, 30)) == {"19.compact", "29.compact", "30"}
