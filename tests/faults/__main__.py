@@ -14,7 +14,7 @@ from tests.waiting import Stopwatch
 
 KILL_LOAD = Load(events=300_000, keys=10_000, files=100)
 """About 40 s undisturbed on two cores that have nothing else to do."""
-POINT_LOAD = Load(events=40_000, keys=400, files=40)
+POINT_LOAD = Load(events=30_000, keys=300, files=30)
 RUNS_PER_KIND = 2
 KILLS_PER_RUN = 5
 

@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tests.waiting import wait_until
 
@@ -71,6 +74,17 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **own, "SPARK_LOCAL_DIRS": str(folder / "spark"), "PYSPARK_PYTHON": sys.executable}
 
 
+@dataclass(frozen=True)
+class FirstOutput:
+    """When a program printed its first line, and how many cores other processes used until then."""
+
+    seconds: float
+    foreign_cores: float
+
+    def __str__(self) -> str:
+        return f"first output after {self.seconds:.1f} s while other processes used {self.foreign_cores:.1f} cores"
+
+
 @dataclass
 class Started:
     """A process that runs a program, with its output in files."""
@@ -78,15 +92,17 @@ class Started:
     process: "subprocess.Popen[bytes]"
     folder: Path
     started_s: float
+    busy_s: float
+    """Of the machine, at the start."""
 
     @staticmethod
     def of(command: list[str], folder: Path) -> "Started":
-        started_s = time.monotonic()
+        started_s, busy_s = time.monotonic(), machine_busy_s()
         with (folder / "out.txt").open("wb") as out, (folder / "err.txt").open("wb") as err:
             process = subprocess.Popen(
                 command, cwd=folder, env=environment(folder), stdout=out, stderr=err, start_new_session=True
             )
-        return Started(process, folder, started_s)
+        return Started(process, folder, started_s, busy_s)
 
     @property
     def out(self) -> str:
@@ -96,19 +112,23 @@ class Started:
     def err(self) -> str:
         return (self.folder / "err.txt").read_text(encoding="utf-8")
 
-    def await_totals(self, count: int, timeout_s: float = 280.0) -> float:
-        """Seconds from the start to the first line of output, once there are `count` of them."""
-        first_s = 0.0
+    def await_totals(self, count: int, timeout_s: float = 280.0) -> FirstOutput:
+        """The time of the first line of output, once there are `count` of them."""
+        first: FirstOutput | None = None
 
         def enough() -> bool:
-            nonlocal first_s
-            found = len(totals_in(self.out.splitlines()))
-            first_s = first_s or (time.monotonic() - self.started_s if found else 0.0)
+            nonlocal first
             assert self.process.poll() is None, f"it has ended: {self.err}"
+            found = len(totals_in(self.out.splitlines()))
+            if found and first is None:
+                seconds = time.monotonic() - self.started_s
+                foreign_s = machine_busy_s() - self.busy_s - tree_cpu_s(self.process.pid)
+                first = FirstOutput(seconds, max(0.0, foreign_s / seconds))
             return found >= count
 
         wait_until(enough, timeout_s=timeout_s)
-        return first_s
+        assert first is not None
+        return first
 
     def interrupt(self) -> int:
         """Ctrl-C, as a terminal sends it to the whole group; the exit code."""
@@ -116,6 +136,18 @@ class Started:
         return self.process.wait(120)
 
 
-def busyness() -> float:
-    """How many processes wait for each core; a limit on time is multiplied by it, but never made smaller."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+def machine_busy_s() -> float:
+    """CPU seconds that all cores together have worked since the machine started."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def tree_cpu_s(pid: int) -> float:
+    """CPU seconds of a process and of all that are below it now."""
+    root = psutil.Process(pid)
+    used = 0.0
+    for process in [root, *root.children(recursive=True)]:
+        with suppress(psutil.Error):  # it ended in between
+            times = process.cpu_times()
+            used += times.user + times.system
+    return used

@@ -12,8 +12,8 @@ from tests.process.programs import (
     SMALLEST,
     STREAM,
     TOTALS,
+    FirstOutput,
     Started,
-    busyness,
     environment,
     totals_in,
     write_orders,
@@ -22,6 +22,9 @@ from tests.process.programs import (
 pytestmark = pytest.mark.process
 
 FIRST_OUTPUT_S = 30.0
+BUSY_CORES = 0.5
+"""Where other processes use more than this, a start that is too slow says nothing about us."""
+FIRST_OUTPUTS: dict[str, FirstOutput] = {}
 WAYS = {
     "python": ["python", "job.py"],
     "penstock run": ["penstock", "run", "job.py"],
@@ -46,19 +49,16 @@ job
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-def test_the_smallest_program_gives_the_same_output_within_30_seconds(way: str, tmp_path: Path) -> None:
+def test_the_smallest_program_gives_the_same_output(way: str, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(SMALLEST, encoding="utf-8")
     write_orders(tmp_path)
-    limit_s = FIRST_OUTPUT_S * busyness()
     run = Started.of(WAYS[way], tmp_path)
     try:
-        first_s = run.await_totals(len(TOTALS))
+        FIRST_OUTPUTS[way] = run.await_totals(len(TOTALS))
     finally:
         exit_code = run.interrupt()
-    print(f"{way}: first output after {first_s:.1f} s (limit {limit_s:.0f} s)")
     assert totals_in(run.out.splitlines()) == TOTALS
     assert exit_code in (130, -signal.SIGINT)
-    assert first_s < limit_s
     if way == "penstock run":
         lines = run.out.splitlines()
         job_id = lines[0].removeprefix("Job has been submitted with JobID ")
@@ -68,6 +68,18 @@ def test_the_smallest_program_gives_the_same_output_within_30_seconds(way: str, 
         assert run.err.splitlines()[0] == "Traceback (most recent call last):"
         assert run.err.splitlines()[-1] == "KeyboardInterrupt"
     assert "WARN" not in run.out + ("" if way == "spark-submit" else run.err)
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_the_first_output_comes_within_30_seconds(way: str) -> None:
+    """As measured by the test above. A miss on a machine that others keep busy is a skip with the figures, no pass."""
+    if way not in FIRST_OUTPUTS:
+        pytest.skip("not measured: the test that starts the program did not run or failed")
+    first = FIRST_OUTPUTS[way]
+    print(f"{way}: {first}")
+    if first.seconds >= FIRST_OUTPUT_S and first.foreign_cores > BUSY_CORES:
+        pytest.skip(f"{way}: {first}; run it again on a quiet machine")
+    assert first.seconds < FIRST_OUTPUT_S
 
 
 def test_notebook_cells_define_functions_run_jobs_and_can_be_run_again(
