@@ -32,11 +32,18 @@ class RowCodec:
 
     def decode_batch(self, columns: Sequence[pa.Array]) -> list[Any]:
         """The records of one batch, in order; `columns` are those of `fields`."""
+        return self.make_records(self.decode_columns(columns))
+
+    def decode_columns(self, columns: Sequence[pa.Array]) -> list[list[Any]]:
+        """The values of one batch, field by field."""
         if len(columns) != len(self._types):
             wanted = len(self._types)
             raise UnsupportedValueError(f"{len(columns)} columns for records of {self.type_info}; expected {wanted}")
-        decoded = [decode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
-        return make_records(decoded, self.type_info, 0) if self.is_row else decoded[0]
+        return [decode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
+
+    def make_records(self, fields: list[list[Any]]) -> list[Any]:
+        """Records of the values of their fields."""
+        return make_records(fields, self.type_info, 0) if self.is_row else fields[0]
 
     def encode(self, records: Sequence[Any]) -> list[pa.Array]:
         """The columns of a batch of records; a record that does not fit is an UnsupportedValueError."""

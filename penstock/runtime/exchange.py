@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.codec.keys import KeyCodec
+from penstock.codec.keys import KeyCodec, null_key
 from penstock.codec.rows import RowCodec
 from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
@@ -99,18 +99,28 @@ class _EdgeDecoder:
         self._codec = RowCodec(edge.record_type)
         self._names = [f"i{index}_{n}" for n in range(len(self._codec.fields))]
         self._keys: KeyCodec | None = None
+        self._key_field: int | None = None
+        """The field that is the key as it is decoded."""
         if keyed:
             self._keys = KeyCodec(edge.key_types)
             if edge.key_selector is None:
-                self._key_names = [self._names[position] for position in key_columns_of(edge)]
+                positions = key_columns_of(edge)
+                self._key_names = [self._names[position] for position in positions]
+                if [t.name for t in edge.key_types] in (["STRING"], ["LONG"], ["INT"]):
+                    self._key_field = positions[0]
             else:
                 self._key_names = [f"k{index}_{n}" for n in range(len(self._keys.fields))]
 
     def decode(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
-        records = self._codec.decode_batch([part.column(name) for name in self._names])
+        fields = self._codec.decode_columns([part.column(name) for name in self._names])
+        records = self._codec.make_records(fields)
         timestamps = _timestamps(part) if timed else None
         if self._keys is None:
             return Batch(records, timestamps)
+        if self._key_field is not None:  # the very objects: their hash is computed once
+            if part.column(self._key_names[0]).null_count:
+                raise null_key()
+            return Batch(records, timestamps, fields[self._key_field])
         return Batch(records, timestamps, self._keys.decode([part.column(name) for name in self._key_names]))
 
 
