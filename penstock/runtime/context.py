@@ -17,8 +17,8 @@ from penstock.model.descriptors import (
 )
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext, TimerService
 from penstock.model.time import TimeDomain
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.current_key import CurrentKey
-from penstock.state.backend.hashmap import HashMapBackend
 from penstock.state.timers import Timers
 
 NOT_KEYED = (
@@ -43,12 +43,12 @@ class SubtaskInfo:
 class OperatorContext(RuntimeContext):
     """The RuntimeContext of one operator in one subtask."""
 
-    def __init__(self, plan: OperatorPlan, subtask: SubtaskInfo, backend: HashMapBackend | None) -> None:
+    def __init__(self, plan: OperatorPlan, subtask: SubtaskInfo, backend: KeyedBackend | None) -> None:
         self.plan = plan
         self.subtask = subtask
         self._backend = backend
 
-    def backend(self) -> HashMapBackend:
+    def backend(self) -> KeyedBackend:
         """The operator's keyed state; StateAccessError where there is no key."""
         if self._backend is None:
             raise StateAccessError(NOT_KEYED.format(name=self.plan.name))
@@ -116,7 +116,7 @@ class Clocks(Protocol):
 class OperatorTimers(TimerService):
     """The timer service of one operator. Without keyed state it only tells the time."""
 
-    def __init__(self, clocks: Any, backend: HashMapBackend | None) -> None:
+    def __init__(self, clocks: Any, backend: KeyedBackend | None) -> None:
         self._clocks = clocks
         self._backend = backend
         self._timers: dict[TimeDomain, Timers] = {}

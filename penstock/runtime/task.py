@@ -32,6 +32,7 @@ from penstock.runtime.context import OperatorContext, SubtaskInfo
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport
 from penstock.runtime.operators import KeyedProcess, Operator, Timestamps, make_operator
 from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.hashmap import HashMapBackend
 
 PACKAGE = str(Path(__file__).parent.parent) + os.sep
@@ -102,10 +103,10 @@ class Subtask:
         self._epoch = 0
         self._taken: dict[int, int] = {}
         """How many records each operator has had in the running epoch."""
-        self._begun: list[HashMapBackend | EpochSink] = []
+        self._begun: list[KeyedBackend | EpochSink] = []
         """What the running epoch may have changed, so what `roll_back` takes back."""
 
-    def _backend(self, plan: OperatorPlan) -> HashMapBackend:
+    def _backend(self, plan: OperatorPlan) -> KeyedBackend:
         codec = KeyCodec(plan.key_types)
         return HashMapBackend(plan.uid, codec, self.stage.max_parallelism, self.place.key_groups)
 
@@ -186,7 +187,7 @@ class Subtask:
         self._taken.clear()
         self._reached = self.watermark
         self._begun = []
-        parts: list[HashMapBackend | EpochSink] = [*self.backends.values(), *self._sinks.values()]
+        parts: list[KeyedBackend | EpochSink] = [*self.backends.values(), *self._sinks.values()]
         for part in parts:
             part.begin_epoch()
             self._begun.append(part)

@@ -55,13 +55,13 @@ class HeapValueState(ValueState[Any]):
             self._undo.setdefault(key, old)
 
 
-class HeapReducingState(ReducingState[Any]):
+class ReducingHandle(ReducingState[Any]):
     """One value per key, folded by a function."""
 
     __slots__ = ("_reduce", "_value")
 
-    def __init__(self, current: CurrentKey, table: ValueTable, guard: Guard) -> None:
-        self._value = HeapValueState(current, table, guard)
+    def __init__(self, value: ValueState[Any]) -> None:
+        self._value = value
 
     def bind(self, function: ReduceFunction) -> None:
         """Fold with this function from now on."""
@@ -84,13 +84,13 @@ class HeapReducingState(ReducingState[Any]):
         self._value.clear()
 
 
-class HeapAggregatingState(AggregatingState[Any, Any]):
+class AggregatingHandle(AggregatingState[Any, Any]):
     """One accumulator per key, fed by a function. The accumulator is what is stored."""
 
     __slots__ = ("_function", "_value")
 
-    def __init__(self, current: CurrentKey, table: ValueTable, guard: Guard) -> None:
-        self._value = HeapValueState(current, table, guard)
+    def __init__(self, value: ValueState[Any]) -> None:
+        self._value = value
 
     def bind(self, function: AggregateFunction) -> None:
         """Aggregate with this function from now on."""

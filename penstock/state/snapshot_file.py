@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointCorruptError, PenstockError
 from penstock.model.snapshot import StateTableInfo
-from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.rows import HASH_COLUMN, encode_rows, in_key_groups, key_groups_of, schema_of
 from penstock.state.sealed import SealedTable, SealedTables
 
@@ -129,7 +129,7 @@ def read_chain(
                 yield entry.info, in_key_groups(table, key_groups, max_parallelism)
 
 
-def apply_rows(backend: HashMapBackend, info: StateTableInfo, table: pa.Table) -> None:
+def apply_rows(backend: KeyedBackend, info: StateTableInfo, table: pa.Table) -> None:
     """Put the rows of a table in place in its operator's backend."""
     backend.restore(info, table)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.errors import UnsupportedValueError
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.backend.base import KeyedBackend
 
 TIMER_NAMES = {TimeDomain.EVENT_TIME: "_timers_event", TimeDomain.PROCESSING_TIME: "_timers_processing"}
 """The tables in which timers are kept, by clock."""
@@ -16,7 +16,7 @@ class Timers:
 
     __slots__ = ("_current", "_table")
 
-    def __init__(self, backend: HashMapBackend, domain: TimeDomain) -> None:
+    def __init__(self, backend: KeyedBackend, domain: TimeDomain) -> None:
         self._current = backend.keys
         self._table = backend.timer_table(TIMER_NAMES[domain])
 

@@ -4,17 +4,17 @@ from typing import Any
 
 from penstock.model.key_groups import key_group_of
 from penstock.model.state import ListState, MapState, ValueState
-from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.backend.base import KeyedBackend
 
 
-def owns(backend: HashMapBackend, key: Any) -> bool:
+def owns(backend: KeyedBackend, key: Any) -> bool:
     """Whether the key belongs to this backend's key groups."""
     codec = backend.key_codec
     group = key_group_of(codec.hash(codec.to_state_key(key)), backend.max_parallelism)
     return backend.key_groups[0] <= group <= backend.key_groups[1]
 
 
-def read_state(backend: HashMapBackend, name: str, key: Any) -> Any:
+def read_state(backend: KeyedBackend, name: str, key: Any) -> Any:
     """A value, a list, a dict or a result; the current key is put back."""
     keys = backend.keys
     before, keys.key = keys.key, backend.key_codec.to_state_key(key)

@@ -328,7 +328,7 @@ def check(backend: HashMapBackend, handles: dict[str, Any], model: Model) -> Non
         assert handles["reducing"].get() == model["reducing"].get(key)
         total, count = model["aggregating"].get(key, (0, 0))
         assert handles["aggregating"].get() == (total / count if count else None)
-    assert set(backend.timer_table("_timers_event").live) == set(model["timers"])
+    assert set(backend.timer_table("_timers_event").pending()) == set(model["timers"])
 
 
 def entry_count(model: Model) -> int:

@@ -303,7 +303,7 @@ def test_a_sealed_map_is_copied_before_it_changes_and_only_once() -> None:
             at(backend, key)
             state.put_all({1: 1, 2: 2})
     sealed = seal(backend, 1, full=True)
-    live = backend._tables["m"].live  # type: ignore[attr-defined]
+    live = backend._tables["m"].live
     before = dict(live)
     with epoch(backend):
         at(backend, "a")

@@ -268,7 +268,7 @@ def test_b6_aggregating_state_stores_the_accumulator() -> None:
         state.add(4)
         assert state.get() == 3.0
     # The same table read as what it stores: sum and count, not the result.
-    assert list(backend._tables["a"].live.values()) == [[6, 2]]  # type: ignore[attr-defined]
+    assert list(backend._tables["a"].live.values()) == [[6, 2]]
     with epoch(backend):
         at(backend, "k")
         state.add(None)

@@ -4,31 +4,26 @@ An epoch changes live entries in place and saves what was there; `roll_back` und
 copies of values, so it costs about 20 ns per key for a full snapshot; what it took is never changed afterwards.
 """
 
-from typing import Any
-
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
-from penstock.errors import StateAccessError, TypeMismatchError, UsageError
 from penstock.model.descriptors import (
-    AggregatingStateDescriptor,
-    ReducingStateDescriptor,
     StateDescriptor,
 )
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
 from penstock.model.type_information import parse_type
-from penstock.state.backend.current_key import CurrentKey
+from penstock.state.backend.base import KeyedBackend, saved_otherwise
 from penstock.state.backend.tables import ListTable, MapTable, Table, ValueTable
 from penstock.state.backend.timer_table import TimerTable
 from penstock.state.backend.unclaimed import UnclaimedTable
 from penstock.state.handles import (
-    HeapAggregatingState,
+    AggregatingHandle,
     HeapListState,
     HeapMapState,
-    HeapReducingState,
     HeapValueState,
+    ReducingHandle,
 )
 from penstock.state.map_keys import map_keys_of
 from penstock.state.rows import decode_rows
@@ -36,7 +31,7 @@ from penstock.state.sealed import SealedTable, SealedTables
 from penstock.state.values import guard_of
 
 
-class HashMapBackend:
+class HashMapBackend(KeyedBackend):
     """Keyed state for a range of key groups. One thread uses it; sealed tables may be read by another.
 
     Order of calls: any number of `restore`; then, again and again, `begin_epoch`, work, `finish_epoch`, perhaps `seal`.
@@ -46,69 +41,19 @@ class HashMapBackend:
     def __init__(
         self, operator_uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]
     ) -> None:
-        self.operator_uid = operator_uid
-        self.key_codec = key_codec
-        self.max_parallelism = max_parallelism
-        self.key_groups = key_groups
-        """First and last, both included."""
-        self.keys = CurrentKey()
-        self._infos: dict[str, StateTableInfo] = {}
-        self._tables: dict[str, Table] = {}
+        super().__init__(operator_uid, key_codec, max_parallelism, key_groups)
         self._unclaimed: dict[str, UnclaimedTable] = {}
-        self._handles: dict[str, State] = {}
         self._is_running = False
         self._sealed: list[CheckpointId] = []
         """Seals taken since the epoch that `roll_back` would take back began."""
 
-    def table(self, descriptor: StateDescriptor) -> Any:
-        """The handle of a state; the same one for the same name, kind and type (features B7)."""
-        ttl = descriptor.ttl_config
-        if ttl is not None and ttl.is_enabled():
-            raise UsageError(
-                f"state {descriptor.name!r} has a time to live, which is not available yet; remove "
-                f"enable_time_to_live and clear old entries with timers"
-            )
-        info = self._info_of(descriptor)
-        if info.name not in self._handles:
-            table = self._claim(info)
-            self._handles[info.name] = self._new_handle(descriptor, table)
-        elif self._infos[info.name] != info:
-            raise _name_in_use(self._infos[info.name], info)
-        handle = self._handles[info.name]
-        # A function that was made anew after a dropped run brings functions of its own (PROTOCOL R11).
-        if isinstance(handle, HeapReducingState) and isinstance(descriptor, ReducingStateDescriptor):
-            handle.bind(descriptor.get_reduce_function())
-        elif isinstance(handle, HeapAggregatingState) and isinstance(descriptor, AggregatingStateDescriptor):
-            handle.bind(descriptor.get_agg_function())
-        return handle
-
-    def handle(self, name: str) -> Any:
-        """The handle of a state that a function has asked for by this name."""
-        if name not in self._handles:
-            known = ", ".join(map(repr, sorted(self._handles))) or "none"
-            raise StateAccessError(f"operator {self.operator_uid!r} has no state {name!r}; its states are: {known}")
-        return self._handles[name]
-
-    def timer_table(self, name: str) -> TimerTable:
-        """The pending timers kept under this name."""
-        table = self._tables.get(name)
-        if table is None:
-            table = self._claim(StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"))
-        assert isinstance(table, TimerTable)
-        return table
-
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
         """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
         assert not self._is_running
-        if info.key_types != self._key_types():
-            raise TypeMismatchError(
-                f"state {info.name!r} of operator {self.operator_uid!r} was saved with keys of type "
-                f"{', '.join(info.key_types)} and its stream is now keyed by {', '.join(self._key_types())}; restore "
-                f"with the old key_by, or give the operator a new uid"
-            )
+        self._check_keys(info)
         known = self._infos.get(info.name)
         if known is not None and known != info:
-            raise _saved_otherwise(info, known)
+            raise saved_otherwise(info, known)
         if info.name in self._tables:
             self._tables[info.name].apply(decode_rows(rows, info))
             return
@@ -172,6 +117,9 @@ class HashMapBackend:
             self.operator_uid, checkpoint_id, needed, self.key_codec, self.max_parallelism, tuple(tables)
         )
 
+    def close(self) -> None:
+        """Nothing to let go of: the memory goes with the object."""
+
     def entry_count(self) -> int:
         """How many rows a full seal has; looks at every key of a map state."""
         return sum(table.entry_count() for table in self._every_table().values())
@@ -179,25 +127,11 @@ class HashMapBackend:
     def _every_table(self) -> dict[str, Table | UnclaimedTable]:
         return {**self._tables, **self._unclaimed}
 
-    def _key_types(self) -> list[str]:
-        return [str(type_info) for type_info in self.key_codec.types]
-
-    def _info_of(self, descriptor: StateDescriptor) -> StateTableInfo:
-        map_key_type = descriptor.map_key_type
-        return StateTableInfo(
-            self.operator_uid,
-            descriptor.name,
-            descriptor.kind,
-            self._key_types(),
-            str(descriptor.value_type),
-            None if map_key_type is None else str(map_key_type),
-        )
-
     def _claim(self, info: StateTableInfo) -> Table:
         """A live table, with the rows that were restored for it."""
         saved = self._infos.get(info.name)
         if saved is not None and saved != info:
-            raise _saved_otherwise(saved, info)
+            raise saved_otherwise(saved, info)
         table = self._new_table(info)
         unclaimed = self._unclaimed.get(info.name)
         if unclaimed is not None:
@@ -227,28 +161,7 @@ class HashMapBackend:
         assert isinstance(table, ValueTable)
         guard = guard_of(descriptor.value_type)
         if descriptor.kind == "reducing":
-            return HeapReducingState(self.keys, table, guard)
+            return ReducingHandle(HeapValueState(self.keys, table, guard))
         if descriptor.kind == "aggregating":
-            return HeapAggregatingState(self.keys, table, guard)
+            return AggregatingHandle(HeapValueState(self.keys, table, guard))
         return HeapValueState(self.keys, table, guard)
-
-
-def _name_in_use(known: StateTableInfo, wanted: StateTableInfo) -> TypeMismatchError:
-    if known.kind != wanted.kind:
-        return TypeMismatchError(f"The state name '{wanted.name}' is already in use and not a {wanted.kind} state.")
-    return TypeMismatchError(
-        f"State name corrupted: {wanted.name}. It is declared as {_type_text(known)} and as {_type_text(wanted)}; give "
-        f"one of them another name"
-    )
-
-
-def _saved_otherwise(saved: StateTableInfo, declared: StateTableInfo) -> TypeMismatchError:
-    return TypeMismatchError(
-        f"state {saved.name!r} of operator {saved.operator_uid!r} was saved as {_type_text(saved)} and is declared as "
-        f"{_type_text(declared)}; restore with the old declaration, or give the new state another name"
-    )
-
-
-def _type_text(info: StateTableInfo) -> str:
-    key = "" if info.map_key_type is None else f"{info.map_key_type} to "
-    return f"{info.kind} state of {key}{info.value_type}"

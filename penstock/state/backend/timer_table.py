@@ -54,6 +54,10 @@ class TimerTable:
             heappop(heap)
         return None
 
+    def pending(self) -> Iterable[tuple[int, Any]]:
+        """All pending timers."""
+        return self.live
+
     def _rebuild(self) -> None:
         order = self._order
         self._heap[:] = [(timestamp, order(key), key) for timestamp, key in self.live]

@@ -1,0 +1,183 @@
+"""What every keyed state backend does alike: it knows its operator, its key groups, and the states asked for by name.
+
+A backend is a subclass: it keeps tables, makes handles that read and write them for the current key, and moves from
+epoch to epoch. `penstock.testing.conformance_state` is the contract as tests.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.codec.keys import KeyCodec
+from penstock.errors import StateAccessError, TypeMismatchError, UsageError
+from penstock.model.descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from penstock.model.ids import CheckpointId
+from penstock.model.snapshot import StateTableInfo
+from penstock.model.state import State
+from penstock.state.backend.current_key import CurrentKey
+from penstock.state.handles import AggregatingHandle, ReducingHandle
+from penstock.state.sealed import SealedTables
+
+
+class PendingTimers(Protocol):
+    """The timers of one operator and clock."""
+
+    def add(self, timestamp: int, key: Any) -> None:
+        """Make a timer pending; one that is pending stays one."""
+
+    def discard(self, timestamp: int, key: Any) -> None:
+        """Make a timer not pending; an absent one is fine."""
+
+    def first(self) -> tuple[int, Any] | None:
+        """The pending timer that fires first, in the order of (timestamp, key)."""
+
+    def pending(self) -> Iterable[tuple[int, Any]]:
+        """All pending timers as (timestamp, state key)."""
+
+
+class KeyedBackend(ABC):
+    """Keyed state of one operator for a range of key groups. One thread uses it; what was sealed another may read.
+
+    Order of calls: any number of `restore`; then, again and again, `begin_epoch`, work, `finish_epoch`, perhaps `seal`.
+    `roll_back` takes back the epoch that is running.
+    """
+
+    def __init__(
+        self, operator_uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]
+    ) -> None:
+        self.operator_uid = operator_uid
+        self.key_codec = key_codec
+        self.max_parallelism = max_parallelism
+        self.key_groups = key_groups
+        """First and last, both included."""
+        self.keys = CurrentKey()
+        self._infos: dict[str, StateTableInfo] = {}
+        self._tables: dict[str, Any] = {}
+        self._handles: dict[str, State] = {}
+
+    def table(self, descriptor: StateDescriptor) -> Any:
+        """The handle of a state; the same one for the same name, kind and type (features B7)."""
+        ttl = descriptor.ttl_config
+        if ttl is not None and ttl.is_enabled():
+            raise UsageError(
+                f"state {descriptor.name!r} has a time to live, which is not available yet; remove "
+                f"enable_time_to_live and clear old entries with timers"
+            )
+        info = self._info_of(descriptor)
+        if info.name not in self._handles:
+            table = self._claim(info)
+            self._handles[info.name] = self._new_handle(descriptor, table)
+        elif self._infos[info.name] != info:
+            raise _name_in_use(self._infos[info.name], info)
+        handle = self._handles[info.name]
+        # A function that was made anew after a dropped run brings functions of its own (PROTOCOL R11).
+        if isinstance(handle, ReducingHandle) and isinstance(descriptor, ReducingStateDescriptor):
+            handle.bind(descriptor.get_reduce_function())
+        elif isinstance(handle, AggregatingHandle) and isinstance(descriptor, AggregatingStateDescriptor):
+            handle.bind(descriptor.get_agg_function())
+        return handle
+
+    def handle(self, name: str) -> Any:
+        """The handle of a state that a function has asked for by this name."""
+        if name not in self._handles:
+            known = ", ".join(map(repr, sorted(self._handles))) or "none"
+            raise StateAccessError(f"operator {self.operator_uid!r} has no state {name!r}; its states are: {known}")
+        return self._handles[name]
+
+    def timer_table(self, name: str) -> PendingTimers:
+        """The pending timers kept under this name."""
+        table: Any = self._tables.get(name)
+        if table is None:
+            table = self._claim(StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"))
+        timers: PendingTimers = table
+        return timers
+
+    @abstractmethod
+    def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
+        """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
+
+    @abstractmethod
+    def begin_epoch(self) -> None:
+        """Start an epoch."""
+
+    @abstractmethod
+    def finish_epoch(self) -> None:
+        """End the epoch: its changes are the state now. Leaves the key context."""
+
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Take back the epoch that is running."""
+
+    @abstractmethod
+    def start_from(self, checkpoint_id: CheckpointId) -> None:
+        """Say that what was restored is exactly this checkpoint, so that the next one may build on it."""
+
+    @abstractmethod
+    def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables:
+        """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
+
+    @abstractmethod
+    def entry_count(self) -> int:
+        """How many rows a full seal has."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and memory; nothing becomes durable by it."""
+
+    @abstractmethod
+    def _claim(self, info: StateTableInfo) -> Any:
+        """The table of a state, with the rows that were restored for it."""
+
+    @abstractmethod
+    def _new_handle(self, descriptor: StateDescriptor, table: Any) -> State:
+        """A handle on the table for the current key."""
+
+    def _check_keys(self, info: StateTableInfo) -> None:
+        """Raise unless the rows of a snapshot have this operator's keys."""
+        if info.key_types != self._key_types():
+            raise TypeMismatchError(
+                f"state {info.name!r} of operator {self.operator_uid!r} was saved with keys of type "
+                f"{', '.join(info.key_types)} and its stream is now keyed by {', '.join(self._key_types())}; restore "
+                f"with the old key_by, or give the operator a new uid"
+            )
+
+    def _key_types(self) -> list[str]:
+        return [str(type_info) for type_info in self.key_codec.types]
+
+    def _info_of(self, descriptor: StateDescriptor) -> StateTableInfo:
+        map_key_type = descriptor.map_key_type
+        return StateTableInfo(
+            self.operator_uid,
+            descriptor.name,
+            descriptor.kind,
+            self._key_types(),
+            str(descriptor.value_type),
+            None if map_key_type is None else str(map_key_type),
+        )
+
+
+def _name_in_use(known: StateTableInfo, wanted: StateTableInfo) -> TypeMismatchError:
+    if known.kind != wanted.kind:
+        return TypeMismatchError(f"The state name '{wanted.name}' is already in use and not a {wanted.kind} state.")
+    return TypeMismatchError(
+        f"State name corrupted: {wanted.name}. It is declared as {_type_text(known)} and as {_type_text(wanted)}; give "
+        f"one of them another name"
+    )
+
+
+def saved_otherwise(saved: StateTableInfo, declared: StateTableInfo) -> TypeMismatchError:
+    return TypeMismatchError(
+        f"state {saved.name!r} of operator {saved.operator_uid!r} was saved as {_type_text(saved)} and is declared as "
+        f"{_type_text(declared)}; restore with the old declaration, or give the new state another name"
+    )
+
+
+def _type_text(info: StateTableInfo) -> str:
+    key = "" if info.map_key_type is None else f"{info.map_key_type} to "
+    return f"{info.kind} state of {key}{info.value_type}"
