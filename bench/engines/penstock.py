@@ -8,7 +8,7 @@ from bench.venvs import Venv
 # The versions of Spark's own engine, so that the two differ in nothing but the engine.
 VENV = Venv("penstock", ("pyspark==4.3.0", "pyarrow==26.0.1"), project=Path(__file__).parents[2])
 REPEATED_BATCHES = 40
-"""Before the measured ones: the JVM compiles for about half a minute of work, and takes a quarter of both cores for it."""
+"""Before the measured ones: the JVM compiles for half a minute, and takes a quarter of both cores for it."""
 
 
 def commands(round_: Round) -> list[list[str]]:
