@@ -59,6 +59,10 @@ class TypeMismatchError(UsageError):
     """Two declarations of one thing disagree, for example two states with one name and two types."""
 
 
+class StateBackendError(PenstockError):
+    """The backend could not read or write its local files; the attempt ends and recovery follows."""
+
+
 class StateAccessError(UsageError):
     """State or timers were used where there is no key, or after the function was closed."""
 

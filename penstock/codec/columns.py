@@ -147,7 +147,7 @@ def _copy_flat_dict(value: Any) -> Any:
 
 
 def _pickle_copy(value: Any) -> Any:
-    return _loads(_dumps(value))
+    return load_pickle(dump_pickle(value))
 
 
 def _check_types(values: Sequence[Any], type_info: TypeInformation) -> None:
@@ -249,10 +249,10 @@ def _encode_tagged(values: Sequence[Any], type_info: TypeInformation) -> pa.Arra
 
 
 def _encode_pickle(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    return pa.array([None if value is None else _dumps(value) for value in values], type=pa.binary())
+    return pa.array([None if value is None else dump_pickle(value) for value in values], type=pa.binary())
 
 
-def _dumps(value: Any) -> bytes:
+def dump_pickle(value: Any) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(value)
     except Exception as error:  # whatever the object's own __reduce__ raises
@@ -260,7 +260,7 @@ def _dumps(value: Any) -> bytes:
     return data
 
 
-def _loads(data: bytes) -> Any:
+def load_pickle(data: bytes) -> Any:
     return pickle.loads(data)
 
 
@@ -391,7 +391,7 @@ def _decode_tagged(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 
 def _decode_pickle(array: pa.Array, type_info: TypeInformation) -> list[Any]:
-    return [None if data is None else _loads(data) for data in array.to_pylist()]
+    return [None if data is None else load_pickle(data) for data in array.to_pylist()]
 
 
 def _decode_list(array: pa.Array, type_info: TypeInformation) -> list[Any]:

@@ -1,5 +1,6 @@
 """What a job's configuration means to its JobManager."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,8 @@ from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.registry import default_folder
 from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
-from penstock.model.options import parse_duration_ms
+from penstock.model.options import parse_duration_ms, parse_size_bytes
+from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
 
 CHECKPOINT_DIR = "penstock-checkpoints"
 BATCH_ROWS = 10_000
@@ -37,6 +39,7 @@ class JobSettings:
     registry_dir: Path
     null_event_time: str
     passthrough: bool
+    backend: BackendSettings = BackendSettings()
 
     @staticmethod
     def of(name: str, configuration: Configuration) -> "JobSettings":
@@ -65,7 +68,28 @@ class JobSettings:
             registry_dir=Path(registry).expanduser() if registry else default_folder(),
             null_event_time=configuration.get_string("penstock.event-time.null", "fail"),
             passthrough=configuration.get_boolean("penstock.bench.passthrough", default_value=False),
+            backend=backend_settings(configuration),
         )
+
+
+def backend_settings(configuration: Configuration) -> BackendSettings:
+    """Which backend keeps keyed state, and how (features F1, G1 to G11)."""
+    kind = configuration.get_string("state.backend.type", "hashmap")
+    if kind not in KINDS:
+        raise ConfigurationError(f"state.backend.type is {kind!r}; choose {' or '.join(map(repr, KINDS))}")
+    rocksdb = "state.backend.rocksdb."
+    memory = configuration.get_string(rocksdb + "memory.fixed-per-tm", "") or configuration.get_string(
+        rocksdb + "memory.fixed-per-slot", ""
+    )
+    folders = re.split(r"[,:;]", configuration.get_string(rocksdb + "localdir", ""))
+    return BackendSettings(
+        kind=kind,
+        incremental=configuration.get_boolean("execution.checkpointing.incremental", default_value=True),
+        memory_bytes=parse_size_bytes(memory) if memory else DEFAULT_MEMORY_BYTES,
+        local_dirs=tuple(str(Path(folder).expanduser().absolute()) for folder in folders if folder),
+        predefined_options=configuration.get_string(rocksdb + "predefined-options", "DEFAULT"),
+        transfer_threads=max(1, configuration.get_integer(rocksdb + "checkpoint.transfer.thread.num", 4)),
+    )
 
 
 def _restart(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:

@@ -400,7 +400,9 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
         for edge in stage.inputs
         if isinstance(edge.source, StageOutput)
     }
-    return DeployedPlan(stages, channels, targets, drop_untimed=settings.null_event_time == "drop")
+    return DeployedPlan(
+        stages, channels, targets, drop_untimed=settings.null_event_time == "drop", backend=settings.backend
+    )
 
 
 def _emptied(stage: StagePlan) -> StagePlan:

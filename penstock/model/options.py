@@ -225,6 +225,11 @@ OPTIONS: dict[str, Option] = {
         Option("execution.runtime-mode", "streaming|batch|automatic", "mode", "programs run as streams"),
         Option("execution.buffer-timeout.interval", "duration", "buffers", "records move with their epoch"),
         Option("state.backend.type", "hashmap|rocksdb", "where working state lives"),
+        Option("state.backend.rocksdb.localdir", "text", "where RocksDB keeps its files; several: separated by commas"),
+        Option("state.backend.rocksdb.memory.fixed-per-tm", "size", "RocksDB's memory in one TaskManager (256 mb)"),
+        Option("state.backend.rocksdb.memory.fixed-per-slot", "size", "the same: a TaskManager is one slot"),
+        Option("state.backend.rocksdb.predefined-options", "text", "DEFAULT, FLASH_SSD_OPTIMIZED, …"),
+        Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "int", "files stored at a time (4)"),
         Option("state.backend.changelog.enabled", "bool", "changelog", "changes are always logged per epoch here"),
         Option("parallelism.default", "int", "parallelism of operators without one of their own"),
         Option("pipeline.max-parallelism", "int", "the number of key groups"),
@@ -281,7 +286,7 @@ OPTIONS: dict[str, Option] = {
 }
 _PREFIXES = {
     "pipeline.global-job-parameters.": Option("pipeline.global-job-parameters", "text", "parameters for functions"),
-    "state.backend.rocksdb.": Option("state.backend.rocksdb", "text", "RocksDB", "RocksDB is " + _LATER),
+    "state.backend.rocksdb.": Option("state.backend.rocksdb", "text", "RocksDB", "RocksDB's defaults are used for it"),
     "metrics.": Option("metrics", "text", "metrics", _LATER),
     "high-availability.": Option("high-availability", "text", "HA", "the job log in the checkpoint folder does it"),
     "s3.": Option("s3", "text", "S3", "set the file system's own variables"),

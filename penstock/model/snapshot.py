@@ -9,6 +9,13 @@ import msgspec
 from penstock.model.ids import SubtaskId, Version
 
 
+class NativeName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a backend calls a file of its own."""
+
+    operator_uid: str
+    name: str
+
+
 class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One immutable file of a checkpoint. Small ones are carried in `inline` and have no file."""
 
@@ -16,6 +23,8 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     sha256: str
     inline: bytes | None = None
+    native: NativeName | None = None
+    """None: tables in our own format. Otherwise one of RocksDB's files."""
 
 
 class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

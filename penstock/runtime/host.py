@@ -21,6 +21,7 @@ from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, 
 from penstock.runtime.owner import Kept, Ownership, Run
 from penstock.runtime.snapshots import SnapshotWriter, WriteJob
 from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
+from penstock.state.backend.settings import BackendSettings
 from penstock.storage.blobs import Storage
 
 MAX_WAITING_WRITES = 4
@@ -44,6 +45,9 @@ class HostPlace:
     new_output: Callable[[EdgePlan], EdgeOutput]
     channels: dict[int, int]
     """Edge id -> number of upstream subtasks, for edges that start at a stage."""
+    backend: BackendSettings = BackendSettings()
+    folder: str = ""
+    """Of this process, for what a backend keeps on disk."""
 
 
 @dataclass
@@ -76,6 +80,8 @@ class SubtaskHost:
                 stages[subtask_id.stage],
                 subtask_id.index,
                 self._place.channels,
+                self._place.backend,
+                self._place.folder,
             )
             subtask = Subtask(place, self._place.new_output)
             writer = SnapshotWriter(subtask, self._storage, self._clock)
@@ -106,9 +112,13 @@ class SubtaskHost:
         except Exception:
             self._undo(owned, run)
             raise
-        subtask.finish_epoch()
-        if header.epoch.checkpoint is not None:
-            self._seal(owned, header, version)
+        try:
+            subtask.finish_epoch()
+            if header.epoch.checkpoint is not None:
+                self._seal(owned, header, version)
+        except Exception as error:
+            owned.ownership.lose(run, f"{type(error).__name__}: {error}")  # the version has no state that matches it
+            raise
         failpoint.after("C9")
         failpoint.before("C10")
         self._jobmanager.report(subtask.report(version, result))

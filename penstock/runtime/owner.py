@@ -66,6 +66,8 @@ class Ownership:
             self._newest[header.consumer] = header.task_attempt
             while True:
                 self._check_superseded(header)
+                if self._lost is not None:
+                    raise StateLostError(f"subtask {self.subtask} could not undo an epoch, or not end one: {self._lost}")
                 if self._kept is not None and self._kept.epoch == epoch and self._kept.parent == header.parent:
                     return self._kept
                 if self._run is None:
@@ -87,8 +89,6 @@ class Ownership:
             )
 
     def _open(self, header: TaskHeader) -> Run:
-        if self._lost is not None:
-            raise StateLostError(f"subtask {self.subtask} could not undo an epoch: {self._lost}")
         if self._version != header.parent:
             raise StateLostError(
                 f"subtask {self.subtask} holds version {self._version}, "

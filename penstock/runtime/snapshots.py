@@ -8,21 +8,26 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from penstock import failpoint
 from penstock.checkpoint.manifest import verify_file
 from penstock.checkpoint.names import state_file_path
 from penstock.clock import Clock
 from penstock.errors import CheckpointDeclinedError
-from penstock.model.ids import CheckpointId, SubtaskId, Version
-from penstock.model.snapshot import CheckpointAck, StateFile, SubtaskSnapshot
+from penstock.model.ids import CheckpointId, SubtaskId, Version, new_nonce
+from penstock.model.snapshot import CheckpointAck, NativeName, StateFile, StateTableInfo, SubtaskSnapshot
 from penstock.runtime.task import Subtask
-from penstock.state.sealed import SealedTables
-from penstock.state.snapshot_file import apply_rows, encode_snapshot, read_chain, row_count
+from penstock.state.rows import in_key_groups
+from penstock.state.sealed import SealedFiles, SealedTables
+from penstock.state.snapshot_file import FileData, encode_files, read_chain, row_count
 from penstock.storage.blobs import Storage
 
 MAX_DELTAS = 8
 INLINE_LIMIT_BYTES = 20 * 1024
+HELD_BYTES = 256 * 1024 * 1024
+"""A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Chain:
     @property
     def is_long(self) -> bool:
         """Deltas outweigh the state they build on, or there are many: time for a full file."""
+        if self.files[0].native is not None:
+            return False  # RocksDB's compaction sees to that
         deltas = self.files[1:]
         return len(deltas) >= MAX_DELTAS or sum(file.size for file in deltas) > self.files[0].size
 
@@ -46,14 +53,30 @@ class WriteJob:
     version: Version
     base: Chain | None
     """What the sealed tables are a delta of; None: they are everything."""
-    tables: list[SealedTables]
+    sealed: list[SealedTables | SealedFiles]
     watermark: int
     sync_s: float
+
+    @property
+    def tables(self) -> list[SealedTables]:
+        """Operators whose state is written as tables."""
+        return [operator for operator in self.sealed if isinstance(operator, SealedTables)]
+
+    @property
+    def native(self) -> list[SealedFiles]:
+        """Operators whose state is RocksDB's files."""
+        return [operator for operator in self.sealed if isinstance(operator, SealedFiles)]
 
     @property
     def replaces_tables(self) -> bool:
         """A table is sealed whole. It may be empty, and says then that what older files hold of it is gone."""
         return any(table.full for operator in self.tables for table in operator.tables)
+
+    @property
+    def infos(self) -> list[StateTableInfo]:
+        """Every state of every operator."""
+        infos = [table.info for operator in self.tables for table in operator.tables]
+        return infos + [info for operator in self.native for info in operator.infos]
 
 
 class SnapshotWriter:
@@ -72,37 +95,69 @@ class SnapshotWriter:
         return self._subtask.place.id
 
     def restore(self, snapshots: Sequence[SubtaskSnapshot], checkpoint: int | None, max_parallelism: int) -> None:
-        """Load this subtask's key groups from snapshots of whatever parallelism."""
+        """Load this subtask's key groups from snapshots of whatever parallelism, max parallelism and backend."""
         subtask = self._subtask
+        same = [snapshot for snapshot in snapshots if self._is_own(snapshot)]
+        is_own = len(snapshots) == len(same) == 1 and max_parallelism == subtask.stage.max_parallelism
         for snapshot in snapshots:
             failpoint.before("C25")
-            self._load(snapshot)
+            self._load_tables(snapshot)
+            self._load_native(snapshot, max_parallelism, is_own=is_own)
             failpoint.after("C25")
         # PROTOCOL I-6: with whatever parallelism, event time goes on from where all parts of the old state were.
         subtask.watermark = min((snapshot.watermark for snapshot in snapshots), default=subtask.watermark)
-        same = [snapshot for snapshot in snapshots if self._is_own(snapshot)]
-        if checkpoint is not None and same == list(snapshots) and len(same) == 1:
-            if max_parallelism == subtask.stage.max_parallelism and same[0].files:
-                self._chains[checkpoint] = Chain(list(same[0].files))
-                for backend in subtask.backends.values():
-                    backend.start_from(CheckpointId(checkpoint))
+        if checkpoint is not None and is_own and same[0].files and self._is_own_format(same[0].files):
+            self._chains[checkpoint] = Chain(list(same[0].files))
+            for backend in subtask.backends.values():
+                backend.start_from(CheckpointId(checkpoint))
 
     def _is_own(self, snapshot: SubtaskSnapshot) -> bool:
         """The snapshot is of this very subtask: same range, same operators."""
         place = self._subtask.place
         return snapshot.key_groups == place.key_groups and list(place.stage.uids) == snapshot.operator_uids
 
-    def _load(self, snapshot: SubtaskSnapshot) -> None:
-        if not snapshot.files:
-            return
-        assert self._storage is not None
+    def _is_own_format(self, files: Sequence[StateFile]) -> bool:
+        """The files are of the kind that this subtask writes; with another backend nothing can build on them."""
+        settings = self._subtask.place.backend
+        is_native = settings.kind == "rocksdb" and settings.incremental
+        return all((file.native is not None) == is_native for file in files)
+
+    def _load_tables(self, snapshot: SubtaskSnapshot) -> None:
+        entries = [file for file in snapshot.files if file.native is None]
         place = self._subtask.place
-        files = [verify_file(self._storage, file) for file in snapshot.files]
-        names = [file.path or "inline state" for file in snapshot.files]
+        files: list[FileData] = [partial(self._read, file) for file in entries]
+        if sum(file.size for file in entries) <= HELD_BYTES:
+            files = [self._read(file) for file in entries]
+        names = [file.path or "inline state" for file in entries]
         for info, rows in read_chain(files, place.key_groups, place.stage.max_parallelism, paths=names):
             backend = self._subtask.backends.get(info.operator_uid)
             if backend is not None:
-                apply_rows(backend, info, rows)
+                backend.restore(info, rows)
+
+    def _load_native(self, snapshot: SubtaskSnapshot, max_parallelism: int, *, is_own: bool) -> None:
+        """RocksDB's files: to be gone on with by the subtask that wrote them, row by row by any other."""
+        for uid in {file.native.operator_uid: None for file in snapshot.files if file.native is not None}:
+            backend = self._subtask.backends.get(uid)
+            if backend is None:
+                continue
+            from penstock.state.rocksdb import native  # only where it is needed: rocksdict may not be there
+            from penstock.state.rocksdb.backend import RocksDBBackend
+
+            files = [file for file in snapshot.files if file.native is not None and file.native.operator_uid == uid]
+            infos = [info for info in snapshot.tables if info.operator_uid == uid]
+            place = self._subtask.place
+            folder = Path(place.folder) / f"restored-{new_nonce()}"
+            native.fetch_files(files, folder, self._read, place.backend.transfer_threads)
+            if is_own and isinstance(backend, RocksDBBackend) and place.backend.incremental:
+                backend.adopt(folder, infos)
+                continue
+            groups = place.key_groups if max_parallelism == place.stage.max_parallelism else None
+            for info, rows in native.read_files(folder, infos, max_parallelism, groups):
+                backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
+
+    def _read(self, file: StateFile) -> bytes:
+        assert self._storage is not None
+        return verify_file(self._storage, file)
 
     def seal(self, checkpoint: int, base: int | None, version: Version) -> WriteJob:
         """Freeze the state as it is now. The only part that holds up the epoch."""
@@ -113,11 +168,11 @@ class SnapshotWriter:
         full = chain is None or chain.is_long
         known = CheckpointId(base) if chain is not None and base is not None else None
         backends = self._subtask.backends.values()
-        tables = [backend.seal(CheckpointId(checkpoint), known, full=full) for backend in backends]
-        if all(table.base is None for table in tables):
+        sealed = [backend.seal(CheckpointId(checkpoint), known, full=full) for backend in backends]
+        if all(operator.base is None for operator in sealed):
             chain = None
         return WriteJob(
-            checkpoint, version, chain, tables, self._subtask.watermark, self._clock.monotonic_s() - started
+            checkpoint, version, chain, sealed, self._subtask.watermark, self._clock.monotonic_s() - started
         )
 
     def write(self, job: WriteJob) -> CheckpointAck:
@@ -125,28 +180,40 @@ class SnapshotWriter:
         if self._storage is None:
             raise CheckpointDeclinedError("this job has no checkpoint storage")
         started = self._clock.monotonic_s()
-        files, written = list(job.base.files) if job.base is not None else [], 0
-        if job.tables:
-            data = encode_snapshot(job.tables)
-            if job.base is None or job.replaces_tables or row_count(data):
-                file = self._put(job, data)
-                files.append(file)
-                written = file.size
+        files, written = self._store(job)
+        if job.sealed:
             with self._lock:
                 self._chains[job.checkpoint] = Chain(files)
         place = self._subtask.place
-        infos = [table.info for operator in job.tables for table in operator.tables]
         snapshot = SubtaskSnapshot(
-            place.id, job.version, place.key_groups, files, infos, job.watermark, list(place.stage.uids)
+            place.id, job.version, place.key_groups, files, job.infos, job.watermark, list(place.stage.uids)
         )
         return CheckpointAck(job.checkpoint, snapshot, job.sync_s, self._clock.monotonic_s() - started, written)
 
-    def _put(self, job: WriteJob, data: bytes) -> StateFile:
+    def _store(self, job: WriteJob) -> tuple[list[StateFile], int]:
+        """All files of the snapshot, and how many bytes of them are new."""
+        base = job.base.files if job.base is not None else []
+        files = [file for file in base if file.native is None] if job.tables else []
+        written = 0
+        if job.tables:
+            for data in encode_files(job.tables):
+                if not files or job.replaces_tables or row_count(data):
+                    files.append(self._put(job, data))
+                    written += files[-1].size
+        for operator in job.native:
+            from penstock.state.rocksdb import native
+
+            stored, size = native.store_files(operator, base, partial(self._put, job))
+            files += stored
+            written += size
+        return files, written
+
+    def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
         assert self._storage is not None
         digest = hashlib.sha256(data).hexdigest()
         place = self._subtask.place
         if len(data) <= INLINE_LIMIT_BYTES:
-            return StateFile("", len(data), digest, data)
+            return StateFile("", len(data), digest, data, native)
         path = state_file_path(place.attempt, job.checkpoint, place.id)
         self._storage.put_new(path, data)
-        return StateFile(path, len(data), digest)
+        return StateFile(path, len(data), digest, None, native)

@@ -33,7 +33,8 @@ from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport
 from penstock.runtime.operators import KeyedProcess, Operator, Timestamps, make_operator
 from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
 from penstock.state.backend.base import KeyedBackend
-from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.backend.make import make_backend
+from penstock.state.backend.settings import BackendSettings
 
 PACKAGE = str(Path(__file__).parent.parent) + os.sep
 USER_ERRORS = (Exception, SystemExit)
@@ -57,6 +58,9 @@ class SubtaskPlace:
     index: int
     channels: dict[int, int] = field(default_factory=dict)
     """Input edge id -> number of upstream subtasks; edges from sources are not in it."""
+    backend: BackendSettings = BackendSettings()
+    folder: str = ""
+    """Of this process, for what a backend keeps on disk."""
 
     @property
     def id(self) -> SubtaskId:
@@ -108,7 +112,10 @@ class Subtask:
 
     def _backend(self, plan: OperatorPlan) -> KeyedBackend:
         codec = KeyCodec(plan.key_types)
-        return HashMapBackend(plan.uid, codec, self.stage.max_parallelism, self.place.key_groups)
+        place = self.place
+        return make_backend(
+            place.backend, plan.uid, codec, self.stage.max_parallelism, place.key_groups, Path(place.folder)
+        )
 
     def open(self) -> None:
         """Make the functions and let them fetch their state. After the state was restored."""
@@ -139,6 +146,8 @@ class Subtask:
         for sink in self._sinks.values():
             sink.close()
         self._sinks.clear()
+        for backend in self.backends.values():
+            backend.close()
 
     # ---- one epoch
 
@@ -267,6 +276,8 @@ class Subtask:
     def _process(self, position: int, batch: Batch) -> Batch | None:
         operator = self._operators[position]
         before = self._taken.get(position, 0)
+        if batch.keys is not None and operator.plan.uid in self.backends:
+            self.backends[operator.plan.uid].expect(batch.keys)
         try:
             emitted = operator.process(batch)
         except USER_ERRORS as error:

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -55,8 +56,10 @@ from penstock.runtime.messages import (
 )
 from penstock.runtime.owner import Kept
 from penstock.runtime.rpc import RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.state_folder import make_state_folder
 from penstock.runtime.streams import receive_batches, send_batches
 from penstock.runtime.watchdog import ProcessWatch, exit_now, remove_at_exit
+from penstock.state.backend.settings import BackendSettings
 from penstock.storage.blobs import open_storage
 
 HEARTBEAT_S = 1.0
@@ -92,6 +95,7 @@ class DeployedPlan(msgspec.Struct):
     """Edge id -> parallelism of the stage that reads it."""
     drop_untimed: bool = False
     """Rows of a source without event time are left out, not an error."""
+    backend: BackendSettings = BackendSettings()
 
 
 class TaskManager:
@@ -109,6 +113,7 @@ class TaskManager:
         # The path of a Unix socket has at most 107 bytes, which a long temporary folder would use up.
         self._folder = tempfile.mkdtemp(prefix="penstock-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)
         remove_at_exit(self._folder)
+        self._state_folder: Path | None = None
         self._done = threading.Event()
 
     def serve(self) -> None:
@@ -144,7 +149,9 @@ class TaskManager:
         if self._host is not None:
             self._host.close()
         self._jobmanager.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in (self._folder, self._state_folder):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _heartbeat(self) -> None:
         """Tell the JobManager that we live; without an answer for too long, this attempt is over."""
@@ -214,7 +221,16 @@ class TaskManager:
         def new_output(edge: EdgePlan) -> ArrowOutput:
             return ArrowOutput(edge, plan.targets.get(edge.id, 0))
 
-        place = HostPlace(self._config.job_id, self._config.attempt, new_output, plan.channels)
+        if plan.backend.kind != "hashmap":
+            self._state_folder = make_state_folder(plan.backend, os.getpid())
+        place = HostPlace(
+            self._config.job_id,
+            self._config.attempt,
+            new_output,
+            plan.channels,
+            plan.backend,
+            str(self._state_folder or self._folder),
+        )
         host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)
         self._host = host

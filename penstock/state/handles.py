@@ -7,7 +7,7 @@ way in, and copied on the way out where they could be changed, so that no stored
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.functions import AggregateFunction, ReduceFunction
@@ -293,12 +293,21 @@ class HeapMapState(MapState[Any, Any]):
         return value if self._load is None or value is None else self._load(value)
 
 
+class IterableMap(Protocol):
+    """What an iterator needs of a map state."""
+
+    changes: int
+
+    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]: ...
+    def remove_kept(self, current: Any, key: Any) -> None: ...
+
+
 class MapIterator(Iterator[Any]):
     """Goes over a map state as it is at the start; any change but by its own `remove` is an error at the next step."""
 
     __slots__ = ("_changes", "_current", "_items", "_last", "_state", "_view")
 
-    def __init__(self, state: HeapMapState, view: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, state: IterableMap, view: Callable[[Any, Any], Any]) -> None:
         self._state = state
         self._view = view
         self._changes = state.changes

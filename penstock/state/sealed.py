@@ -3,8 +3,9 @@
 Nothing that happens to the backend later changes a sealed table, so another thread may read it without a lock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ class SealedTable:
     """One table: all of its entries, or those that changed since the base."""
 
     info: StateTableInfo
-    rows: Callable[[], Rows | pa.Table]
+    rows: Callable[[], Rows | pa.Table | Iterator[pa.RecordBatch]]
     """Makes the rows. A table that no function has asked for since it was restored gives them as they were read."""
     full: bool
     """All entries: what older files hold of this table no longer counts."""
@@ -36,3 +37,16 @@ class SealedTables:
     key_codec: KeyCodec
     max_parallelism: int
     tables: tuple[SealedTable, ...]
+
+
+@dataclass(frozen=True)
+class SealedFiles:
+    """The keyed state of one operator as RocksDB's own files: hard links in a folder that goes once they are stored."""
+
+    operator_uid: str
+    base: CheckpointId | None
+    """The checkpoint whose files need not be stored again."""
+    folder: Path
+    infos: tuple[StateTableInfo, ...]
+    threads: int
+    """How many files may be stored at a time."""

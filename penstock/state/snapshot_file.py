@@ -1,15 +1,14 @@
 """The file of one subtask's sealed keyed state: all tables of all its operators.
 
 Layout: magic, length and checksum of the table of contents, the table of contents (JSON), then one Arrow stream per
-table, each with its own checksum in the table of contents. Rows are sorted by key group (within each GiB); a row of a
+table, each with its own checksum in the table of contents. Rows are sorted by key group within a file; a row of a
 delta may be a delete. The manifest holds the sha256 of the whole file; the checksums here turn damage into an error
 before Arrow sees a byte. Nothing in here is ever unpickled.
 """
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -18,18 +17,22 @@ import pyarrow as pa
 from penstock.errors import CheckpointCorruptError, PenstockError
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.backend.base import KeyedBackend
-from penstock.state.rows import HASH_COLUMN, encode_rows, in_key_groups, key_groups_of, schema_of
+from penstock.state.rows import HASH_COLUMN, Rows, encode_rows, in_key_groups, key_groups_of, schema_of
 from penstock.state.sealed import SealedTable, SealedTables
 
 MAGIC = b"PNSTATE1"
 """The last byte is the version of the format."""
 KINDS = ("value", "list", "map", "reducing", "aggregating", "timer")
 MAX_CONTENTS_BYTES = 64 * 1024 * 1024
-SORTED_BYTES = 1024 * 1024 * 1024
+FILE_BYTES = 256 * 1024 * 1024
+"""About the largest file, before compression; what is sorted at once."""
 COMPRESSED_BYTES = 16 * 1024
 """Smaller tables are written as they are."""
 
 _HEAD = struct.Struct("<8sII")
+
+
+FileData = bytes | Callable[[], bytes]
 
 
 class TableEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,41 +53,61 @@ class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def encode_snapshot(sealed: Sequence[SealedTables]) -> bytes:
-    """The file of these sealed operators. Takes its time: for the asynchronous part of a checkpoint."""
+    """One file of these sealed operators, which must fit into one."""
+    (data,) = encode_files(sealed)
+    return data
+
+
+def encode_files(sealed: Sequence[SealedTables]) -> Iterator[bytes]:
+    """The files of these sealed operators, in order. Takes its time: for the asynchronous part of a checkpoint.
+
+    Nearly always one. A table over the size of a file goes on in the next, whose rows then come on top.
+    """
     entries: list[TableEntry] = []
     streams: list[bytes] = []
-    offset = 0
     for operator in sealed:
         for table in operator.tables:
-            data, row_count = _encode_table(table, operator)
-            entries.append(TableEntry(table.info, table.full, row_count, offset, len(data), zlib.crc32(data)))
-            streams.append(data)
-            offset += len(data)
+            for number, (data, row_count) in enumerate(_encode_table(table, operator)):
+                if number or sum(map(len, streams)) > FILE_BYTES:
+                    yield _file(entries, streams)
+                    entries, streams = [], []
+                is_full = table.full and number == 0
+                place = sum(map(len, streams))
+                entries.append(TableEntry(table.info, is_full, row_count, place, len(data), zlib.crc32(data)))
+                streams.append(data)
+    yield _file(entries, streams)
+
+
+def _file(entries: list[TableEntry], streams: list[bytes]) -> bytes:
     contents = msgspec.json.encode(Contents(entries))
     return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
 
 
-def _encode_table(table: SealedTable, operator: SealedTables) -> tuple[bytes, int]:
-    """One table as an Arrow stream, and its number of rows; no bytes when it has none."""
+def _encode_table(table: SealedTable, operator: SealedTables) -> Iterator[tuple[bytes, int]]:
+    """A table as Arrow streams of limited size, each with its number of rows; no bytes when there are none."""
     rows = table.rows()
     if isinstance(rows, pa.Table):
         batches = iter(rows.to_batches())
     else:
-        batches = encode_rows(rows, table.info, operator.key_codec)
-    pieces = _pieces(batches)
-    first = next(pieces, None)
-    if first is None:
+        batches = encode_rows(rows, table.info, operator.key_codec) if isinstance(rows, Rows) else rows
+    is_empty = True
+    for piece in _pieces(batches):
+        is_empty = False
+        yield _encode_piece(piece, table.info, operator.max_parallelism)
+    if is_empty:
+        yield b"", 0
+
+
+def _encode_piece(piece: pa.Table, info: StateTableInfo, max_parallelism: int) -> tuple[bytes, int]:
+    if not len(piece):
         return b"", 0
     sink = pa.BufferOutputStream()
     # To compress a few rows costs ten times what it takes to write them.
-    options = pa.ipc.IpcWriteOptions(compression="zstd" if first.nbytes >= COMPRESSED_BYTES else None)
-    row_count = 0
-    with pa.ipc.new_stream(sink, schema_of(table.info), options=options) as writer:
-        for piece in chain([first], pieces):
-            order = np.argsort(key_groups_of(piece, operator.max_parallelism).astype(np.uint16), kind="stable")
-            writer.write_table(piece.take(pa.array(order)))
-            row_count += len(order)
-    return sink.getvalue().to_pybytes() if row_count else b"", row_count
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if piece.nbytes >= COMPRESSED_BYTES else None)
+    order = np.argsort(key_groups_of(piece, max_parallelism).astype(np.uint16), kind="stable")
+    with pa.ipc.new_stream(sink, schema_of(info), options=options) as writer:
+        writer.write_table(piece.take(pa.array(order)))
+    return sink.getvalue().to_pybytes(), len(piece)
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -92,7 +115,7 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     piece: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        if piece and size + batch.nbytes > SORTED_BYTES:
+        if piece and size + batch.nbytes > FILE_BYTES:
             yield pa.Table.from_batches(piece)
             piece, size = [], 0
         piece.append(batch)
@@ -109,20 +132,21 @@ def read_snapshot(
 
 
 def read_chain(
-    files: Sequence[bytes], key_groups: tuple[int, int], max_parallelism: int, *, paths: Sequence[str] = ()
+    files: Sequence[FileData], key_groups: tuple[int, int], max_parallelism: int, *, paths: Sequence[str] = ()
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
     """The tables of one subtask's files, oldest file first, in the order in which their rows are to be applied.
 
-    What files hold of a table before the last one that holds all of it is left out.
+    A file that is given as a function is read twice, and never more than one at a time. What files hold of a table
+    before the last one that holds all of it is left out.
     """
-    contents = []
-    for index, data in enumerate(files):
-        path = paths[index] if index < len(paths) else f"state file {index}"
-        contents.append((path, data, *_read_contents(data, path)))
+    names = [paths[index] if index < len(paths) else f"state file {index}" for index in range(len(files))]
     last_full: dict[tuple[str, str], int] = {}
-    for index, (_, _, _, entries) in enumerate(contents):
+    for index, file in enumerate(files):
+        entries = _read_contents(_data(file), names[index])[1]
         last_full.update({_table_id(entry): index for entry in entries if entry.full})
-    for index, (path, data, start, entries) in enumerate(contents):
+    for index, (path, file) in enumerate(zip(names, files, strict=True)):
+        data = _data(file)
+        start, entries = _read_contents(data, path)
         for entry in entries:
             if index >= last_full.get(_table_id(entry), 0):
                 table = _read_table(data, start, entry, path)
@@ -137,6 +161,10 @@ def apply_rows(backend: KeyedBackend, info: StateTableInfo, table: pa.Table) -> 
 def row_count(data: bytes) -> int:
     """How many rows a file holds, in all its tables."""
     return sum(entry.row_count for entry in _read_contents(data, "state file")[1])
+
+
+def _data(file: FileData) -> bytes:
+    return file if isinstance(file, bytes) else file()
 
 
 def _table_id(entry: TableEntry) -> tuple[str, str]:

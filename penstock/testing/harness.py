@@ -11,8 +11,12 @@ thread, everything in memory, no exchange over a network.
 """
 
 import random
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock import failpoint
@@ -25,12 +29,13 @@ from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
-from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.model.ids import StageId, SubtaskId, Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept
+from penstock.state.backend.settings import KINDS, BackendSettings
 from penstock.storage.blobs import Storage
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
@@ -85,6 +90,7 @@ class HarnessOptions:
 
     Like Spark, the harness tries it again. No other process ends.
     """
+    backend: BackendSettings = BackendSettings()
 
 
 class Harness:
@@ -97,6 +103,9 @@ class Harness:
         self._graph = graph
         self._random = random.Random(self.options.seed) if self.options.seed is not None else None
         self._exchange = Exchange(graph)
+        self._folder = Path(tempfile.gettempdir()) / f"penstock-harness-{new_nonce()}"
+        """Made when a backend needs it, gone with the harness."""
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._items: list[Any] = []
         """Everything that was ever fed, with its control items: the replayable source."""
         self._position = 0
@@ -129,9 +138,10 @@ class Harness:
     def _around(cls, function: Any, settings: dict[str, Any]) -> "Harness":
         program = {name: settings.pop(name) for name in list(settings) if name in FunctionProgram.__dataclass_fields__}
         backend = settings.pop("backend", "hashmap")
-        if backend != "hashmap":
-            raise UsageError(f"no state backend {backend!r}; this release has 'hashmap'")
-        return cls(function_graph(FunctionProgram(function, **program)), HarnessOptions(**settings))
+        if backend not in KINDS and not isinstance(backend, BackendSettings):
+            raise UsageError(f"no state backend {backend!r}; choose {' or '.join(map(repr, KINDS))}")
+        chosen = backend if isinstance(backend, BackendSettings) else BackendSettings(kind=backend)
+        return cls(function_graph(FunctionProgram(function, **program)), HarnessOptions(backend=chosen, **settings))
 
     # ---- what a test does
 
@@ -224,7 +234,14 @@ class Harness:
     def _deploy(self, manifest: Manifest | None) -> None:
         failpoint.before("C2")
         failpoint.set_role("tm")
-        place = HostPlace(JOB_ID, self._attempt.number, ObjectOutput, channels_of(self._graph))
+        place = HostPlace(
+            JOB_ID,
+            self._attempt.number,
+            ObjectOutput,
+            channels_of(self._graph),
+            self.options.backend,
+            str(self._folder),
+        )
         self._host = SubtaskHost(place, self.storage, self, self.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
         deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)

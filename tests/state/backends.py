@@ -1,6 +1,8 @@
 """Backends for tests, and what is needed to move their state through snapshot files."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from penstock.codec.keys import KeyCodec
@@ -9,33 +11,46 @@ from penstock.model.ids import CheckpointId
 from penstock.model.key_groups import key_group_range
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.sealed import SealedTables
+from penstock.state.backend.base import KeyedBackend
+from penstock.state.backend.make import make_backend
+from penstock.state.backend.settings import BackendSettings
 from penstock.state.snapshot_file import apply_rows, encode_snapshot, read_chain
 
 MAX_PARALLELISM = 16
 
+_settings = BackendSettings()
+_folder = tempfile.TemporaryDirectory(prefix="penstock-state-")
 
-def string_backend(key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)) -> HashMapBackend:
+
+def choose(kind: str) -> None:
+    """Which backend the tests that follow are about. Full snapshots, so that both write the same files."""
+    global _settings
+    _settings = BackendSettings(kind=kind, incremental=kind == "hashmap", memory_bytes=32 * 1024 * 1024)
+
+
+def make(uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]) -> Any:
+    """An empty backend of the chosen kind."""
+    return make_backend(_settings, uid, key_codec, max_parallelism, key_groups, Path(_folder.name))
+
+
+def string_backend(key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)) -> Any:
     """A backend keyed by text."""
     return keyed_backend([Types.STRING()], key_groups)
 
 
-def keyed_backend(
-    types: Sequence[TypeInformation], key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)
-) -> HashMapBackend:
+def keyed_backend(types: Sequence[TypeInformation], key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)) -> Any:
     """A backend keyed by columns of these types."""
-    return HashMapBackend("op", KeyCodec(tuple(types)), MAX_PARALLELISM, key_groups)
+    return make("op", KeyCodec(tuple(types)), MAX_PARALLELISM, key_groups)
 
 
 def restored(
     chains: Sequence[Sequence[bytes]], parallelism: int = 1, max_parallelism: int = MAX_PARALLELISM
-) -> list[HashMapBackend]:
+) -> list[Any]:
     """The subtasks of a job that starts from these chains of files, oldest file first."""
     backends = []
     for index in range(parallelism):
         key_groups = key_group_range(max_parallelism, parallelism, index)
-        backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), max_parallelism, key_groups)
+        backend = make("op", KeyCodec((Types.STRING(),)), max_parallelism, key_groups)
         for chain in chains:
             for info, rows in read_chain(chain, key_groups, max_parallelism):
                 apply_rows(backend, info, rows)
@@ -43,23 +58,23 @@ def restored(
     return backends
 
 
-def seal(backend: HashMapBackend, checkpoint_id: int, base: int | None = None, *, full: bool = False) -> SealedTables:
+def seal(backend: KeyedBackend, checkpoint_id: int, base: int | None = None, *, full: bool = False) -> Any:
     """`backend.seal` with plain ints."""
     return backend.seal(CheckpointId(checkpoint_id), None if base is None else CheckpointId(base), full=full)
 
 
-def encoded(backend: HashMapBackend, checkpoint_id: int = 1) -> bytes:
+def encoded(backend: KeyedBackend, checkpoint_id: int = 1) -> bytes:
     """A full snapshot file of the backend."""
     return encode_snapshot([seal(backend, checkpoint_id, full=True)])
 
 
-def epoch(backend: HashMapBackend) -> "Epoch":
+def epoch(backend: KeyedBackend) -> "Epoch":
     """An epoch as a `with` block; an exception rolls it back."""
     return Epoch(backend)
 
 
 class Epoch:
-    def __init__(self, backend: HashMapBackend) -> None:
+    def __init__(self, backend: KeyedBackend) -> None:
         self._backend = backend
 
     def __enter__(self) -> None:
@@ -72,7 +87,7 @@ class Epoch:
             self._backend.roll_back()
 
 
-def at(backend: HashMapBackend, key: Any) -> None:
+def at(backend: KeyedBackend, key: Any) -> None:
     """Make `key` the current key."""
     backend.keys.key = backend.key_codec.to_state_key(key)
 

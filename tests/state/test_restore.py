@@ -17,7 +17,7 @@ from penstock.model.descriptors import (
 )
 from penstock.model.ids import CheckpointId
 from penstock.model.types import Types
-from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.snapshot_file import encode_snapshot, read_snapshot
 from tests.state.backends import (
     MAX_PARALLELISM,
@@ -38,7 +38,7 @@ def counted(key: str) -> int:
     return int(key[1:])
 
 
-def full_backend() -> HashMapBackend:
+def full_backend() -> Any:
     backend = string_backend()
     states = {name: backend.table(descriptor()) for name, descriptor in DESCRIPTORS.items()}
     with epoch(backend):
@@ -62,7 +62,7 @@ DESCRIPTORS: dict[str, Callable[[], StateDescriptor]] = {
 }
 
 
-def assert_full(backends: list[HashMapBackend]) -> None:
+def assert_full(backends: list[KeyedBackend]) -> None:
     found = set()
     for backend in backends:
         states = {name: backend.table(descriptor()) for name, descriptor in DESCRIPTORS.items()}
@@ -102,6 +102,7 @@ def test_b6_a_restored_accumulator_goes_on() -> None:
         assert state.get() == 6.0
 
 
+@pytest.mark.hashmap_only
 def test_a_chain_of_deltas_is_applied_oldest_first() -> None:
     backend = string_backend()
     state = backend.table(ValueStateDescriptor("v", Types.LONG()))
@@ -131,12 +132,12 @@ def test_a_chain_of_deltas_is_applied_oldest_first() -> None:
         assert found == expected
 
 
-def _value(backend: HashMapBackend, state: Any, key: str) -> Any:
+def _value(backend: KeyedBackend, state: Any, key: str) -> Any:
     at(backend, key)
     return state.value()
 
 
-def _owns(backend: HashMapBackend, key: str) -> bool:
+def _owns(backend: KeyedBackend, key: str) -> bool:
     first, last = backend.key_groups
     return first <= backend.key_codec.hash(key) % MAX_PARALLELISM <= last
 
@@ -150,6 +151,7 @@ def test_rows_may_be_restored_after_the_state_was_asked_for() -> None:
     assert_full([backend])
 
 
+@pytest.mark.hashmap_only
 def test_a_state_that_nobody_asks_for_is_carried_into_later_snapshots() -> None:
     (first,) = restored([[encoded(full_backend())]])
     assert first.entry_count() == 6 * len(KEYS)
@@ -169,6 +171,7 @@ def test_a_state_that_nobody_asks_for_is_carried_into_later_snapshots() -> None:
     assert_full(restored([[encode_snapshot([seal(first, 3)])]]))
 
 
+@pytest.mark.hashmap_only
 def test_an_unclaimed_chain_keeps_its_deletes() -> None:
     backend = string_backend()
     state = backend.table(ValueStateDescriptor("v", Types.LONG()))
@@ -189,6 +192,7 @@ def test_an_unclaimed_chain_keeps_its_deletes() -> None:
     assert other.value() is None and again.entry_count() == 49
 
 
+@pytest.mark.hashmap_only
 def test_a_claimed_state_goes_on_with_the_base_it_was_restored_from() -> None:
     (backend,) = restored([[encoded(full_backend())]])
     backend.start_from(CheckpointId(9))

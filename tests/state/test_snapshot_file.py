@@ -28,7 +28,7 @@ ALL_GROUPS = (0, 15)
 HEAD = struct.Struct("<8sII")
 
 
-def filled(count: int = 20) -> HashMapBackend:
+def filled(count: int = 20) -> Any:
     backend = string_backend()
     value = backend.table(ValueStateDescriptor("v", Types.DOUBLE()))
     elements = backend.table(ListStateDescriptor("l", Types.LONG()))

@@ -133,6 +133,7 @@ def test_b10_pending_timers_survive_a_restore_and_overdue_ones_fire_at_once(para
     assert sorted(found) == sorted(pending)
 
 
+@pytest.mark.hashmap_only
 def test_b10_a_delta_carries_fired_timers_as_deletes() -> None:
     backend = string_backend()
     timers = event_timers(backend)
@@ -149,6 +150,7 @@ def test_b10_a_delta_carries_fired_timers_as_deletes() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.hashmap_only
 def test_many_deleted_timers_do_not_pile_up() -> None:
     backend = string_backend()
     timers = event_timers(backend)

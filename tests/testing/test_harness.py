@@ -106,8 +106,8 @@ def test_what_cannot_run_says_what_can() -> None:
         Harness.keyed(Plain(), key=str)
     with pytest.raises(UsageError, match="derive it from ProcessFunction"):
         Harness.non_keyed(Total())
-    with pytest.raises(UsageError, match="no state backend 'rocksdb'"):
-        totals(backend="rocksdb")
+    with pytest.raises(UsageError, match="no state backend 'stone'"):
+        totals(backend="stone")
 
 
 def test_a_function_without_a_key() -> None:

@@ -5,7 +5,7 @@ epoch to epoch. `penstock.testing.conformance_state` is the contract as tests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
 from penstock.state.backend.current_key import CurrentKey
 from penstock.state.handles import AggregatingHandle, ReducingHandle
-from penstock.state.sealed import SealedTables
+from penstock.state.sealed import SealedFiles, SealedTables
 
 
 class PendingTimers(Protocol):
@@ -102,6 +102,10 @@ class KeyedBackend(ABC):
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
         """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
 
+    def expect(self, keys: Sequence[Any]) -> None:
+        """These state keys are used next; a backend may prepare for them."""
+        return
+
     @abstractmethod
     def begin_epoch(self) -> None:
         """Start an epoch."""
@@ -119,7 +123,7 @@ class KeyedBackend(ABC):
         """Say that what was restored is exactly this checkpoint, so that the next one may build on it."""
 
     @abstractmethod
-    def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables:
+    def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
         """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
 
     @abstractmethod

@@ -1,0 +1,230 @@
+"""RocksDBBackend: the keyed state of one operator in one subtask on local disk (features G1 to G11).
+
+An epoch's changes stay in memory until it ends and are then one write batch; `roll_back` forgets them. An incremental
+snapshot is a RocksDB checkpoint, of which only new files are stored; any other one holds all rows.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.codec.keys import KeyCodec
+from penstock.model.descriptors import StateDescriptor
+from penstock.model.ids import CheckpointId
+from penstock.model.snapshot import StateTableInfo
+from penstock.model.state import State
+from penstock.model.type_information import parse_type
+from penstock.state.backend.base import KeyedBackend, saved_otherwise
+from penstock.state.backend.settings import BackendSettings
+from penstock.state.handles import AggregatingHandle, ReducingHandle
+from penstock.state.map_keys import map_keys_of
+from penstock.state.rocksdb.handles import RocksListState, RocksMapState, RocksValueState
+from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.store import Batch, Store
+from penstock.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable, opaque
+from penstock.state.rocksdb.timers import RocksTimerTable
+from penstock.state.rows import BATCH_ROWS, Rows, decode_rows, encode_rows
+from penstock.state.sealed import SealedFiles, SealedTable, SealedTables
+from penstock.state.values import guard_of
+
+RocksTable = RocksValueTable | RocksListTable | RocksMapTable | RocksTimerTable
+RESTORE_ROWS = 65536
+
+
+class RocksDBBackend(KeyedBackend):
+    """Keyed state in RocksDB. One thread uses it; sealed tables may be read by another."""
+
+    def __init__(
+        self,
+        operator_uid: str,
+        key_codec: KeyCodec,
+        max_parallelism: int,
+        key_groups: tuple[int, int],
+        settings: BackendSettings,
+        folder: Path,
+    ) -> None:
+        super().__init__(operator_uid, key_codec, max_parallelism, key_groups)
+        self._settings = settings
+        self._folder = folder / f"rocksdb-{uuid.uuid4().hex}"
+        self._rows = KeyBytes(key_codec, max_parallelism)
+        self._store: Store | None = None
+        self._is_running = False
+
+    @property
+    def store(self) -> Store:
+        """The RocksDB, opened when it is first needed."""
+        if self._store is None:
+            self._store = Store(self._folder, self._settings)
+        return self._store
+
+    def adopt(self, folder: Path, infos: Sequence[StateTableInfo]) -> None:
+        """Go on with the files of a RocksDB checkpoint that holds exactly this backend's key groups."""
+        assert self._store is None
+        self._folder = folder
+        for info in infos:
+            self._check_keys(info)
+            self._open(info)
+
+    def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
+        """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
+        assert not self._is_running
+        self._check_keys(info)
+        known = self._infos.get(info.name)
+        if known is not None and known != info:
+            raise saved_otherwise(info, known)
+        table = self._tables.get(info.name) or self._open(info)
+        for start in range(0, len(rows), RESTORE_ROWS):
+            part = decode_rows(rows.slice(start, RESTORE_ROWS), opaque_info(info))
+            self._rows.expect(part.keys)
+            batch = Batch()
+            table.apply(part, batch)
+            self.store.write(batch)
+            self._rows.forget()
+
+    def start_from(self, checkpoint_id: CheckpointId) -> None:
+        """Nothing to note: which files are stored already is the writer's knowledge."""
+
+    def begin_epoch(self) -> None:
+        """Start an epoch."""
+        assert not self._is_running
+        self._is_running = True
+
+    def expect(self, keys: Sequence[Any]) -> None:
+        """These state keys are used next."""
+        self._rows.expect(keys)
+
+    def finish_epoch(self) -> None:
+        """End the epoch: its changes are the state now. Leaves the key context."""
+        assert self._is_running
+        batch = Batch()
+        for table in self._tables.values():
+            table.commit(batch)
+        if len(batch):
+            self.store.write(batch)
+        self._end_epoch()
+
+    def roll_back(self) -> None:
+        """Take back the epoch that is running."""
+        self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        for table in self._tables.values():
+            table.forget()
+        self._rows.forget()
+        self._is_running = False
+        self.keys.clear()
+
+    def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
+        """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows where increments are off."""
+        assert not self._is_running
+        infos = tuple(self._infos.values())
+        if self._settings.incremental:
+            folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
+            self.store.link_checkpoint(folder)
+            return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads)
+        tables = [SealedTable(info, self._seal(self._tables[info.name], info), full=True) for info in infos]
+        return SealedTables(self.operator_uid, checkpoint_id, None, self.key_codec, self.max_parallelism, tuple(tables))
+
+    def _seal(self, table: RocksTable, info: StateTableInfo) -> Any:
+        snapshot = table.family.snapshot()
+        return lambda: all_rows(table, snapshot.scan(), info, self.key_codec)
+
+    def entry_count(self) -> int:
+        """How many rows a full seal has; reads every row."""
+        return sum(
+            sum(1 for _ in table.entries(table.family.scan(b"", None)))  # a list is one entry of several rows
+            for table in self._tables.values()
+        )
+
+    def keys_after(self, name: str, cursor: bytes | None, limit: int) -> tuple[list[Any], bytes | None]:
+        """Up to `limit` state keys of a state behind a cursor, and the cursor to go on with; None at the end."""
+        table = self._tables[name]
+        start = b"" if cursor is None else cursor + b"\0"
+        found: dict[Any, bytes] = {}
+        for row, data in table.family.scan(start, None):
+            key = next(table.entries(iter([(row, data)])))[0]
+            if key not in found and len(found) == limit:
+                return list(found), found[next(reversed(found))]
+            found[key] = row
+        return list(found), None
+
+    def stored_bytes(self, name: str) -> int:
+        """About how much room a state takes."""
+        return int(self._tables[name].family.stored_bytes())
+
+    def compact(self, name: str) -> None:
+        """Give the room of a state's removed entries back."""
+        self._tables[name].family.compact()
+
+    def close(self) -> None:
+        """Let go of the files, and remove them."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _claim(self, info: StateTableInfo) -> RocksTable:
+        saved = self._infos.get(info.name)
+        if saved is not None and saved != info:
+            raise saved_otherwise(saved, info)
+        table: RocksTable = self._tables.get(info.name) or self._open(info)
+        return table
+
+    def _open(self, info: StateTableInfo) -> RocksTable:
+        table = open_table(info, self.store, self._rows, self.key_groups, self.key_codec)
+        self._infos[info.name] = info
+        self._tables[info.name] = table
+        return table
+
+    def _new_handle(self, descriptor: StateDescriptor, table: RocksTable) -> State:
+        if isinstance(table, RocksMapTable):
+            assert descriptor.map_key_type is not None
+            keys = map_keys_of(descriptor.map_key_type)
+            return RocksMapState(self.keys, table, keys, guard_of(descriptor.value_type))
+        if isinstance(table, RocksListTable):
+            return RocksListState(self.keys, table, guard_of(descriptor.value_type.children[0]))
+        assert isinstance(table, RocksValueTable)
+        value = RocksValueState(self.keys, table, guard_of(descriptor.value_type))
+        if descriptor.kind == "reducing":
+            return ReducingHandle(value)
+        return AggregatingHandle(value) if descriptor.kind == "aggregating" else value
+
+
+def open_table(
+    info: StateTableInfo, store: Store, rows: KeyBytes, key_groups: tuple[int, int], key_codec: KeyCodec
+) -> RocksTable:
+    """The table of a state in a store."""
+    family = store.family(info.name)
+    if info.kind == "list":
+        return RocksListTable(info, family, rows, store.last_sequence + 1)
+    if info.kind == "map":
+        return RocksMapTable(info, family, rows)
+    if info.kind == "timer":
+        return RocksTimerTable(info, family, rows, key_groups, key_codec.order)
+    return RocksValueTable(info, family, rows)
+
+
+def all_rows(
+    table: RocksTable, scan: Iterator[tuple[bytes, bytes]], info: StateTableInfo, key_codec: KeyCodec
+) -> Iterator[pa.RecordBatch]:
+    """Scanned rows of a table as Arrow columns, some at a time. Pickles stay what they are."""
+    entries, stored = table.entries(scan), opaque_info(info)
+    while part := list(islice(entries, BATCH_ROWS)):
+        keys, map_keys, values = map(list, zip(*part, strict=True))
+        rows = Rows(keys, map_keys if info.map_key_type is not None else None, values, None)
+        yield from encode_rows(rows, stored, key_codec)
+
+
+def opaque_info(info: StateTableInfo) -> StateTableInfo:
+    """The same columns, with pickles as plain bytes."""
+    return StateTableInfo(
+        info.operator_uid,
+        info.name,
+        info.kind,
+        info.key_types,
+        str(opaque(parse_type(info.value_type))),
+        info.map_key_type,
+    )

@@ -1,0 +1,107 @@
+"""Keys as RocksDB's bytes: key group · key · what follows (features G3), a key group is one range."""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.codec import tagged
+from penstock.codec.keys import KeyCodec
+from penstock.model.key_groups import key_group_of
+
+_long = struct.Struct(">Q")
+_length = struct.Struct(">I")
+_SIGN = 1 << 63
+
+
+class KeyBytes:
+    """The bytes of one operator's keys. A row is for one key (`row`), or one of several of a key (`scope`)."""
+
+    def __init__(self, key_codec: KeyCodec, max_parallelism: int) -> None:
+        self._codec = key_codec
+        self._max_parallelism = max_parallelism
+        self.group_size = 1 if max_parallelism <= 128 else 2
+        self._to_bytes, self._from_bytes = _converters(key_codec)
+        self._groups: dict[Any, bytes] = {}
+        """The key groups of keys that are about to be used; hashing one by one costs more than reading a row."""
+
+    def expect(self, keys: Sequence[Any]) -> None:
+        """These state keys are used next: find their key groups in one go."""
+        missing = list({key for key in keys if key not in self._groups})
+        if missing:
+            hashes = self._codec.hash_batch(self._codec.encode(missing)).tolist()
+            self._groups.update(
+                (key, self.group(key_group_of(key_hash, self._max_parallelism)))
+                for key, key_hash in zip(missing, hashes, strict=True)
+            )
+
+    def forget(self) -> None:
+        """Nothing is expected any more."""
+        self._groups.clear()
+
+    def group(self, key_group: int) -> bytes:
+        """What every row of a key group starts with."""
+        return key_group.to_bytes(self.group_size, "big")
+
+    def group_of(self, key: Any) -> bytes:
+        """What the rows of a state key start with."""
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = self.group(key_group_of(self._codec.hash(key), self._max_parallelism))
+        return group
+
+    def row(self, key: Any) -> bytes:
+        """The one row of a key."""
+        return self.group_of(key) + self._to_bytes(key)
+
+    def scope(self, key: Any) -> bytes:
+        """What all rows of a key start with, and no row of another one."""
+        data = self._to_bytes(key)
+        return self.group_of(key) + _length.pack(len(data)) + data
+
+    def timer(self, timestamp: int, key: Any) -> bytes:
+        """The row of a timer: within a key group in the order of time."""
+        return self.group_of(key) + pack_long(timestamp) + self._to_bytes(key)
+
+    def key_of_row(self, data: bytes) -> Any:
+        """The state key of a `row`."""
+        return self._from_bytes(data[self.group_size :])
+
+    def split_scope(self, data: bytes) -> tuple[Any, bytes]:
+        """The state key of a row below a `scope`, and what follows."""
+        start = self.group_size + _length.size
+        end = start + _length.unpack_from(data, self.group_size)[0]
+        return self._from_bytes(data[start:end]), data[end:]
+
+    def split_timer(self, data: bytes) -> tuple[int, Any]:
+        """Time and state key of a `timer`."""
+        start = self.group_size + _long.size
+        return unpack_long(data[self.group_size : start]), self._from_bytes(data[start:])
+
+
+def pack_long(number: int) -> bytes:
+    """8 bytes that sort like the number."""
+    return _long.pack(number + _SIGN)
+
+
+def unpack_long(data: bytes) -> int:
+    """The number of 8 bytes."""
+    number: int = _long.unpack(data)[0]
+    return number - _SIGN
+
+
+def end_of(prefix: bytes) -> bytes | None:
+    """The first bytes behind everything that starts with the prefix; None when nothing lies behind."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
+
+
+def _converters(codec: KeyCodec) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    if len(codec.types) == 1:
+        only = codec.types[0]
+        if only.kind == "tagged":
+            return bytes, bytes
+        if only.name == "STRING":
+            return str.encode, bytes.decode
+        if only.name in ("BYTE", "SHORT", "INT", "LONG"):
+            return pack_long, unpack_long
+    return tagged.encode_key, tagged.decode

@@ -1,0 +1,203 @@
+"""One RocksDB: a column family per state, one write batch per epoch, memory that all stores of a process share.
+
+There is no write-ahead log: what an epoch changed is in the checkpoint or is computed again. A store lives in a folder
+of its own that goes with it.
+"""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import rocksdict
+
+from penstock.errors import StateBackendError
+from penstock.state.backend.settings import BackendSettings
+from penstock.state.rocksdb.key_bytes import end_of
+
+_FAMILY = "state-"
+"""Column families of states start with it: RocksDB has one of its own."""
+_BLOCK_BYTES = {"SPINNING_DISK_OPTIMIZED_HIGH_MEM": 128 * 1024}
+MIB = 1024 * 1024
+
+
+class Store:
+    """RocksDB in one folder. One thread writes; snapshots may be read by another."""
+
+    def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
+        self.folder = folder
+        self._settings = settings
+        self._memory = shared_memory(settings.memory_bytes)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
+        try:
+            known = rocksdict.Rdict.list_cf(str(folder), self._options()) if (folder / "CURRENT").exists() else []
+            families = {name: self._options() for name in known if name != "default"}
+            self._db = rocksdict.Rdict(str(folder), self._options(), families, access)
+        except Exception as error:
+            raise StateBackendError(f"RocksDB cannot be opened in {folder}: {error}") from error
+        self._no_log = rocksdict.WriteOptions()
+        self._no_log.disable_wal = True  # type: ignore[assignment, method-assign]  # the stub is wrong
+        self._db.set_write_options(self._no_log)
+        self._families = {name: self._db.get_column_family(name) for name in families}
+
+    def _options(self) -> rocksdict.Options:
+        settings = self._settings
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(create_if_missing=True)
+        options.create_missing_column_families(create_missing_cfs=True)
+        options.set_write_buffer_manager(self._memory.buffers)
+        options.set_write_buffer_size(max(4 * MIB, min(64 * MIB, settings.memory_bytes // 8)))
+        options.set_max_background_jobs(2)
+        options.set_level_compaction_dynamic_level_bytes(True)
+        options.set_compression_type(rocksdict.DBCompressionType.lz4())
+        options.set_max_open_files(256 if settings.predefined_options == "DEFAULT" else -1)
+        options.set_keep_log_file_num(1)
+        options.set_stats_dump_period_sec(0)
+        blocks = rocksdict.BlockBasedOptions()
+        blocks.set_block_cache(self._memory.cache)
+        blocks.set_block_size(_BLOCK_BYTES.get(settings.predefined_options, 16 * 1024))
+        blocks.set_bloom_filter(10, block_based=False)
+        # Indexes and filters count against the bound too.
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        options.set_block_based_table_factory(blocks)
+        return options
+
+    def family(self, name: str) -> "Family":
+        """The rows of one state; made when it is new."""
+        full_name = _FAMILY + name
+        if full_name not in self._families:
+            self._families[full_name] = self._db.create_column_family(full_name, self._options())
+        return Family(self._families[full_name], self._db.get_column_family_handle(full_name))
+
+    def names(self) -> list[str]:
+        """States that have rows or had some."""
+        return [name.removeprefix(_FAMILY) for name in self._families]
+
+    def write(self, batch: "Batch") -> None:
+        """All changes of a batch, or none."""
+        try:
+            self._db.write(batch.raw, self._no_log)
+        except Exception as error:
+            raise StateBackendError(f"RocksDB in {self.folder} cannot write: {error}; is the disk full?") from error
+
+    def link_checkpoint(self, folder: Path) -> None:
+        """All files as they are now, as hard links in a new folder (features G4)."""
+        try:
+            rocksdict.Checkpoint(self._db).create_checkpoint(str(folder))
+        except Exception as error:
+            raise StateBackendError(f"RocksDB in {self.folder} cannot make a checkpoint: {error}") from error
+
+    @property
+    def last_sequence(self) -> int:
+        """Grows with every row that is written, and is kept over a checkpoint."""
+        return int(self._db.latest_sequence_number())
+
+    def close(self, *, remove: bool = True) -> None:
+        """Let go of the files, and remove them."""
+        for family in self._families.values():
+            family.close()
+        self._families.clear()
+        self._db.close()
+        if remove:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Family:
+    """The rows of one state, in the order of their keys' bytes."""
+
+    def __init__(self, raw: Any, handle: Any) -> None:
+        self.raw = raw
+        self.handle = handle
+        self.get = raw.get
+        """A row's value, or None."""
+
+    def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from `start` up to before `end`."""
+        return _scan(self.raw.iter(), start, end)
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows that start with a prefix."""
+        return self.scan(prefix, end_of(prefix))
+
+    def snapshot(self) -> "FamilySnapshot":
+        """The rows as they are now, whatever is written later."""
+        return FamilySnapshot(self.raw.snapshot())
+
+    def compact(self) -> None:
+        """Give the room of removed rows back now."""
+        self.raw.compact_range(None, None)
+
+    def stored_bytes(self) -> int:
+        """About how much room the rows take, on disk and waiting for it."""
+        names = ("rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables")
+        return sum(self.raw.property_int_value(name) or 0 for name in names)
+
+    def estimated_rows(self) -> int:
+        """About how many rows there are."""
+        return self.raw.property_int_value("rocksdb.estimate-num-keys") or 0
+
+
+class FamilySnapshot:
+    """The rows of a state at one moment. Another thread may read it; forgotten when it is dropped."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from `start` up to before `end`."""
+        return _scan(self._raw.iter(), start, end)
+
+
+def _scan(rows: Any, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """The bound is checked here: RocksDB's own is only an address of bytes that must not go away meanwhile."""
+    rows.seek(start)
+    while rows.valid():
+        key = rows.key()
+        if end is not None and key >= end:
+            return
+        yield key, rows.value()
+        rows.next()
+    rows.status()
+
+
+class Batch:
+    """Changes that are written together."""
+
+    def __init__(self) -> None:
+        self.raw = rocksdict.WriteBatch(raw_mode=True)
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        """Add or replace a row."""
+        self.raw.put(key, value, family.handle)
+
+    def delete(self, family: Family, key: bytes) -> None:
+        """Remove a row; an absent one is fine."""
+        self.raw.delete(key, family.handle)
+
+    def __len__(self) -> int:
+        return int(self.raw.len())
+
+
+class SharedMemory:
+    """Block cache and write buffers of a process, which together stay below a bound (features G9)."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.cache = rocksdict.Cache(limit_bytes)
+        self.buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+            limit_bytes // 2, allow_stall=False, cache=self.cache
+        )
+
+
+_memories: dict[int, SharedMemory] = {}
+_memories_lock = threading.Lock()
+
+
+def shared_memory(limit_bytes: int) -> SharedMemory:
+    """The memory of all stores of this process with that bound."""
+    with _memories_lock:
+        if limit_bytes not in _memories:
+            _memories[limit_bytes] = SharedMemory(limit_bytes)
+        return _memories[limit_bytes]

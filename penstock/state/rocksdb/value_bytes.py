@@ -1,0 +1,131 @@
+"""Values as bytes: MessagePack of the stored form, decoded by type. Untyped values keep their tagged bytes.
+
+A value comes back with exactly the classes it was stored with. Pickles are opaque here: only the handle of a state that
+is declared as pickled loads them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Optional
+
+import msgspec
+
+from penstock.codec import tagged
+from penstock.codec.columns import dump_pickle, load_pickle
+from penstock.model.row import row_class
+from penstock.model.time import Instant
+from penstock.model.type_information import TypeInformation
+
+Convert = Callable[[Any], Any]
+
+_PLAIN: dict[str, Any] = {
+    "BOOLEAN": bool,
+    **dict.fromkeys(("BYTE", "SHORT", "INT", "LONG"), int),
+    "FLOAT": float,
+    "DOUBLE": float,
+    "STRING": str,
+    "BINARY": bytes,
+    "DATE": date,
+    "TIME": time,
+    "TIMESTAMP": datetime,
+    "TIMESTAMP_NTZ": datetime,
+    "DURATION": timedelta,
+    "DECIMAL": Decimal,
+}
+"""Types whose values MessagePack takes and gives back as they are."""
+_CONVERTED: dict[str, tuple[Any, Convert, Convert]] = {
+    "BIG_INT": (str, lambda value: format(value, "x"), lambda text: int(text, 16)),
+    "INSTANT": (int, lambda value: value.to_epoch_micro(), Instant.of_epoch_micro),
+    "TAGGED": (bytes, tagged.encode, tagged.decode),
+    "PICKLE": (bytes, dump_pickle, load_pickle),
+}
+
+
+@dataclass(frozen=True)
+class ValueBytes:
+    """How values of one type become bytes and come back. None is a value too."""
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What MessagePack sees of a type."""
+
+    annotation: Any
+    write: Convert | None = None
+    """None where a value is written as it is."""
+    read: Convert | None = None
+
+
+def value_bytes(type_info: TypeInformation) -> ValueBytes:
+    """The bytes of values of this type."""
+    if type_info.kind == "tagged":
+        return ValueBytes(tagged.encode, tagged.decode)
+    form = _optional(_form(type_info))
+    pack, unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(form.annotation).decode
+    write, read = form.write, form.read
+    return ValueBytes(
+        pack if write is None else lambda value: pack(write(value)),
+        unpack if read is None else lambda data: read(unpack(data)),
+    )
+
+
+def _form(type_info: TypeInformation) -> _Form:
+    name = type_info.name
+    if name in _PLAIN:
+        return _Form(_PLAIN[name])
+    if name in _CONVERTED:
+        return _Form(*_CONVERTED[name])
+    children = [_optional(_form(child)) for child in type_info.children]
+    if name == "LIST":
+        return _list_form(children[0])
+    return _map_form(_form(type_info.children[0]), children[1]) if name == "MAP" else _struct_form(type_info, children)
+
+
+def _optional(form: _Form) -> _Form:
+    def guard(convert: Convert | None) -> Convert | None:
+        return None if convert is None else lambda value: None if value is None else convert(value)
+
+    return _Form(Optional[form.annotation], guard(form.write), guard(form.read))  # noqa: UP045 - made at run time
+
+
+def _list_form(child: _Form) -> _Form:
+    def each(convert: Convert | None) -> Convert | None:
+        return None if convert is None else lambda values: [convert(value) for value in values]
+
+    return _Form(list[child.annotation], each(child.write), each(child.read))  # type: ignore[name-defined]
+
+
+def _map_form(key: _Form, value: _Form) -> _Form:
+    def each(on_key: Convert | None, on_value: Convert | None) -> Convert | None:
+        if on_key is None and on_value is None:
+            return None
+        to_key, to_value = on_key or _same, on_value or _same
+        return lambda entries: {to_key(k): to_value(v) for k, v in entries.items()}
+
+    annotation = dict[key.annotation, value.annotation]  # type: ignore[name-defined]
+    return _Form(annotation, each(key.write, value.write), each(key.read, value.read))
+
+
+def _struct_form(type_info: TypeInformation, children: list[_Form]) -> _Form:
+    annotation = tuple[tuple(child.annotation for child in children)]  # type: ignore[misc, valid-type]
+    make: Convert = tuple if type_info.names is None else row_class(type_info.names).make
+
+    def each(converts: list[Convert | None], finish: Convert) -> Convert:
+        steps = [convert or _same for convert in converts]
+        return lambda values: finish([step(value) for step, value in zip(steps, values, strict=True)])
+
+    writes = [child.write for child in children]
+    reads = [child.read for child in children]
+    write = None if not any(writes) else each(writes, tuple)
+    if any(reads):
+        return _Form(annotation, write, each(reads, make))
+    return _Form(annotation, write, None if type_info.names is None else make)
+
+
+def _same(value: Any) -> Any:
+    return value

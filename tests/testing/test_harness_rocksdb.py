@@ -1,0 +1,96 @@
+"""Jobs whose state is in RocksDB: checkpoints of files and of rows, crashes, other parallelism, other backend."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.model.functions import KeyedProcessFunction, RuntimeContext
+from penstock.model.types import Types
+from penstock.state.backend.settings import BackendSettings
+from penstock.storage.memory import MemoryStorage
+from penstock.testing import CHECKPOINT, CRASH, Harness
+
+MIB = 1024 * 1024
+FILES = BackendSettings(kind="rocksdb", memory_bytes=16 * MIB)
+ROWS = BackendSettings(kind="rocksdb", incremental=False, memory_bytes=16 * MIB)
+HASHMAP = BackendSettings()
+
+
+class Tally(KeyedProcessFunction):
+    """Counts a key's records in every kind of state, and keeps a timer for each key."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.LONG()))
+        self.by_digit = runtime_context.get_map_state(MapStateDescriptor("by_digit", Types.LONG(), Types.LONG()))
+
+    def process_element(self, value: tuple[str, int], ctx: Any) -> Iterator[Any]:
+        key, number = value
+        self.count.update((self.count.value() or 0) + 1)
+        self.seen.add(number)
+        digit = number % 10
+        self.by_digit.put(digit, (self.by_digit.get(digit) or 0) + 1)
+        ctx.timer_service().register_event_time_timer(10**12)
+        yield key, self.count.value()
+
+
+def events(count: int, keys: int = 20) -> list[tuple[str, int]]:
+    source = random.Random(count)
+    return [(f"key {source.randrange(keys)}", number) for number in range(count)]
+
+
+def tally(backend: BackendSettings, storage: MemoryStorage, parallelism: int = 2, **settings: Any) -> Harness:
+    return Harness.keyed(
+        Tally(),
+        key=lambda event: event[0],
+        key_type=Types.STRING(),
+        backend=backend,
+        storage=storage,
+        parallelism=parallelism,
+        **settings,
+    )
+
+
+def check(harness: Harness, fed: list[tuple[str, int]]) -> None:
+    for key, count in Counter(key for key, _ in fed).items():
+        numbers = [number for other, number in fed if other == key]
+        assert harness.state("count", key) == count
+        assert harness.state("seen", key) == numbers
+        assert harness.state("by_digit", key) == Counter(number % 10 for number in numbers)
+
+
+@pytest.mark.parametrize("backend", [FILES, ROWS, HASHMAP], ids=["files", "rows", "hashmap"])
+def test_a_crash_brings_back_the_checkpoint_and_replays(backend: BackendSettings) -> None:
+    fed = events(600)
+    harness = tally(backend, MemoryStorage(), seed=3)
+    items: list[Any] = []
+    for number, event in enumerate(fed):
+        items.append(event)
+        if number % 97 == 50:
+            items.append(CHECKPOINT)
+        if number % 211 == 200:
+            items.append(CRASH)
+    harness.feed([*items, CHECKPOINT, CRASH])
+    assert harness.crashes == 3
+    check(harness, fed)
+
+
+@pytest.mark.parametrize("first", [FILES, ROWS, HASHMAP], ids=["files", "rows", "hashmap"])
+@pytest.mark.parametrize("second", [FILES, ROWS, HASHMAP], ids=["files", "rows", "hashmap"])
+@pytest.mark.parametrize("parallelism", [(2, 2), (2, 3), (3, 1)])
+def test_a_job_goes_on_with_another_backend_and_parallelism(
+    first: BackendSettings, second: BackendSettings, parallelism: tuple[int, int]
+) -> None:
+    fed = events(300)
+    storage = MemoryStorage()
+    before = tally(first, storage, parallelism[0])
+    start = [*fed[:100], CHECKPOINT, *fed[100:150], CHECKPOINT]
+    before.feed(start)
+    after = tally(second, storage, parallelism[1])
+    check(after, fed[:150])
+    after.feed([*start, *fed[150:200], CHECKPOINT, *fed[200:250], CHECKPOINT, CRASH, *fed[250:], CHECKPOINT, CRASH])
+    check(after, fed)
