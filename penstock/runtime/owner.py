@@ -67,7 +67,9 @@ class Ownership:
             while True:
                 self._check_superseded(header)
                 if self._lost is not None:
-                    raise StateLostError(f"subtask {self.subtask} could not undo an epoch, or not end one: {self._lost}")
+                    raise StateLostError(
+                        f"subtask {self.subtask} could not undo an epoch, or not end one: {self._lost}"
+                    )
                 if self._kept is not None and self._kept.epoch == epoch and self._kept.parent == header.parent:
                     return self._kept
                 if self._run is None:

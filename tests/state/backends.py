@@ -1,19 +1,25 @@
 """Backends for tests, and what is needed to move their state through snapshot files."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.codec.keys import KeyCodec
 from penstock.model.functions import AggregateFunction
-from penstock.model.ids import CheckpointId
+from penstock.model.ids import CheckpointId, new_nonce
 from penstock.model.key_groups import key_group_range
+from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
 from penstock.state.backend.base import KeyedBackend
+from penstock.state.backend.hashmap import HashMapBackend
 from penstock.state.backend.make import make_backend
 from penstock.state.backend.settings import BackendSettings
+from penstock.state.rocksdb import native
+from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.snapshot_file import apply_rows, encode_snapshot, read_chain
 
 MAX_PARALLELISM = 16
@@ -22,10 +28,16 @@ _settings = BackendSettings()
 _folder = tempfile.TemporaryDirectory(prefix="penstock-state-")
 
 
+KINDS = ("hashmap", "rocksdb", "rocksdb files")
+"""The second seals rows, as the first does; the third RocksDB's own files."""
+
+
 def choose(kind: str) -> None:
-    """Which backend the tests that follow are about. Full snapshots, so that both write the same files."""
+    """Which backend the tests that follow are about."""
     global _settings
-    _settings = BackendSettings(kind=kind, incremental=kind == "hashmap", memory_bytes=32 * 1024 * 1024)
+    _settings = BackendSettings(
+        kind=kind.split()[0], incremental=kind != "rocksdb", memory_bytes=32 * 1024 * 1024, transfer_threads=1
+    )
 
 
 def make(uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]) -> Any:
@@ -61,6 +73,30 @@ def restored(
 def seal(backend: KeyedBackend, checkpoint_id: int, base: int | None = None, *, full: bool = False) -> Any:
     """`backend.seal` with plain ints."""
     return backend.seal(CheckpointId(checkpoint_id), None if base is None else CheckpointId(base), full=full)
+
+
+def seal_data(sealed: SealedTables | SealedFiles) -> bytes:
+    """A sealed state as one file. RocksDB's files are stored and fetched, and their rows written."""
+    if isinstance(sealed, SealedTables):
+        return encode_snapshot([sealed])
+    stored: dict[str, bytes] = {}
+
+    def put(data: bytes, name: NativeName) -> StateFile:
+        stored[name.name] = data
+        return StateFile(name.name, len(data), "", None, name)
+
+    files, _ = native.store_files(sealed, [], put)
+    folder = Path(_folder.name) / f"fetched-{new_nonce()}"
+    native.fetch_files(files, folder, lambda file: stored[file.path], 1)
+    (hashmap,) = _hashmaps(native.read_files(folder, sealed.infos, MAX_PARALLELISM, None))
+    return encode_snapshot([hashmap.seal(CheckpointId(1), None, full=True)])
+
+
+def _hashmaps(rows: Iterable[tuple[StateTableInfo, pa.Table]]) -> list[HashMapBackend]:
+    backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), MAX_PARALLELISM, (0, MAX_PARALLELISM - 1))
+    for info, table in rows:
+        backend.restore(info, table)
+    return [backend]
 
 
 def encoded(backend: KeyedBackend, checkpoint_id: int = 1) -> bytes:

@@ -4,8 +4,11 @@ An epoch's changes stay in memory until it ends and are then one write batch; `r
 snapshot is a RocksDB checkpoint, of which only new files are stored; any other one holds all rows.
 """
 
+import shutil
 import uuid
+import weakref
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -122,16 +125,13 @@ class RocksDBBackend(KeyedBackend):
         """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows where increments are off."""
         assert not self._is_running
         infos = tuple(self._infos.values())
+        folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
+        self.store.link_checkpoint(folder)
         if self._settings.incremental:
-            folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
-            self.store.link_checkpoint(folder)
             return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads)
-        tables = [SealedTable(info, self._seal(self._tables[info.name], info), full=True) for info in infos]
+        rows = SealedRows(folder, self._settings, infos, self._rows, self.key_codec)
+        tables = [SealedTable(info, partial(rows.read, info), full=True) for info in infos]
         return SealedTables(self.operator_uid, checkpoint_id, None, self.key_codec, self.max_parallelism, tuple(tables))
-
-    def _seal(self, table: RocksTable, info: StateTableInfo) -> Any:
-        snapshot = table.family.snapshot()
-        return lambda: all_rows(table, snapshot.scan(), info, self.key_codec)
 
     def entry_count(self) -> int:
         """How many rows a full seal has; reads every row."""
@@ -191,6 +191,40 @@ class RocksDBBackend(KeyedBackend):
         if descriptor.kind == "reducing":
             return ReducingHandle(value)
         return AggregatingHandle(value) if descriptor.kind == "aggregating" else value
+
+
+class SealedRows:
+    """The rows of a checkpoint's files, whose folder goes when all tables were read, or when nobody wants them.
+
+    RocksDB's own snapshots would do without files, but iterators of rocksdict 0.3.29 do not keep to them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: BackendSettings,
+        infos: Sequence[StateTableInfo],
+        rows: KeyBytes,
+        key_codec: KeyCodec,
+    ) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._unread = {info.name for info in infos}
+        self._rows = rows
+        self._key_codec = key_codec
+        self._store: Store | None = None
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def read(self, info: StateTableInfo) -> Iterator[pa.RecordBatch]:
+        """All rows of one table, some at a time."""
+        if self._store is None:
+            self._store = Store(self._folder, self._settings, read_only=True)
+        table = open_table(info, self._store, self._rows, (0, 0), self._key_codec)
+        yield from all_rows(table, table.family.scan(b"", None), info, self._key_codec)
+        self._unread.discard(info.name)
+        if not self._unread:
+            self._store.close()
+            self._store = None
 
 
 def open_table(

@@ -122,10 +122,8 @@ class RocksMapState(MapState[Any, Any]):
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """Set the values of several map keys; if one of them does not fit, none is set."""
         stored = {self._kept(key): self._stored(value) for key, value in dict_value.items()}
-        current = self._current.key
-        hash(current)  # also without entries this is an access that needs a key
         if stored:
-            self._table.open(current).entries.update(stored)
+            self._table.open(self._current.key).entries.update(stored)
             self.changes += 1
 
     def remove(self, key: Any) -> None:

@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 
 class Store:
-    """RocksDB in one folder. One thread writes; snapshots may be read by another."""
+    """RocksDB in one folder. One thread uses it."""
 
     def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
         self.folder = folder
@@ -122,10 +122,6 @@ class Family:
         """Rows that start with a prefix."""
         return self.scan(prefix, end_of(prefix))
 
-    def snapshot(self) -> "FamilySnapshot":
-        """The rows as they are now, whatever is written later."""
-        return FamilySnapshot(self.raw.snapshot())
-
     def compact(self) -> None:
         """Give the room of removed rows back now."""
         self.raw.compact_range(None, None)
@@ -138,17 +134,6 @@ class Family:
     def estimated_rows(self) -> int:
         """About how many rows there are."""
         return self.raw.property_int_value("rocksdb.estimate-num-keys") or 0
-
-
-class FamilySnapshot:
-    """The rows of a state at one moment. Another thread may read it; forgotten when it is dropped."""
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-
-    def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows from `start` up to before `end`."""
-        return _scan(self._raw.iter(), start, end)
 
 
 def _scan(rows: Any, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
