@@ -7,7 +7,7 @@ READY  := $(VENV)/ready
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-spark test-process test-faults check format sim bench bench-quick clean
+.PHONY: help setup demo test test-unit test-spark test-process test-large test-faults check format sim bench bench-quick clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test-spark: $(READY) ## Tests on a real local Spark
 
 test-process: $(READY) ## Tests that start and kill real processes
 	@$(SPARK) $(PY) scripts/tiers.py process $(if $(ARGS),-- $(ARGS))
+
+test-large: $(READY) ## State larger than memory; needs 25 GB of disk and a few minutes
+	@$(PY) scripts/tiers.py large $(if $(ARGS),-- $(ARGS))
 
 test-faults: $(READY) ## Thirty kills and every failpoint with real processes (long)
 	@$(SPARK) $(PY) -m tests.faults $(ARGS)

@@ -100,8 +100,12 @@ def expected_results(events: list[tuple[str, int, int]]) -> "Counter[Any]":
 
 @pytest.mark.parametrize(
     ("parallelism", "settings"),
-    [(2, {}), (3, {"execution.checkpointing.interval": "1s"})],
-    ids=["2 subtasks", "3 subtasks and checkpoints"],
+    [
+        (2, {}),
+        (3, {"execution.checkpointing.interval": "1s"}),
+        (2, {"execution.checkpointing.interval": "500ms", "state.backend.type": "rocksdb"}),
+    ],
+    ids=["2 subtasks", "3 subtasks and checkpoints", "RocksDB"],
 )
 def test_b1_to_b5_every_state_and_timer_gives_what_plain_python_gives(
     jobs: Jobs, parallelism: int, settings: dict[str, str]

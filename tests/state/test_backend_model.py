@@ -1,6 +1,7 @@
 """The backend against plain dictionaries: random programs of state accesses, epochs, seals and restores."""
 
 import copy
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,8 @@ numbers = st.integers(-3, 3)
 anything = st.none() | numbers | st.text(max_size=3) | st.lists(numbers, max_size=2) | st.tuples(numbers, numbers)
 
 Access = tuple[Any, ...]
+taken: Counter[str] = Counter()
+"""Steps of each machine."""
 
 
 def descriptors() -> dict[str, StateDescriptor]:
@@ -159,6 +162,7 @@ class BackendMachine(RuleBasedStateMachine):
             outcome = outcome.removesuffix(", roll back")  # what is written to RocksDB stays
         self.backend.begin_epoch()
         self.is_running = True
+        taken.update([type(self).__name__] * len(steps))
         for key, (name, *arguments) in steps:
             self.key = self.backend.keys.key = key
             getattr(self, name)(*arguments)
@@ -381,8 +385,14 @@ class RocksDBFilesMachine(BackendMachine):
 
 
 TestHashMap = BackendMachine.TestCase
-TestHashMap.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 2)
+TestHashMap.settings = settings(stateful_step_count=15, max_examples=settings().max_examples)
 TestRocksDB = RocksDBMachine.TestCase
-TestRocksDB.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 8)
+TestRocksDB.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 4)
 TestRocksDBFiles = RocksDBFilesMachine.TestCase
-TestRocksDBFiles.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 8)
+TestRocksDBFiles.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 4)
+
+
+def test_the_machines_have_taken_their_steps() -> None:
+    """Comes after them; alone it has nothing to count."""
+    if set(taken) >= {"BackendMachine", "RocksDBMachine", "RocksDBFilesMachine"}:
+        assert taken.total() >= 10_000, taken
