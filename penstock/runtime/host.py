@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock import failpoint
 from penstock.clock import Clock
-from penstock.errors import StateLostError
+from penstock.errors import StateBackendError, StateLostError
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import SubtaskId, Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline
@@ -114,11 +114,11 @@ class SubtaskHost:
             raise
         try:
             subtask.finish_epoch()
-            if header.epoch.checkpoint is not None:
-                self._seal(owned, header, version)
         except Exception as error:
             owned.ownership.lose(run, f"{type(error).__name__}: {error}")  # the version has no state that matches it
             raise
+        if header.epoch.checkpoint is not None:
+            self._seal(owned, header, version)
         failpoint.after("C9")
         failpoint.before("C10")
         self._jobmanager.report(subtask.report(version, result))
@@ -145,7 +145,11 @@ class SubtaskHost:
             reason = f"{waiting} snapshots of it are still being written"
             self._jobmanager.decline(CheckpointDecline(checkpoint, header.subtask, version, reason))
             return
-        job = owned.writer.seal(checkpoint, header.epoch.base, version)
+        try:
+            job = owned.writer.seal(checkpoint, header.epoch.base, version)
+        except StateBackendError as error:  # the state is as it was: only the checkpoint fails
+            self._jobmanager.decline(CheckpointDecline(checkpoint, header.subtask, version, str(error)))
+            return
         failpoint.after("C8")
         with self._has_writes:
             self._writes.append((owned.writer, job))

@@ -165,7 +165,7 @@ class SnapshotWriter:
         with self._lock:
             chain = self._chains.get(base) if base is not None else None
             self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
-        full = chain is None or chain.is_long
+        full = chain is None or chain.is_long or not self._subtask.place.backend.incremental
         known = CheckpointId(base) if chain is not None and base is not None else None
         backends = self._subtask.backends.values()
         sealed = [backend.seal(CheckpointId(checkpoint), known, full=full) for backend in backends]

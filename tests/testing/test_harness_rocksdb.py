@@ -9,6 +9,7 @@ import pytest
 
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext
+from penstock.model.snapshot import SubtaskSnapshot
 from penstock.model.types import Types
 from penstock.state.backend.settings import BackendSettings
 from penstock.storage.memory import MemoryStorage
@@ -63,6 +64,12 @@ def check(harness: Harness, fed: list[tuple[str, int]]) -> None:
         assert harness.state("by_digit", key) == Counter(number % 10 for number in numbers)
 
 
+def subtasks(harness: Harness) -> list[SubtaskSnapshot]:
+    manifest = harness.manifest
+    assert manifest is not None
+    return manifest.subtasks
+
+
 @pytest.mark.parametrize("backend", [FILES, ROWS, HASHMAP], ids=["files", "rows", "hashmap"])
 def test_a_crash_brings_back_the_checkpoint_and_replays(backend: BackendSettings) -> None:
     fed = events(600)
@@ -94,3 +101,27 @@ def test_a_job_goes_on_with_another_backend_and_parallelism(
     check(after, fed[:150])
     after.feed([*start, *fed[150:200], CHECKPOINT, *fed[200:250], CHECKPOINT, CRASH, *fed[250:], CHECKPOINT, CRASH])
     check(after, fed)
+
+
+def test_without_increments_every_checkpoint_stands_alone() -> None:
+    """Features F4: on the HashMap backend too."""
+    storage = MemoryStorage()
+    harness = tally(BackendSettings(incremental=False), storage)
+    fed = events(4000, keys=900)
+    harness.feed([*fed[:3000], CHECKPOINT, *fed[3000:3010], CHECKPOINT])
+    assert [len(snapshot.files) for snapshot in subtasks(harness) if snapshot.tables] == [1, 1]
+    check(tally(HASHMAP, storage), fed[:3010])
+
+
+def test_g6_a_small_change_stores_few_of_rocksdbs_files() -> None:
+    storage = MemoryStorage()
+    harness = tally(FILES, storage, parallelism=1)
+    fed = events(6000, keys=3000)
+    harness.feed([*fed[:5990], CHECKPOINT])
+    first = {file.path: file for snapshot in subtasks(harness) for file in snapshot.files if file.path}
+    harness.feed([*fed[5990:], CHECKPOINT])
+    second = {file.path: file for snapshot in subtasks(harness) for file in snapshot.files if file.path}
+    shared = first.keys() & second.keys()
+    stored = sum(second[path].size for path in second.keys() - shared)
+    assert shared and stored < sum(file.size for file in first.values()) / 10
+    check(tally(FILES, storage, parallelism=1), fed)
