@@ -146,8 +146,6 @@ class Subtask:
         for sink in self._sinks.values():
             sink.close()
         self._sinks.clear()
-        for backend in self.backends.values():
-            backend.close()
 
     # ---- one epoch
 

@@ -143,7 +143,7 @@ def measure_rocksdb(keys: int, value_bytes: int, folder: Path) -> dict[str, Any]
     figures["peak_rss_mb_running"] = rss_mb()
     sample = {key: first.read(key) for key in [*changed[:500], *range(0, keys, max(1, keys // 500))]}
     snapshot = msgspec.json.decode(msgspec.json.encode(again.snapshot), type=SubtaskSnapshot)
-    first.subtask.close()
+    first.subtask.backends["put"].close()
     second, started = Sized("rocksdb", folder, 2), time.monotonic()
     second.open([snapshot], first.checkpoint)
     figures["restore_s"] = time.monotonic() - started
@@ -153,7 +153,7 @@ def measure_rocksdb(keys: int, value_bytes: int, folder: Path) -> dict[str, Any]
     third, _ = second.snapshot()
     figures["next_uploaded_bytes"] = third.written_bytes
     figures["peak_rss_mb"] = rss_mb()
-    second.subtask.close()
+    second.subtask.backends["put"].close()
     return figures
 
 

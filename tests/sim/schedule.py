@@ -5,6 +5,7 @@ replayable input from its beginning; the next life takes the job over as another
 `random.Random(seed)`, so a seed is a schedule.
 """
 
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from penstock import failpoint
 from penstock.failpoint import Failpoint
 from penstock.graph.job_graph import JobGraph
 from penstock.runtime import snapshots
+from penstock.state.backend.settings import BackendSettings
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
 from penstock.testing.harness import HarnessOptions
 from tests.sim.invariants import Watch
@@ -106,6 +108,15 @@ def _fault(chance: random.Random) -> Failpoint:
     return Failpoint(place, "raise", hit=chance.randrange(1, OFTEN.get(place.partition(".")[0], 3) + 1))
 
 
+def backend_of(seed: int, life: int) -> BackendSettings:
+    """Each life of a job may have another backend. RocksDB seldom: to open one takes longer than a whole life."""
+    chance = random.Random(f"backend {seed} {life}").random()
+    share = float(os.environ.get("PENSTOCK_SIM_ROCKSDB", "0.06"))
+    if chance >= share:
+        return BackendSettings()
+    return BackendSettings(kind="rocksdb", incremental=chance < share * 0.7, memory_bytes=8 << 20, transfer_threads=1)
+
+
 def run_schedule(seed: int) -> Outcome:
     """Run the schedule of a seed; AssertionError if an event is lost or counted twice, or an invariant is broken."""
     schedule = make_schedule(seed)
@@ -127,7 +138,8 @@ def run_schedule(seed: int) -> Outcome:
 
     with snapshot_limits(schedule.inline_limit_bytes, schedule.max_deltas), armed(schedule.faults):
         for number, (parallelism, items) in enumerate(schedule.lives):
-            options = HarnessOptions(seed + number, clock, watch.storage, crashed, lost_after)
+            backend = backend_of(seed, number)
+            options = HarnessOptions(seed + number, clock, watch.storage, crashed, lost_after, backend)
             harness = Harness(schedule.graph(parallelism, sinks), options).feed(items)
             if items is schedule.lives[-1][1]:
                 harness.feed([Advance(LAST_DUE_MS)]).finish()
