@@ -402,6 +402,32 @@ def test_d7_what_may_be_shown_is_swept_after_a_second_time_to_live(backend: str,
     assert world.stored() == 0
 
 
+@on_every_backend
+@every_kind
+def test_keys_after_gives_every_key_that_stays_exactly_once(backend: str, kind: str) -> None:
+    world = World(backend, expiring(kind))
+    for number in range(3):  # several entries, and on disk several rows, for a key
+        with world.epoch(T0):
+            for key in KEYS[:50]:
+                write(world.at(key), number, str(number))
+    pages, cursor = [], None
+    for step in range(100):
+        page, cursor = world.backend.keys_after("state", cursor, 7)
+        assert len(page) <= 7
+        pages.append(page)
+        if cursor is None:
+            break
+        with world.epoch(T0):
+            world.at(KEYS[step]).clear()
+            write(world.at(f"new {step}"), 1)
+    given = [key for page in pages for key in page]
+    gone = set(KEYS[:step])
+    assert cursor is None and step >= 50 // 7
+    assert sorted(key for key in given if key in KEYS and key not in gone) == sorted(set(KEYS[:50]) - gone)
+    assert len(given) == len(set(given))
+    assert world.backend.keys_after("state", None, 10**6)[1] is None
+
+
 # What undoes it
 
 
