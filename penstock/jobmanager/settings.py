@@ -10,6 +10,7 @@ from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
 from penstock.model.options import parse_duration_ms, parse_size_bytes
 from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
+from penstock.state.ttl.rules import SweepSettings
 
 CHECKPOINT_DIR = "penstock-checkpoints"
 BATCH_ROWS = 10_000
@@ -89,7 +90,19 @@ def backend_settings(configuration: Configuration) -> BackendSettings:
         local_dirs=tuple(str(Path(folder).expanduser().absolute()) for folder in folders if folder),
         predefined_options=configuration.get_string(rocksdb + "predefined-options", "DEFAULT"),
         transfer_threads=max(1, configuration.get_integer(rocksdb + "checkpoint.transfer.thread.num", 4)),
+        ttl_sweep=_ttl_sweep(configuration),
     )
+
+
+def _ttl_sweep(configuration: Configuration) -> SweepSettings:
+    entries = configuration.get_integer("penstock.state.ttl.sweep-entries", SweepSettings.entries)
+    interval = _duration(configuration, "penstock.state.ttl.sweep-interval")
+    if entries < 0 or interval == 0:
+        raise ConfigurationError(
+            f"penstock.state.ttl.sweep-entries is {entries} and penstock.state.ttl.sweep-interval is {interval} ms; "
+            f"give a positive interval, and entries = 0 to switch the sweep off"
+        )
+    return SweepSettings(entries, SweepSettings.interval_ms if interval is None else interval)
 
 
 def _restart(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:

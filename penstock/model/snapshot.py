@@ -37,6 +37,8 @@ class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_types: list[str]
     value_type: str
     map_key_type: str | None = None
+    ttl: bool = False
+    """Entries are stored with a stamp: `value_type` is a pair of stamp and value, for a list a list of such pairs."""
 
 
 class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -159,6 +159,8 @@ class Subtask:
         watermarks = align(self.stage, self.place.channels, header, barriers)
         failpoint.after("C6")
         self._advance(header, watermarks)
+        for backend in self.backends.values():
+            backend.ttl.sweep(self.place.backend.ttl_sweep)
         if header.checkpoint is not None or header.commit_epoch or header.final:
             for sink in self._sinks.values():
                 self._result.committables.extend(sink.pre_commit(header.epoch))
@@ -195,6 +197,8 @@ class Subtask:
         self._reached = self.watermark
         self._begun = []
         parts: list[KeyedBackend | EpochSink] = [*self.backends.values(), *self._sinks.values()]
+        for backend in self.backends.values():
+            backend.ttl.clock.now_ms = header.now_ms
         for part in parts:
             part.begin_epoch()
             self._begun.append(part)
@@ -282,6 +286,8 @@ class Subtask:
             where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self.place.id}"
             raise user_error(operator.plan, where, error) from error
         self._taken[position] = before + len(batch)
+        if operator.plan.keyed:
+            self.backends[operator.plan.uid].ttl.after_records(len(batch))
         return emitted
 
     def _producer(self, position: int) -> OperatorPlan | None:
@@ -343,9 +349,11 @@ class Subtask:
         )
 
     def next_timer(self, domain: TimeDomain) -> int | None:
-        """When the next timer of this subtask is due."""
+        """When the next timer of this subtask is due; processing time also wants an epoch for the next TTL sweep."""
         operators = [o for o in self._operators.values() if isinstance(o, KeyedProcess)]
         pending = [o.timers.next_timestamp(domain) for o in operators]
+        if domain is TimeDomain.PROCESSING_TIME:
+            pending += [backend.ttl.next_sweep_ms(self.place.backend.ttl_sweep) for backend in self.backends.values()]
         return min((timestamp for timestamp in pending if timestamp is not None), default=None)
 
 

@@ -8,11 +8,9 @@ from penstock.model.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
 from penstock.model.state import ListState, MapState, ValueState
-from penstock.model.time import Time
 from penstock.model.types import TAGGED, Types
 from penstock.state.snapshot_file import read_chain
 from tests.state.backends import MAX_PARALLELISM, Average, at, encoded, epoch, keyed_backend, string_backend
@@ -310,13 +308,6 @@ def test_b7_asking_again_brings_the_newest_function() -> None:
 def test_b14_map_state_has_no_size() -> None:
     state = string_backend().table(MapStateDescriptor("m"))
     assert not hasattr(state, "size") and not hasattr(state, "__len__")
-
-
-def test_time_to_live_is_refused_for_now() -> None:
-    descriptor = ValueStateDescriptor("v", Types.LONG())
-    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
-    with pytest.raises(UsageError, match="time to live, which is not available yet"):
-        string_backend().table(descriptor)
 
 
 def test_what_a_handle_returns_or_was_given_is_not_the_stored_object() -> None:

@@ -64,6 +64,7 @@ def test_the_file_starts_with_magic_and_a_json_table_of_contents() -> None:
         "key_types": ["STRING"],
         "value_type": "TAGGED",
         "map_key_type": "STRING",
+        "ttl": False,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
-from penstock.errors import StateAccessError, TypeMismatchError, UsageError
+from penstock.errors import StateAccessError, TypeMismatchError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
@@ -21,8 +21,9 @@ from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
 from penstock.state.backend.current_key import CurrentKey
-from penstock.state.handles import AggregatingHandle, ReducingHandle
 from penstock.state.sealed import SealedFiles, SealedTables
+from penstock.state.ttl.backend_ttl import BackendTtl
+from penstock.state.ttl.stamps import raw_descriptor, without_ttl
 
 
 class PendingTimers(Protocol):
@@ -48,6 +49,9 @@ class KeyedBackend(ABC):
     `roll_back` takes back the epoch that is running.
     """
 
+    on_disk = False
+    """Looking at an entry means reading it from a disk: no access cleans up other keys."""
+
     def __init__(
         self, operator_uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]
     ) -> None:
@@ -57,29 +61,30 @@ class KeyedBackend(ABC):
         self.key_groups = key_groups
         """First and last, both included."""
         self.keys = CurrentKey()
+        self.ttl = BackendTtl(self.keys, self.keys_after, on_disk=self.on_disk)
+        """A backend calls its `begin_epoch`, `end_epoch` and `restart` in its own epochs and restores."""
         self._infos: dict[str, StateTableInfo] = {}
         self._tables: dict[str, Any] = {}
         self._handles: dict[str, State] = {}
 
     def table(self, descriptor: StateDescriptor) -> Any:
         """The handle of a state; the same one for the same name, kind and type (features B7)."""
-        ttl = descriptor.ttl_config
-        if ttl is not None and ttl.is_enabled():
-            raise UsageError(
-                f"state {descriptor.name!r} has a time to live, which is not available yet; remove "
-                f"enable_time_to_live and clear old entries with timers"
-            )
-        info = self._info_of(descriptor)
+        raw = raw_descriptor(descriptor)
+        info = self._info_of(descriptor, raw)
         if info.name not in self._handles:
-            table = self._claim(info)
-            self._handles[info.name] = self._new_handle(descriptor, table)
+            handle = self._new_handle(raw, self._claim(info))
+            self._handles[info.name] = self.ttl.wrap(descriptor, handle) if info.ttl else handle
         elif self._infos[info.name] != info:
             raise _name_in_use(self._infos[info.name], info)
-        handle = self._handles[info.name]
-        # A function that was made anew after a dropped run brings functions of its own (PROTOCOL R11).
-        if isinstance(handle, ReducingHandle) and isinstance(descriptor, ReducingStateDescriptor):
+        self.ttl.require_same(descriptor)
+        return self._bound(descriptor)
+
+    def _bound(self, descriptor: StateDescriptor) -> Any:
+        """The handle; a function that was made anew after a dropped run brings functions of its own (PROTOCOL R11)."""
+        handle: Any = self._handles[descriptor.name]
+        if isinstance(descriptor, ReducingStateDescriptor):
             handle.bind(descriptor.get_reduce_function())
-        elif isinstance(handle, AggregatingHandle) and isinstance(descriptor, AggregatingStateDescriptor):
+        elif isinstance(descriptor, AggregatingStateDescriptor):
             handle.bind(descriptor.get_agg_function())
         return handle
 
@@ -131,6 +136,14 @@ class KeyedBackend(ABC):
         """How many rows a full seal has."""
 
     @abstractmethod
+    def keys_after(self, name: str, cursor: Any, limit: int) -> tuple[Sequence[Any], Any]:
+        """Up to `limit` state keys of a state behind a cursor, None at first; and the next cursor, None at the end.
+
+        In any order that stays the same. Between two calls the state may change: a key that was there all the time is
+        given once, one that came or went is given or not.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of files and memory; nothing becomes durable by it."""
 
@@ -154,15 +167,16 @@ class KeyedBackend(ABC):
     def _key_types(self) -> list[str]:
         return [str(type_info) for type_info in self.key_codec.types]
 
-    def _info_of(self, descriptor: StateDescriptor) -> StateTableInfo:
+    def _info_of(self, descriptor: StateDescriptor, raw: StateDescriptor) -> StateTableInfo:
         map_key_type = descriptor.map_key_type
         return StateTableInfo(
             self.operator_uid,
             descriptor.name,
             descriptor.kind,
             self._key_types(),
-            str(descriptor.value_type),
+            str(raw.value_type),
             None if map_key_type is None else str(map_key_type),
+            ttl=raw is not descriptor,
         )
 
 
@@ -184,4 +198,5 @@ def saved_otherwise(saved: StateTableInfo, declared: StateTableInfo) -> TypeMism
 
 def _type_text(info: StateTableInfo) -> str:
     key = "" if info.map_key_type is None else f"{info.map_key_type} to "
-    return f"{info.kind} state of {key}{info.value_type}"
+    ttl = " with a time to live" if info.ttl else ""
+    return f"{info.kind} state of {key}{without_ttl(info).value_type}{ttl}"

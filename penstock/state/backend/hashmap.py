@@ -4,6 +4,10 @@ An epoch changes live entries in place and saves what was there; `roll_back` und
 copies of values, so it costs about 20 ns per key for a full snapshot; what it took is never changed afterwards.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
@@ -26,8 +30,9 @@ from penstock.state.handles import (
     ReducingHandle,
 )
 from penstock.state.map_keys import map_keys_of
-from penstock.state.rows import decode_rows
+from penstock.state.rows import Rows, decode_rows
 from penstock.state.sealed import SealedTable, SealedTables
+from penstock.state.ttl.stamps import converted, is_same_state, live_rows
 from penstock.state.values import guard_of
 
 
@@ -52,15 +57,16 @@ class HashMapBackend(KeyedBackend):
         assert not self._is_running
         self._check_keys(info)
         known = self._infos.get(info.name)
-        if known is not None and known != info:
+        if known is not None and not is_same_state(info, known):
             raise saved_otherwise(info, known)
         if info.name in self._tables:
-            self._tables[info.name].apply(decode_rows(rows, info))
+            assert known is not None
+            self._tables[info.name].apply(decode_rows(converted(rows, info, known), known))
+            self.ttl.restart()
             return
-        if known is None:
-            self._infos[info.name] = info
-            self._unclaimed[info.name] = UnclaimedTable(info)
-        self._unclaimed[info.name].parts.append(rows)
+        unclaimed = self._unclaimed.setdefault(info.name, UnclaimedTable(info))
+        unclaimed.add(rows, info)
+        self._infos[info.name] = unclaimed.info
 
     def start_from(self, checkpoint_id: CheckpointId) -> None:
         """Say that what was restored is exactly this checkpoint, so that a delta may build on it."""
@@ -74,6 +80,7 @@ class HashMapBackend(KeyedBackend):
             table.undo.clear()
         self._sealed.clear()
         self._is_running = True
+        self.ttl.begin_epoch()
 
     def finish_epoch(self) -> None:
         """End the epoch: its changes are the state now. Leaves the key context."""
@@ -81,6 +88,7 @@ class HashMapBackend(KeyedBackend):
         for table in self._tables.values():
             table.changes.track(table.changed())
         self._is_running = False
+        self.ttl.end_epoch()
         self.keys.clear()
 
     def roll_back(self) -> None:
@@ -91,6 +99,7 @@ class HashMapBackend(KeyedBackend):
                 table.changes.forget(checkpoint_id)
         self._sealed.clear()
         self._is_running = False
+        self.ttl.restart()
         self.keys.clear()
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables:
@@ -104,7 +113,7 @@ class HashMapBackend(KeyedBackend):
         for name, table in self._every_table().items():
             changed = None if full or base is None else table.changes.since(base)
             if changed is None or (changed and table.has_at_most(len(changed))):
-                sealed = SealedTable(self._infos[name], table.seal_all(), full=True)
+                sealed = SealedTable(self._infos[name], self._seal_all(name, table), full=True)
             else:
                 sealed = SealedTable(self._infos[name], table.seal_changes(changed), full=False)
             tables.append(sealed)
@@ -117,6 +126,12 @@ class HashMapBackend(KeyedBackend):
             self.operator_uid, checkpoint_id, needed, self.key_codec, self.max_parallelism, tuple(tables)
         )
 
+    def _seal_all(self, name: str, table: Table | UnclaimedTable) -> Callable[[], Rows | pa.Table]:
+        live = self.ttl.snapshot_filter(name)
+        if live is None or isinstance(table, UnclaimedTable):
+            return table.seal_all()
+        return partial(live_rows, table.seal_all(), live)
+
     def close(self) -> None:
         """Nothing to let go of: the memory goes with the object."""
 
@@ -124,20 +139,27 @@ class HashMapBackend(KeyedBackend):
         """How many rows a full seal has; looks at every key of a map state."""
         return sum(table.entry_count() for table in self._every_table().values())
 
+    def keys_after(self, name: str, cursor: Any, limit: int) -> tuple[list[Any], Any]:
+        """Up to `limit` state keys behind a cursor; they are those of the beginning, some may have gone since."""
+        keys, start = cursor or (list(self._tables[name].live), 0)
+        end = start + limit
+        return keys[start:end], (keys, end) if end < len(keys) else None
+
     def _every_table(self) -> dict[str, Table | UnclaimedTable]:
         return {**self._tables, **self._unclaimed}
 
     def _claim(self, info: StateTableInfo) -> Table:
         """A live table, with the rows that were restored for it."""
-        saved = self._infos.get(info.name)
-        if saved is not None and saved != info:
+        saved = self._infos.get(info.name, info)
+        if not is_same_state(saved, info):
             raise saved_otherwise(saved, info)
         table = self._new_table(info)
         unclaimed = self._unclaimed.get(info.name)
         if unclaimed is not None:
             for part in unclaimed.parts:
-                table.apply(decode_rows(part, info))
-            table.changes = unclaimed.changes
+                table.apply(decode_rows(converted(part, saved, info), info))
+            if saved == info:  # otherwise every row has changed, and the next seal is a full one
+                table.changes = unclaimed.changes
             del self._unclaimed[info.name]
         self._infos[info.name] = info
         self._tables[info.name] = table

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from penstock.state.ttl.rules import SweepSettings
+
 DEFAULT_MEMORY_BYTES = 256 * 1024 * 1024
 KINDS = ("hashmap", "rocksdb")
 
@@ -18,3 +20,5 @@ class BackendSettings(msgspec.Struct, frozen=True):
     """Where RocksDB keeps its files; without any, the process's temporary folder."""
     predefined_options: str = "DEFAULT"
     transfer_threads: int = 4
+    ttl_sweep: SweepSettings = SweepSettings()
+    """How fast expired entries go that nobody reads."""

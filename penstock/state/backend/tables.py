@@ -29,6 +29,7 @@ Seal = Callable[[], Rows]
 class Table(Protocol):
     """Entries of one state, for all keys of the subtask."""
 
+    live: dict[Any, Any]
     undo: dict[Any, Any]
     changes: ChangeLog
 

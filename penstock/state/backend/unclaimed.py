@@ -8,6 +8,7 @@ import pyarrow as pa
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.backend.changes import ChangeLog
 from penstock.state.rows import DELETED_COLUMN, Rows, empty_table
+from penstock.state.ttl.stamps import converted
 
 
 class UnclaimedTable:
@@ -17,14 +18,21 @@ class UnclaimedTable:
     program declares it as pickled too.
     """
 
-    __slots__ = ("_info", "changes", "parts", "undo")
+    __slots__ = ("changes", "info", "parts", "undo")
 
     def __init__(self, info: StateTableInfo) -> None:
-        self._info = info
+        self.info = info
         self.parts: list[pa.Table] = []
         """In the order in which they are to be applied."""
         self.undo: dict[Any, Any] = {}
         self.changes = ChangeLog()
+
+    def add(self, rows: pa.Table, info: StateTableInfo) -> None:
+        """Put rows behind the others. Where some have stamps and others do not, all have them from now on."""
+        if info.ttl and not self.info.ttl:
+            self.parts = [converted(part, self.info, info) for part in self.parts]
+            self.info = info
+        self.parts.append(converted(rows, info, self.info))
 
     def changed(self) -> Iterable[Hashable]:
         """Nothing changes here."""
@@ -35,12 +43,12 @@ class UnclaimedTable:
 
     def seal_all(self) -> Callable[[], pa.Table]:
         """All parts, one behind the other."""
-        parts = list(self.parts) or [empty_table(self._info)]
+        parts = list(self.parts) or [empty_table(self.info)]
         return lambda: pa.concat_tables(parts)
 
     def seal_changes(self, changed: Iterable[Any]) -> Callable[[], Rows]:
         """No rows."""
-        map_keys: list[Any] | None = None if self._info.map_key_type is None else []
+        map_keys: list[Any] | None = None if self.info.map_key_type is None else []
         return lambda: Rows([], map_keys, [], None)
 
     def entry_count(self) -> int:

@@ -7,7 +7,7 @@ snapshot is a RocksDB checkpoint, of which only new files are stored; any other 
 import shutil
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from penstock.state.backend.base import KeyedBackend, saved_otherwise
 from penstock.state.backend.settings import BackendSettings
 from penstock.state.handles import AggregatingHandle, ReducingHandle
 from penstock.state.map_keys import map_keys_of
+from penstock.state.rocksdb.compaction import Compaction
 from penstock.state.rocksdb.handles import RocksListState, RocksMapState, RocksValueState
 from penstock.state.rocksdb.key_bytes import KeyBytes
 from penstock.state.rocksdb.store import Batch, Store
@@ -32,6 +33,7 @@ from penstock.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksVa
 from penstock.state.rocksdb.timers import RocksTimerTable
 from penstock.state.rows import BATCH_ROWS, Rows, decode_rows, encode_rows
 from penstock.state.sealed import SealedFiles, SealedTable, SealedTables
+from penstock.state.ttl.stamps import converted, is_same_state
 from penstock.state.values import guard_of
 
 RocksTable = RocksValueTable | RocksListTable | RocksMapTable | RocksTimerTable
@@ -40,6 +42,8 @@ RESTORE_ROWS = 65536
 
 class RocksDBBackend(KeyedBackend):
     """Keyed state in RocksDB. One thread uses it; sealed tables may be read by another."""
+
+    on_disk = True
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class RocksDBBackend(KeyedBackend):
         self._folder = folder / f"rocksdb-{uuid.uuid4().hex}"
         self._rows = KeyBytes(key_codec, max_parallelism)
         self._store: Store | None = None
+        self._compaction = Compaction()
         self._is_running = False
 
     @property
@@ -77,9 +82,14 @@ class RocksDBBackend(KeyedBackend):
         assert not self._is_running
         self._check_keys(info)
         known = self._infos.get(info.name)
-        if known is not None and known != info:
+        if known is not None and not is_same_state(info, known):
             raise saved_otherwise(info, known)
+        if known is not None and info.ttl and not known.ttl and info.name not in self._handles:
+            self._convert(known, info)
         table = self._tables.get(info.name) or self._open(info)
+        rows = converted(rows, info, self._infos[info.name])
+        info = self._infos[info.name]
+        self.ttl.restart()
         for start in range(0, len(rows), RESTORE_ROWS):
             part = decode_rows(rows.slice(start, RESTORE_ROWS), opaque_info(info))
             self._rows.expect(part.keys)
@@ -95,6 +105,7 @@ class RocksDBBackend(KeyedBackend):
         """Start an epoch."""
         assert not self._is_running
         self._is_running = True
+        self.ttl.begin_epoch()
 
     def expect(self, keys: Sequence[Any]) -> None:
         """These state keys are used next."""
@@ -108,10 +119,13 @@ class RocksDBBackend(KeyedBackend):
             table.commit(batch)
         if len(batch):
             self.store.write(batch)
+        self.ttl.end_epoch()
         self._end_epoch()
+        self._compaction.start(self.compact, self.ttl.take_swept())
 
     def roll_back(self) -> None:
         """Take back the epoch that is running."""
+        self.ttl.restart()
         self._end_epoch()
 
     def _end_epoch(self) -> None:
@@ -130,7 +144,10 @@ class RocksDBBackend(KeyedBackend):
         if self._settings.incremental:
             return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads)
         rows = SealedRows(folder, self._settings, infos, self._rows, self.key_codec)
-        tables = [SealedTable(info, partial(rows.read, info), full=True) for info in infos]
+        tables = [
+            SealedTable(info, partial(rows.read, info, self.ttl.snapshot_filter(info.name)), full=True)
+            for info in infos
+        ]
         return SealedTables(self.operator_uid, checkpoint_id, None, self.key_codec, self.max_parallelism, tuple(tables))
 
     def entry_count(self) -> int:
@@ -163,15 +180,33 @@ class RocksDBBackend(KeyedBackend):
     def close(self) -> None:
         """Let go of the files, and remove them."""
         if self._store is not None:
+            if self._compaction.is_running:
+                self._store.cancel_compaction()
+                self._compaction.wait()
             self._store.close()
             self._store = None
 
     def _claim(self, info: StateTableInfo) -> RocksTable:
         saved = self._infos.get(info.name)
         if saved is not None and saved != info:
-            raise saved_otherwise(saved, info)
+            if not is_same_state(saved, info):
+                raise saved_otherwise(saved, info)
+            self._convert(saved, info)
         table: RocksTable = self._tables.get(info.name) or self._open(info)
         return table
+
+    def _convert(self, saved: StateTableInfo, wanted: StateTableInfo) -> None:
+        """Write all rows of a state anew, with stamps or without."""
+        old = self._tables[saved.name]
+        table = self._open(wanted)
+        for record_batch in all_rows(old, old.family.scan(b"", None), saved, self.key_codec):
+            rows = converted(pa.Table.from_batches([record_batch]), saved, wanted)
+            part = decode_rows(rows, opaque_info(wanted))
+            self._rows.expect(part.keys)
+            batch = Batch()
+            table.apply(part, batch)
+            self.store.write(batch)
+            self._rows.forget()
 
     def _open(self, info: StateTableInfo) -> RocksTable:
         table = open_table(info, self.store, self._rows, self.key_groups, self.key_codec)
@@ -215,12 +250,12 @@ class SealedRows:
         self._store: Store | None = None
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
-    def read(self, info: StateTableInfo) -> Iterator[pa.RecordBatch]:
-        """All rows of one table, some at a time."""
+    def read(self, info: StateTableInfo, live: Callable[[Any], Any] | None) -> Iterator[pa.RecordBatch]:
+        """All rows of one table, some at a time; or what `live` leaves of their values."""
         if self._store is None:
             self._store = Store(self._folder, self._settings, read_only=True)
         table = open_table(info, self._store, self._rows, (0, 0), self._key_codec)
-        yield from all_rows(table, table.family.scan(b"", None), info, self._key_codec)
+        yield from all_rows(table, table.family.scan(b"", None), info, self._key_codec, live)
         self._unread.discard(info.name)
         if not self._unread:
             self._store.close()
@@ -242,10 +277,17 @@ def open_table(
 
 
 def all_rows(
-    table: RocksTable, scan: Iterator[tuple[bytes, bytes]], info: StateTableInfo, key_codec: KeyCodec
+    table: RocksTable,
+    scan: Iterator[tuple[bytes, bytes]],
+    info: StateTableInfo,
+    key_codec: KeyCodec,
+    live: Callable[[Any], Any] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Scanned rows of a table as Arrow columns, some at a time. Pickles stay what they are."""
+    """Scanned rows of a table as Arrow columns, some at a time, or what `live` leaves. Pickles stay what they are."""
     entries, stored = table.entries(scan), opaque_info(info)
+    if live is not None:
+        left = ((key, map_key, live(value)) for key, map_key, value in entries)
+        entries = (entry for entry in left if entry[2] is not None)
     while part := list(islice(entries, BATCH_ROWS)):
         keys, map_keys, values = map(list, zip(*part, strict=True))
         rows = Rows(keys, map_keys if info.map_key_type is not None else None, values, None)

@@ -28,6 +28,7 @@ class Store:
     def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
         self.folder = folder
         self._settings = settings
+        self._is_cancelled = False
         self._memory = shared_memory(settings.memory_bytes)
         folder.parent.mkdir(parents=True, exist_ok=True)
         access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
@@ -95,12 +96,20 @@ class Store:
         """Grows with every row that is written, and is kept over a checkpoint."""
         return int(self._db.latest_sequence_number())
 
+    def cancel_compaction(self) -> None:
+        """End what RocksDB does in the background; for a store that is closed next."""
+        self._db.cancel_all_background(wait=True)
+        self._is_cancelled = True
+
     def close(self, *, remove: bool = True) -> None:
         """Let go of the files, and remove them."""
-        for family in self._families.values():
-            family.close()
+        for part in (*self._families.values(), self._db):
+            try:
+                part.close()
+            except Exception as error:
+                if not self._is_cancelled:  # otherwise it says that it can no longer write what nobody will read
+                    raise StateBackendError(f"RocksDB in {self.folder} cannot be closed: {error}") from error
         self._families.clear()
-        self._db.close()
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -123,8 +132,11 @@ class Family:
         return self.scan(prefix, end_of(prefix))
 
     def compact(self) -> None:
-        """Give the room of removed rows back now."""
-        self.raw.compact_range(None, None)
+        """Give the room of removed rows back now. Other threads go on meanwhile."""
+        try:
+            self.raw.compact_range(None, None)
+        except Exception as error:
+            raise StateBackendError(f"RocksDB cannot compact: {error}") from error
 
     def stored_bytes(self) -> int:
         """About how much room the rows take, on disk and waiting for it."""

@@ -1,0 +1,38 @@
+"""Compaction of states in the background: the room of removed entries is given back while epochs go on."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from penstock.errors import StateBackendError
+
+
+class Compaction:
+    """At most one at a time; what is asked for meanwhile is left to the next sweep."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    def start(self, compact: Callable[[str], None], names: Sequence[str]) -> None:
+        """Compact these states, unless one is still being compacted."""
+        if names and not self.is_running:
+            self._thread = threading.Thread(target=_compact, args=(compact, names), daemon=True)
+            self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """A state is being compacted."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Until none is under way."""
+        if self._thread is not None:
+            self._thread.join()
+
+
+def _compact(compact: Callable[[str], None], names: Sequence[str]) -> None:
+    for name in names:
+        try:
+            compact(name)
+        except StateBackendError:  # the entries have gone, only their room has not; closing a store ends a compaction
+            logging.getLogger(__name__).warning("state %r was not compacted", name, exc_info=True)

@@ -1,0 +1,113 @@
+"""The time to live of all states of one backend: what a backend owns to have it.
+
+A backend makes the table and handle of the `raw_descriptor` of a state, hands the raw handle to `wrap`, and calls
+`begin_epoch`, `end_epoch` and `restart` at its own; it offers `keys_after`. Everything else is here.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from penstock.errors import TypeMismatchError
+from penstock.model.descriptors import StateDescriptor
+from penstock.model.state import State
+from penstock.state.backend.current_key import CurrentKey
+from penstock.state.ttl.map_state import TtlMapState
+from penstock.state.ttl.rules import EpochClock, SweepSettings, TtlRules
+from penstock.state.ttl.scan import KeysAfter, Scan
+from penstock.state.ttl.stamps import without_expired
+from penstock.state.ttl.states import TtlAggregatingState, TtlListState, TtlReducingState, TtlValueState
+
+ExpiringState: TypeAlias = TtlValueState | TtlListState | TtlMapState | TtlReducingState | TtlAggregatingState
+
+
+class BackendTtl:
+    """Clock, wrappers and scans of the states of one backend that have a time to live."""
+
+    def __init__(self, current: CurrentKey, keys_after: KeysAfter, *, on_disk: bool) -> None:
+        self.clock = EpochClock()
+        self._current = current
+        self._keys_after = keys_after
+        self._on_disk = on_disk
+        self._scans: dict[str, Scan] = {}
+        self._lists: set[str] = set()
+
+    def wrap(self, descriptor: StateDescriptor, raw: Any) -> State:
+        """The state that expires, over the handle of its `raw_descriptor`."""
+        rules = TtlRules.of(descriptor)
+        assert rules is not None
+        name = descriptor.name
+        scan = Scan(name, rules, self.clock, self._current, self._keys_after, on_disk=self._on_disk)
+        self._scans[name] = scan
+        if descriptor.kind == "list":
+            self._lists.add(name)
+        state = self._expiring(descriptor.kind, raw, scan)
+        scan.state = state
+        return state
+
+    def _expiring(self, kind: str, raw: Any, scan: Scan) -> ExpiringState:
+        if kind == "list":
+            return TtlListState(raw, scan, self.clock)
+        if kind == "map":
+            return TtlMapState(raw, scan, self.clock, self._current)
+        value = TtlValueState(raw, scan, self.clock)
+        if kind == "reducing":
+            return TtlReducingState(value)
+        return TtlAggregatingState(value) if kind == "aggregating" else value
+
+    def require_same(self, descriptor: StateDescriptor) -> None:
+        """Refuse a second declaration of a state with other rules."""
+        scan = self._scans.get(descriptor.name)
+        if scan is not None and scan.rules != TtlRules.of(descriptor):
+            raise TypeMismatchError(
+                f"state {descriptor.name!r} is declared with two different times to live; use one descriptor for both"
+            )
+
+    def begin_epoch(self) -> None:
+        """Entries may be removed and prolonged from now on. After `clock.now_ms` was set."""
+        self.clock.in_epoch = True
+        for scan in self._scans.values():
+            scan.begin_epoch()
+
+    def end_epoch(self) -> None:
+        """Nothing is removed or prolonged until the next epoch."""
+        self.clock.in_epoch = False
+        for scan in self._scans.values():
+            scan.end_epoch()
+
+    def restart(self) -> None:
+        """The entries are others than they were: restored, or taken back to where they were. Ends the epoch."""
+        self.clock.in_epoch = False
+        for scan in self._scans.values():
+            scan.restart()
+
+    def after_records(self, count: int) -> None:
+        """That many records were processed: `cleanup_incrementally(…, True)` counts each as an access."""
+        for scan in self._scans.values():
+            scan.check_records(count)
+
+    def sweep(self, settings: SweepSettings) -> None:
+        """The timed sweep of an epoch: for each state whose turn it is, its budget of entries."""
+        for scan in self._scans.values():
+            scan.sweep(settings)
+
+    def next_sweep_ms(self, settings: SweepSettings) -> int | None:
+        """When an epoch is wanted for the next sweep; None while there is nothing that could expire."""
+        due = (scan.due_ms(settings) for scan in self._scans.values())
+        return min((due_ms for due_ms in due if due_ms is not None), default=None)
+
+    def take_swept(self) -> list[str]:
+        """States of which a pass has removed many entries since the last call: worth a compaction on disk."""
+        names = [name for name, scan in self._scans.items() if scan.has_removed]
+        for name in names:
+            self._scans[name].has_removed = False
+        return names
+
+    def snapshot_filter(self, name: str) -> Callable[[Any], Any] | None:
+        """What full snapshots keep of a stored value, None for nothing; no function where they keep everything.
+
+        For `cleanup_full_snapshot` (features D9). It stays at the time of the seal, and any thread may call it.
+        """
+        scan = self._scans.get(name)
+        if scan is None or not scan.rules.in_full_snapshot:
+            return None
+        return without_expired(scan.rules, self.clock.now_ms, is_list=name in self._lists)
