@@ -36,6 +36,7 @@ from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.settings import KINDS, BackendSettings
 from penstock.storage.blobs import Storage
 from penstock.storage.memory import MemoryStorage
@@ -106,7 +107,9 @@ class Harness:
         self._exchange = Exchange(graph)
         self._folder = _fast_folder() / f"penstock-harness-{new_nonce()}"
         """Made when a backend needs it, gone with the harness."""
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._backends: list[KeyedBackend] = []
+        """Of the processes that run now."""
+        weakref.finalize(self, _remove, self._backends, self._folder)
         self._items: list[Any] = []
         """Everything that was ever fed, with its control items: the replayable source."""
         self._position = 0
@@ -243,9 +246,13 @@ class Harness:
             self.options.backend,
             str(self._folder),
         )
+        _close(self._backends)
         self._host = SubtaskHost(place, self.storage, self, self.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
-        deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
+        try:
+            deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
+        finally:
+            self._backends.extend(b for subtask in self._host.subtasks() for b in subtask.backends.values())
         failpoint.set_role("driver")
         failpoint.after("C2")
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
@@ -380,6 +387,17 @@ def _cut(items: Iterable[EdgeBatch | Barrier], limit: int | None) -> Iterator[Ed
         if number == limit:
             raise ConnectionLostError("the task is lost")
         yield item
+
+
+def _close(backends: list[KeyedBackend]) -> None:
+    while backends:
+        backends.pop().close()
+
+
+def _remove(backends: list[KeyedBackend], folder: Path) -> None:
+    """First the files are closed: RocksDB waits long for a folder that has gone."""
+    _close(backends)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fast_folder() -> Path:

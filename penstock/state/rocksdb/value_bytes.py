@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Optional
 
 import msgspec
@@ -61,6 +62,7 @@ class _Form:
     read: Convert | None = None
 
 
+@lru_cache(maxsize=1024)
 def value_bytes(type_info: TypeInformation) -> ValueBytes:
     """The bytes of values of this type."""
     if type_info.kind == "tagged":
