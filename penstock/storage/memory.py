@@ -85,6 +85,10 @@ class MemoryStorage:
         self._reach("list", prefix)
         return sorted(path for path in self.files if path.startswith(prefix))
 
+    def folders(self) -> Paths:
+        self._reach("list", "")
+        return sorted({path.partition("/")[0] for path in self.files if "/" in path})
+
     def delete(self, path: str) -> None:
         fault = self._reach("delete", path)
         if confine(path) in self.files and fault is not Fault.LOST_BEFORE:

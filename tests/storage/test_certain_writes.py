@@ -97,6 +97,9 @@ class Overwriting:
     def list(self, prefix: str) -> "list[str]":
         return sorted(self.files)
 
+    def folders(self) -> "list[str]":
+        return []
+
     def delete(self, path: str) -> None:
         self.files.pop(path, None)
 

@@ -1,0 +1,21 @@
+"""Servers that the tests of storages use. One S3 server serves all of them; each test has a prefix of its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.storage.s3_server import BUCKET, ENVIRONMENT, s3_server
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def s3_uri(s3_endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address on the server that nobody else uses."""
+    for key, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": s3_endpoint}.items():
+        monkeypatch.setenv(key, value)
+    return f"s3://{BUCKET}/{abs(hash(request.node.nodeid)):x}"
