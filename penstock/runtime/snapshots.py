@@ -15,9 +15,10 @@ from penstock import failpoint
 from penstock.checkpoint.manifest import verify_file
 from penstock.checkpoint.names import state_file_path
 from penstock.clock import Clock
+from penstock.codec.frames import MAX_FRAME_BYTES, MIB
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, NativeName, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.snapshot import CheckpointAck, InlineLimits, NativeName, StateFile, StateTableInfo, SubtaskSnapshot
 from penstock.runtime.task import Subtask
 from penstock.state.rows import in_key_groups
 from penstock.state.sealed import SealedFiles, SealedTables
@@ -28,6 +29,8 @@ MAX_DELTAS = 8
 INLINE_LIMIT_BYTES = 20 * 1024
 HELD_BYTES = 256 * 1024 * 1024
 """A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
+MAX_INLINE_BYTES = MAX_FRAME_BYTES - 4 * MIB
+"""What an ack can carry: a frame, less what else it says."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,13 @@ class WriteJob:
 class SnapshotWriter:
     """Seals and writes the state of one subtask. `seal` in the epoch's thread, `write` in the background."""
 
-    def __init__(self, subtask: Subtask, storage: Storage | None, clock: Clock) -> None:
+    def __init__(
+        self, subtask: Subtask, storage: Storage | None, clock: Clock, limits: InlineLimits | None = None
+    ) -> None:
         self._subtask = subtask
         self._storage = storage
         self._clock = clock
+        self._limits = limits or InlineLimits()
         self._chains: dict[int, Chain] = {}
         self._lock = threading.Lock()
         """Around `_chains`: a slow write may end while a later checkpoint is sealed."""
@@ -163,7 +169,7 @@ class SnapshotWriter:
         """Freeze the state as it is now. The only part that holds up the epoch."""
         started = self._clock.monotonic_s()
         with self._lock:
-            chain = self._chains.get(base) if base is not None else None
+            chain = self._chains.get(base) if base is not None and self._limits.max_state_bytes is None else None
             self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
         full = chain is None or chain.is_long or not self._subtask.place.backend.incremental
         known = CheckpointId(base) if chain is not None and base is not None else None
@@ -206,14 +212,40 @@ class SnapshotWriter:
             stored, size = native.store_files(operator, base, partial(self._put, job))
             files += stored
             written += size
+        if self._limits.max_state_bytes is not None:
+            self._require_small(job, files, self._limits.max_state_bytes)
         return files, written
 
     def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
         assert self._storage is not None
         digest = hashlib.sha256(data).hexdigest()
         place = self._subtask.place
-        if len(data) <= INLINE_LIMIT_BYTES:
+        inline_bytes = self._limits.inline_bytes
+        limit = INLINE_LIMIT_BYTES if inline_bytes is None else inline_bytes
+        if self._limits.max_state_bytes is not None or len(data) <= limit:
             return StateFile("", len(data), digest, data, native)
         path = state_file_path(place.attempt, job.checkpoint, place.id)
         self._storage.put_new(path, data)
         return StateFile(path, len(data), digest, None, native)
+
+    def _require_small(self, job: WriteJob, files: Sequence[StateFile], limit: int) -> None:
+        """Raise CheckpointDeclinedError if an operator's state, or all together, is too large for the JobManager."""
+        total = sum(file.size for file in files)
+        size = max((_size_of(operator, files) for operator in job.sealed), default=0) if total > limit else 0
+        if size > limit:
+            raise CheckpointDeclinedError(
+                f"Size of the state is larger than the maximum permitted memory-backed state. Size={size}, "
+                f"maxSize={limit}. Consider using a different checkpoint storage, like the FileSystemCheckpointStorage."
+            )
+        if total > MAX_INLINE_BYTES:
+            raise CheckpointDeclinedError(
+                f"the state of subtask {self.subtask_id} has {total} bytes, and a message to the JobManager takes "
+                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
+            )
+
+
+def _size_of(operator: SealedTables | SealedFiles, files: Sequence[StateFile]) -> int:
+    """The bytes of one operator's state; tables of several operators share files."""
+    if isinstance(operator, SealedTables):
+        return sum(len(data) for data in encode_files([operator]))
+    return sum(file.size for file in files if file.native and file.native.operator_uid == operator.operator_uid)

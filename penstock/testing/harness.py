@@ -31,7 +31,7 @@ from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
 from penstock.model.ids import StageId, SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
@@ -92,6 +92,8 @@ class HarnessOptions:
     Like Spark, the harness tries it again. No other process ends.
     """
     backend: BackendSettings = BackendSettings()
+    limits: InlineLimits | None = None
+    """Which states go into the manifest; None: the defaults."""
 
 
 class Harness:
@@ -126,7 +128,7 @@ class Harness:
             function: A KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction or ReduceFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
-                seed=, clock=, storage=, crashed=.
+                seed=, clock=, storage=, limits=, crashed=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -242,6 +244,7 @@ class Harness:
             channels_of(self._graph),
             self.options.backend,
             str(self._folder),
+            self.options.limits,
         )
         self._host = SubtaskHost(place, self.storage, self, self.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]

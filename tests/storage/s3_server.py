@@ -4,7 +4,7 @@ import http.client
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -71,80 +71,7 @@ class Faults:
 @contextmanager
 def faulty_proxy(upstream: str, faults: Faults) -> Iterator[str]:
     """The address of a server that hands on to `upstream`, as the faults allow."""
-    target = upstream.removeprefix("http://")
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length)
-            fault = faults.take(self.command, self.path)
-            if isinstance(fault, int):
-                return self._reply(fault, {}, b"<Error><Code>Injected</Code></Error>")
-            if fault == "lose":
-                return self._cut()
-            if fault == "late":
-                thread = threading.Thread(target=self._forward_late, args=(self.command, self.path, body), daemon=True)
-                faults.late.append(thread)
-                thread.start()
-                return self._cut()
-            status, headers, reply = self._forward(self.command, self.path, body)
-            if fault == "drop":
-                return self._cut()
-            if fault == "hang":
-                faults.released.wait(30)
-                return self._cut()
-            reply = faults.answer(self.command, self.path, reply) if self.command == "GET" else reply
-            self._reply(status, headers, reply)
-
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
-
-        def _forward(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
-            connection = http.client.HTTPConnection(target, timeout=30)
-            headers = {key: value for key, value in self.headers.items() if key.lower() != "connection"}
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            reply = response.read()
-            connection.close()
-            return response.status, dict(response.getheaders()), reply
-
-        def _forward_late(self, method: str, path: str, body: bytes) -> None:
-            faults.released.wait(30)
-            self._forward(method, path, body)
-
-        def _reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
-            self.send_response(status)
-            for key, value in headers.items():
-                if key.lower() not in ("content-length", "transfer-encoding", "connection", "server", "date"):
-                    self.send_header(key, value)
-            is_head = self.command == "HEAD"
-            length = {k.lower(): v for k, v in headers.items()}.get("content-length", "0")
-            self.send_header("Content-Length", length if is_head else str(len(body)))
-            self.end_headers()
-            if not is_head:
-                self.wfile.write(body)
-
-        def _cut(self) -> None:
-            self.close_connection = True
-            self.connection.close()
-
-        def log_message(self, format: str, *arguments: Any) -> None: ...
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except (OSError, ValueError):  # the client has gone, or the connection was cut on purpose
-                return
-
-        def finish(self) -> None:
-            try:
-                super().finish()
-            except (OSError, ValueError):
-                return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Proxy(upstream.removeprefix("http://"), faults)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -154,3 +81,76 @@ def faulty_proxy(upstream: str, faults: Faults) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Proxy(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, target: str, faults: Faults) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.target = target
+        self.faults = faults
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Proxy
+
+    def _serve(self) -> None:
+        faults = self.server.faults
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = faults.take(self.command, self.path)
+        if isinstance(fault, int):
+            return self._reply(fault, {}, b"<Error><Code>Injected</Code></Error>")
+        if fault == "lose":
+            return self._cut()
+        if fault == "late":
+            faults.late.append(threading.Thread(target=self._forward_late, args=(body,), daemon=True))
+            faults.late[-1].start()
+            return self._cut()
+        status, headers, reply = self._forward(body)
+        if fault == "hang":
+            faults.released.wait(30)
+        if fault in ("drop", "hang"):
+            return self._cut()
+        return self._reply(status, headers, faults.answer(self.command, self.path, reply))
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
+
+    def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(self.server.target, timeout=30)
+        headers = {key: value for key, value in self.headers.items() if key.lower() != "connection"}
+        connection.request(self.command, self.path, body, headers)
+        response = connection.getresponse()
+        reply = response.read()
+        connection.close()
+        return response.status, {key.lower(): value for key, value in response.getheaders()}, reply
+
+    def _forward_late(self, body: bytes) -> None:
+        self.server.faults.released.wait(30)
+        self._forward(body)
+
+    def _reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for key, value in headers.items():
+            if key not in ("content-length", "transfer-encoding", "connection", "server", "date"):
+                self.send_header(key, value)
+        is_head = self.command == "HEAD"
+        self.send_header("Content-Length", headers.get("content-length", "0") if is_head else str(len(body)))
+        self.end_headers()
+        if not is_head:
+            self.wfile.write(body)
+
+    def _cut(self) -> None:
+        self.close_connection = True
+        self.connection.close()
+
+    def log_message(self, format: str, *arguments: Any) -> None: ...
+
+    def handle(self) -> None:
+        with suppress(OSError, ValueError):  # the client has gone, or the connection was cut on purpose
+            super().handle()
+
+    def finish(self) -> None:
+        with suppress(OSError, ValueError):
+            super().finish()
