@@ -94,6 +94,7 @@ class _Proxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one segment per reply, or the client's delayed acks cost 40 ms each
     server: _Proxy
 
     def _serve(self) -> None:
