@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
+from penstock.storage.address import parse_address
 
 STORAGE = "execution.checkpointing.storage"
 DIRECTORY = "execution.checkpointing.dir"
@@ -37,7 +38,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
-        self._path = str(checkpoint_path) if checkpoint_path is not None else None
+        self._path = _checked(checkpoint_path) if checkpoint_path is not None else None
         self._max_state_size = max_state_size if max_state_size is not None else self.DEFAULT_MAX_STATE_SIZE
         if isinstance(self._max_state_size, bool) or self._max_state_size < 1:
             raise UsageError(f"max_state_size is {max_state_size!r}; give a number of bytes, 1 or more")
@@ -87,7 +88,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
                 f"The threshold for file state size must be in [-1, {self.MAX_FILE_STATE_THRESHOLD}], where '-1' means "
                 f"to use the value from the configuration; it is {threshold!r}"
             )
-        self._path = str(checkpoint_path)
+        self._path = _checked(checkpoint_path)
         self._threshold = threshold
         self._write_buffer_size = -1 if write_buffer_size is None else write_buffer_size
 
@@ -120,3 +121,9 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             f"FileSystemCheckpointStorage(checkpoints to {self._path!r}, fileStateThreshold "
             f"{self.get_min_file_size_threshold()})"
         )
+
+
+def _checked(path: str) -> str:
+    """The address as it was written, if it is one."""
+    parse_address(str(path))
+    return str(path)

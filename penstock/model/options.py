@@ -84,12 +84,14 @@ def load_configuration(
 
 
 def renamed_settings(*sources: Mapping[str, str]) -> list[str]:
-    """One line for each setting under an old name, saying what it means."""
+    """One line for each setting under an old name, saying what it means; values, which may be secret, are left out."""
     lines = []
     for key, value in {item: None for settings in sources for item in settings.items()}:
         meaning = _meaning(key, value)
         if meaning:
-            lines.append(f"{key} is an old name: {', '.join(f'{new}={given}' for new, given in meaning.items())} holds")
+            is_word = (key, value.strip().lower()) in _OLD_VALUES
+            names = [f"{new}: {given}" if is_word else new for new, given in meaning.items()]
+            lines.append(f"{key} is an old name; it sets {', '.join(names)}")
     return lines
 
 

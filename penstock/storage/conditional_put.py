@@ -25,8 +25,8 @@ EXTRA = "penstock[object-stores]"
 WAITS_S = (0.1, 0.5, 2.0)
 """Between two tries of one write."""
 CONNECT_TIMEOUT_S = 5
-SMALL_FILE_BYTES = 8 * 1024 * 1024
-SMALL_TIMEOUT_S = 20
+SMALL_FILE_BYTES = 1024 * 1024
+SMALL_TIMEOUT_S = 10
 LARGE_TIMEOUT_S = 600
 
 
@@ -73,10 +73,10 @@ class ConditionalPut:
             try:
                 return self._put(path, data)
             except NameTakenError:
-                found = self._is_there(path, data)
-                if found is not None:
-                    if is_doubtful and found:
-                        return None
+                is_own = self._is_own(path, data, in_doubt=is_doubtful)
+                if is_own:
+                    return None
+                if is_own is not None:
                     raise
                 last = "another write or delete of this name was under way"
             except UnknownOutcomeError as error:
@@ -100,9 +100,8 @@ class ConditionalPut:
 
     def _put(self, path: str, data: bytes) -> None:
         """One try."""
-        store = self._stores.small if len(data) <= SMALL_FILE_BYTES else self._stores.large
         try:
-            obstore.put(store, self._key(path), data, mode="create")
+            obstore.put(self._store(data), self._key(path), data, mode="create")
         except (obstore_errors.AlreadyExistsError, obstore_errors.PreconditionError):
             raise NameTakenError(f"{path!r} exists already in {self._address}") from None
         except _REFUSED as error:
@@ -110,11 +109,13 @@ class ConditionalPut:
         except (obstore_errors.BaseError, OSError) as error:
             raise UnknownOutcomeError(f"no reply to the write of {path!r}: {brief_reason(error)}") from None
 
-    def _is_there(self, path: str, data: bytes) -> bool | None:
-        """Whether the object is the one that was to be written; None if there is no object of that name."""
+    def _is_own(self, path: str, data: bytes, *, in_doubt: bool) -> bool | None:
+        """Whether an earlier try has written the object that is there; None if there is none."""
         try:
-            found = obstore.get(self._stores.retrying, self._key(path))
-            return found.meta["size"] == len(data) and bytes(found.bytes()) == data
+            found = obstore.head(self._stores.retrying, self._key(path))
+            if not in_doubt or found["size"] != len(data):
+                return False
+            return bytes(obstore.get(self._store(data), self._key(path)).bytes()) == data
         except FileNotFoundError:
             return None
         except obstore_errors.BaseError as error:
@@ -123,22 +124,25 @@ class ConditionalPut:
                 f"{path!r} is taken in {self._address}, but cannot be read back: {reason}"
             ) from None
 
+    def _store(self, data: bytes) -> Any:
+        return self._stores.small if len(data) <= SMALL_FILE_BYTES else self._stores.large
+
     def _key(self, path: str) -> str:
         return f"{self._address.prefix}/{path}" if self._address.prefix else path
 
 
 def _open_store(address: RemoteAddress, timeout_s: int, *, retries: int) -> Any:
-    client = {"timeout": f"{timeout_s}s", "connect_timeout": f"{CONNECT_TIMEOUT_S}s"}
+    """A client of obstore. It reads endpoint and credentials from the environment itself."""
+    endpoint = next((os.environ[name] for name in _ENDPOINTS[address.kind] if os.environ.get(name)), "")
+    client = {
+        "timeout": f"{timeout_s}s",
+        "connect_timeout": f"{CONNECT_TIMEOUT_S}s",
+        "allow_http": endpoint.startswith("http://"),
+    }
     options: dict[str, Any] = {"client_options": client, "retry_config": {"max_retries": retries}}
     if address.kind == S3:
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
-        if endpoint.startswith("http://"):
-            client["allow_http"] = True  # type: ignore[assignment]
-        settings = {"endpoint": endpoint} if endpoint else {}
-        return S3Store(address.bucket, config=settings, **options)  # type: ignore[arg-type]
+        return S3Store(address.bucket, config={"endpoint": endpoint} if endpoint else {}, **options)
     if address.kind == GCS:
-        if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
-            client["allow_http"] = True  # type: ignore[assignment]
         return GCSStore(address.bucket, **options)
     assert address.kind == AZURE
     if address.account is not None:
@@ -146,6 +150,11 @@ def _open_store(address: RemoteAddress, timeout_s: int, *, retries: int) -> Any:
     return AzureStore(address.bucket, **options)
 
 
+_ENDPOINTS = {
+    S3: ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    GCS: ("GOOGLE_BASE_URL",),
+    AZURE: ("AZURE_STORAGE_ENDPOINT",),
+}
 _REFUSED: tuple[type[Exception], ...] = ()
 if obstore is not None:
     # Told so by the store, or never sent: nothing was written and nothing will be.

@@ -9,7 +9,7 @@ import pyarrow.fs as arrow_fs
 from penstock import failpoint
 from penstock.errors import ConfigurationError, FileMissingError, StorageError
 from penstock.storage.address import AZURE, GCS, HDFS, S3, RemoteAddress
-from penstock.storage.paths import Paths, confine, confine_new, folder_of
+from penstock.storage.paths import Paths, confine, confine_new, folder_of, is_confined
 from penstock.storage.put_if_absent import PutIfAbsent
 from penstock.storage.reason import brief_reason
 
@@ -56,6 +56,8 @@ class RemoteStorage:
 
     def list(self, prefix: str) -> Paths:
         folder = folder_of(prefix)
+        if folder and not is_confined(folder):
+            return []  # no file has such a path
         found = self._select("/".join(filter(None, (self._root, folder))), prefix, recursive=True)
         below = len(self._root) + 1
         paths = (info.path[below:] for info in found if info.type == arrow_fs.FileType.File)
@@ -146,11 +148,11 @@ def _s3(_: RemoteAddress) -> Any:
 
 
 def _gcs(_: RemoteAddress) -> Any:
-    endpoint = os.environ.get("GOOGLE_BASE_URL")
-    if endpoint is None:
-        return arrow_fs.GcsFileSystem()
-    parts = urlsplit(endpoint)
-    return arrow_fs.GcsFileSystem(scheme=parts.scheme, endpoint_override=parts.netloc)
+    settings: dict[str, Any] = {}
+    if endpoint := os.environ.get("GOOGLE_BASE_URL"):
+        parts = urlsplit(endpoint)
+        settings |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
+    return arrow_fs.GcsFileSystem(**settings)
 
 
 def _azure(address: RemoteAddress) -> Any:
@@ -162,6 +164,10 @@ def _azure(address: RemoteAddress) -> Any:
         )
     key, token = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN")
     settings = {"account_key": key} if key else {"sas_token": token} if token else {}
+    if endpoint := os.environ.get("AZURE_STORAGE_ENDPOINT"):
+        parts = urlsplit(endpoint)
+        settings |= {"blob_storage_authority": parts.netloc, "blob_storage_scheme": parts.scheme}
+        settings |= {"dfs_storage_authority": parts.netloc, "dfs_storage_scheme": parts.scheme}
     return arrow_fs.AzureFileSystem(account, **settings)
 
 

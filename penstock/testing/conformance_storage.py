@@ -1,10 +1,16 @@
-"""What every Storage must do. A test runs each of `CHECKS` on a fresh, empty storage of its own."""
+"""What every Storage must do. A test runs each of `CHECKS` on a fresh, empty storage of its own.
 
+`python -m penstock.testing.conformance_storage ADDRESS` runs them below an address and leaves nothing there.
+"""
+
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.errors import FileMissingError, NameTakenError, StorageError
-from penstock.storage.blobs import Storage
+from penstock.model.ids import new_nonce
+from penstock.storage.address import join_address
+from penstock.storage.blobs import Storage, open_storage
 from penstock.storage.probe import probe_two_writers
 
 BAD_PATHS = ("", "/a", "../a", "a/../b", "a//b", "a/", "./a", "a/.", "a\\b", "a\0b", "a\nb", "s3://a/b", "x" * 300)
@@ -122,6 +128,8 @@ def no_path_leads_out_of_the_root(storage: Storage) -> None:
         _expect(StorageError, lambda path=path: storage.read(path))  # type: ignore[misc]
         _expect(StorageError, lambda path=path: storage.delete(path))  # type: ignore[misc]
         _expect(StorageError, lambda path=path: storage.size(path))  # type: ignore[misc]
+    for prefix in ("../", "/", "a/../", "../../etc/", "./"):
+        assert storage.list(prefix) == []
     assert storage.list("") == []
 
 
@@ -159,3 +167,25 @@ def _expect(error: type[StorageError], call: Callable[[], object]) -> None:
     except error:
         return
     raise AssertionError(f"expected {error.__name__}")
+
+
+def main(address: str) -> int:
+    """Run every check below the address; the number of those that failed."""
+    failed = 0
+    for check in CHECKS:
+        storage = open_storage(join_address(address, f"conformance-{new_nonce()}"))
+        try:
+            check(storage)
+            print(f"passed: {check.__name__}")
+        except (AssertionError, StorageError) as error:
+            failed += 1
+            print(f"FAILED: {check.__name__}: {type(error).__name__}: {error}")
+        finally:
+            for path in storage.list(""):
+                storage.delete(path)
+    print(f"{len(CHECKS) - failed} of {len(CHECKS)} passed")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(sys.argv[1]) else 0)

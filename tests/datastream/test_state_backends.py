@@ -19,7 +19,7 @@ from penstock.datastream import (
     RocksDBStateBackend,
 )
 from penstock.datastream import StreamExecutionEnvironment as Env
-from penstock.errors import UsageError
+from penstock.errors import ConfigurationError, UsageError
 from penstock.jobmanager.checkpoint_storage import CheckpointStorage as JobStorage
 from penstock.model.configuration import Configuration
 from tests.datastream.conftest import FakeSpark
@@ -160,6 +160,13 @@ def test_j1_a_jobmanager_storage_has_flink_s_limit() -> None:
     assert JobManagerCheckpointStorage("/x", 100).get_max_state_size() == 100
     with pytest.raises(UsageError, match="1 or more"):
         JobManagerCheckpointStorage(max_state_size=0)
+
+
+def test_an_address_that_is_none_is_refused_at_once() -> None:
+    for kind in (FileSystemCheckpointStorage, JobManagerCheckpointStorage, FsStateBackend, RocksDBStateBackend):
+        with pytest.raises(ConfigurationError) as caught:
+            kind("s3://key:hunter2@bucket/x")
+        assert "hunter2" not in str(caught.value)
 
 
 # ---- which one holds
@@ -306,7 +313,8 @@ def test_h5_old_keys_work_wherever_they_are_and_one_line_says_what_they_mean(
         assert settings_of(env, spark) == new
     lines = [line for line in capsys.readouterr().err.splitlines() if "is an old name" in line]
     assert [line.removeprefix("note: ").split()[0] for line in lines] == list(old)
-    assert all(any(f"{key}={value}" in line for line in lines) for key, value in new.items())
+    assert all(any(key in line for line in lines) for key in new)
+    assert "/data" not in "".join(lines)  # an address may hold what is not to be shown
 
 
 def test_h5_new_keys_say_nothing(env: Env, spark: FakeSpark, capsys: pytest.CaptureFixture[str]) -> None:

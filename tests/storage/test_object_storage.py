@@ -119,7 +119,7 @@ def test_r5_a_late_write_of_ones_own_is_found_by_the_repeat(storage: Storage, fa
 
 def test_a_taken_name_that_cannot_be_read_back_is_unknown(storage: Storage, other: Storage, faults: Faults) -> None:
     other.put_new("log/1", b"other")
-    faults.faults = [("GET", "log/1", "lose")] * 10
+    faults.faults = [("HEAD", "log/1", "lose")] * 10
     with pytest.raises(UnknownOutcomeError, match="cannot be read back"):
         storage.put_new("log/1", b"mine")
 
