@@ -11,7 +11,7 @@ from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import file_paths, load_manifest
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
-from penstock.errors import CheckpointFailedError
+from penstock.errors import CheckpointFailedError, FencedError, LogCorruptError
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
@@ -85,6 +85,34 @@ def test_j4_another_process_takes_the_job_over(storage: Storage) -> None:
     assert second.attempt == 2
     assert second.state("text", "key 0") == text("later0", 5) and second.state("count", "key 0") == 2
     assert second.state("count", "key 29") == 1
+    with pytest.raises(FencedError):
+        first.feed([("a", "x"), CHECKPOINT])
+    assert read_log(storage).attempt == 2
+
+
+def test_a_listing_that_starts_to_lag_ends_the_attempt(
+    s3_uri: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults()
+    with faulty_proxy(s3_endpoint, faults) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        harness = job(open_storage(s3_uri))
+        harness.feed([*records(3, 100), CHECKPOINT])
+        faults.answer = without_the_last_entry
+        with pytest.raises((FencedError, LogCorruptError)):
+            harness.feed([*records(3, 100), CHECKPOINT])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
+    again = job(open_storage(s3_uri)).feed([*records(3, 100), CHECKPOINT, *records(3, 100), CHECKPOINT])
+    assert again.state("count", "key 0") == 2
+
+
+def without_the_last_entry(method: str, path: str, body: bytes) -> bytes:
+    """A listing of the log as it was one entry ago."""
+    if method != "GET" or b"<ListBucketResult" not in body or b"/log/" not in body:
+        return body
+    start = body.rfind(b"<Contents>", 0, body.rfind(b"/log/"))
+    end = body.find(b"</Contents>", start) + len(b"</Contents>")
+    return body[:start] + body[end:]
 
 
 def test_old_checkpoints_go_and_what_is_left_is_needed(storage: Storage) -> None:
