@@ -61,7 +61,6 @@ from penstock.runtime.streams import receive_batches, send_batches
 from penstock.runtime.watchdog import ProcessWatch, exit_now, remove_at_exit
 from penstock.state.backend.settings import BackendSettings
 from penstock.storage.blobs import Storage, open_storage
-from penstock.storage.memory import MemoryStorage
 
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0
@@ -316,9 +315,9 @@ class TaskManager:
 
 
 def _open_storage(config: TaskManagerConfig) -> Storage | None:
-    if config.limits.max_state_bytes is not None:
-        return MemoryStorage()
-    return open_storage(config.storage) if config.storage is not None else None
+    if config.storage is None or config.limits.max_state_bytes is not None:
+        return None
+    return open_storage(config.storage)
 
 
 def _invite(connection: socket.socket) -> Iterator[pa.RecordBatch]:

@@ -246,7 +246,9 @@ class Harness:
             str(self._folder),
             self.options.limits,
         )
-        self._host = SubtaskHost(place, self.storage, self, self.clock)
+        limits = self.options.limits
+        in_manifest = limits is not None and limits.max_state_bytes is not None
+        self._host = SubtaskHost(place, None if in_manifest else self.storage, self, self.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
         deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
         failpoint.set_role("driver")
