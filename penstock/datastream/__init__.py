@@ -32,7 +32,12 @@ from penstock.model.functions import (
     RuntimeContext,
     TimerService,
 )
-from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention, RuntimeExecutionMode
+from penstock.model.job import (
+    CheckpointingMode,
+    ExternalizedCheckpointCleanup,
+    ExternalizedCheckpointRetention,
+    RuntimeExecutionMode,
+)
 from penstock.model.time import TimeDomain
 
 __all__ = [
@@ -44,6 +49,7 @@ __all__ = [
     "DataStream",
     "DataStreamSink",
     "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",

@@ -117,6 +117,18 @@ class CheckpointConfig:
             raise TypeError(f"give a member of ExternalizedCheckpointRetention, not {retention_mode!r}")
         return self._set(RETENTION, retention_mode.name)
 
+    def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointRetention) -> "CheckpointConfig":
+        """The old name of `set_externalized_checkpoint_retention`."""
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> "CheckpointConfig":
+        """The old name of `set_externalized_checkpoint_retention`."""
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
+        """The old name of `get_externalized_checkpoint_retention`."""
+        return self.get_externalized_checkpoint_retention()
+
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What happens to checkpoints when the job is cancelled."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS.name

@@ -10,6 +10,8 @@ from penstock.control.submission import Submission, submitted
 from penstock.datastream import (
     CheckpointConfig,
     EmbeddedRocksDBStateBackend,
+    ExternalizedCheckpointCleanup,
+    ExternalizedCheckpointRetention,
     FileSystemCheckpointStorage,
     FsStateBackend,
     HashMapStateBackend,
@@ -206,6 +208,14 @@ def test_set_checkpoint_storage_dir_is_a_file_storage(env: Env, spark: FakeSpark
     config = env.get_checkpoint_config().set_checkpoint_storage_dir("s3://bucket/x")
     assert isinstance(config.get_checkpoint_storage(), FileSystemCheckpointStorage)
     assert settings_of(env, spark) == {CHK + "storage": "filesystem", CHK + "dir": "s3://bucket/x"}
+
+
+def test_externalized_checkpoints_under_their_old_name(env: Env) -> None:
+    config = env.get_checkpoint_config()
+    config.enable_externalized_checkpoints(ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION)
+    assert config.get_externalized_checkpoint_retention() is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    config.set_externalized_checkpoint_cleanup(ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION)
+    assert config.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION
 
 
 def test_things_that_are_no_backend_and_no_storage_are_refused(env: Env) -> None:

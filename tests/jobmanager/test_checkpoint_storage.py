@@ -12,7 +12,7 @@ from penstock.model.configuration import Configuration
 from penstock.model.functions import MapFunction
 from penstock.model.snapshot import InlineLimits
 from penstock.storage import LocalStorage, MemoryStorage
-from penstock.testing import CHECKPOINT, Harness
+from penstock.testing import CHECKPOINT, Harness, harness
 from penstock.testing.harness import JOB_ID
 
 CHK = "execution.checkpointing."
@@ -113,6 +113,13 @@ def test_j5_without_subfolder_a_second_job_is_refused_and_a_resumed_one_is_not(t
     with pytest.raises(JobConflictError, match="holds the checkpoints of another job"):
         chosen.open(ANOTHER, resumed=False)
     assert Harness.keyed(Count(), key=str, storage=chosen.open(JOB_ID, resumed=True)).attempt == 2
+
+
+def test_j5_the_checkpoints_of_another_job_are_not_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Harness.keyed(Count(), key=str, storage=LocalStorage(tmp_path)).feed(["x", CHECKPOINT])
+    monkeypatch.setattr(harness, "JOB_ID", ANOTHER)
+    with pytest.raises(JobConflictError, match=f"holds the checkpoints of job {JOB_ID}, and this is job {ANOTHER}"):
+        Harness.keyed(Count(), key=str, storage=LocalStorage(tmp_path))
 
 
 def test_j5_looking_for_jobs_makes_no_folder(tmp_path: Path) -> None:

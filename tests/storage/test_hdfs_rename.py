@@ -1,4 +1,4 @@
-"""The code for HDFS, on local files: what a rename that fails, or whose reply is lost, means. HDFS itself is not run."""
+"""The code for HDFS, on local files: what a rename means that fails, or whose reply is lost. Not run on HDFS itself."""
 
 import os
 from collections.abc import Callable
