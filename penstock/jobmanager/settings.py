@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.registry import default_folder
 from penstock.errors import ConfigurationError
-from penstock.jobmanager.checkpoint_storage import CheckpointStorage
+from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import parse_duration_ms, parse_size_bytes
 from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
@@ -31,7 +31,7 @@ class JobSettings:
     name: str
     checkpoints: CheckpointSettings | None
     """None: no checkpoints, and nothing is written."""
-    storage: CheckpointStorage
+    storage: StorageSettings
     restart: RestartStrategy
     epoch_interval_ms: int
     max_rows: int | None
@@ -60,7 +60,7 @@ class JobSettings:
         return JobSettings(
             name=name,
             checkpoints=checkpoints,
-            storage=CheckpointStorage.of(configuration),
+            storage=StorageSettings.of(configuration),
             restart=_restart(configuration, checkpointing=checkpoints is not None),
             epoch_interval_ms=_duration(configuration, "penstock.epoch.interval") or 0,
             max_rows=max_rows or None,

@@ -30,6 +30,7 @@ _KINDS = {
 }
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):/", re.IGNORECASE)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_AZURE_HOST = re.compile(r"([a-z0-9]{3,24})\.(?:dfs|blob)\.core\.windows\.net")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?")
 
 
@@ -99,12 +100,14 @@ def _remote(scheme: str, place: str, path: str) -> RemoteAddress:
     kind, account = _KINDS[scheme], None
     if kind is AZURE and "@" in place:
         place, _, host = place.partition("@")
-        account = host.partition(".")[0]
-    if not (_HOST if kind is HDFS else _BUCKET).fullmatch(place) or (account is not None and not account.isalnum()):
+        found = _AZURE_HOST.fullmatch(host)
+        account = found[1] if found else ""
+    if not (_HOST if kind is HDFS else _BUCKET).fullmatch(place) or account == "":
         raise ConfigurationError(
-            f"an address with '{scheme}://' begins with a bucket, container or host, without a user's name"
+            f"an address with '{scheme}://' begins with a bucket, container (@account.dfs.core.windows.net) or host, "
+            f"without a user's name"
         )
-    prefix = unquote(path).strip("/") if kind is HDFS else path.strip("/")
+    prefix = path.strip("/")
     try:
         return RemoteAddress(kind, place, confine(prefix) if prefix else "", account)
     except StorageError as error:

@@ -22,7 +22,7 @@ from penstock.datastream import (
 )
 from penstock.datastream import StreamExecutionEnvironment as Env
 from penstock.errors import ConfigurationError, UsageError
-from penstock.jobmanager.checkpoint_storage import CheckpointStorage as JobStorage
+from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from tests.datastream.conftest import FakeSpark
 
@@ -174,8 +174,8 @@ def test_an_address_that_is_none_is_refused_at_once() -> None:
 # ---- which one holds
 
 
-def job_storage(env: Env, spark: FakeSpark) -> JobStorage:
-    return JobStorage.of(Configuration.from_dict(settings_of(env, spark)))
+def job_storage(env: Env, spark: FakeSpark) -> StorageSettings:
+    return StorageSettings.of(Configuration.from_dict(settings_of(env, spark)))
 
 
 def test_j3_only_a_folder_means_files(env: Env, spark: FakeSpark) -> None:

@@ -251,6 +251,26 @@ def test_an_address_without_a_place_is_refused(address: str) -> None:
         open_storage(address)
 
 
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("s3a://bucket/a%20b/c d/", "s3://bucket/a%20b/c d"),
+        ("gcs://bucket", "gs://bucket"),
+        ("hdfs://namenode:9000/a%2520b", "hdfs://namenode:9000/a%2520b"),
+        ("abfs://c0@account.blob.core.windows.net/x", "abfss://c0@account.dfs.core.windows.net/x"),
+        ("az://container/x", "az://container/x"),
+    ],
+)
+def test_an_address_means_the_same_in_every_process(text: str, canonical: str) -> None:
+    address = parse_address(text)
+    assert str(address) == canonical and parse_address(canonical) == address
+
+
+def test_azure_s_other_clouds_are_not_taken_for_the_public_one() -> None:
+    with pytest.raises(ConfigurationError, match="account.dfs.core.windows.net"):
+        parse_address("abfss://container@account.dfs.core.chinacloudapi.cn/x")
+
+
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditional_put, "obstore", None)
     with pytest.raises(ConfigurationError, match=r"need obstore: pip install 'penstock\[object-stores\]'"):

@@ -32,7 +32,7 @@ LARGEST_MAX_STATE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class CheckpointStorage:
+class StorageSettings:
     """The storage that a configuration asks for."""
 
     address: str | None
@@ -41,15 +41,15 @@ class CheckpointStorage:
     limits: InlineLimits = InlineLimits()
 
     @staticmethod
-    def of(configuration: Configuration) -> "CheckpointStorage":
+    def of(configuration: Configuration) -> "StorageSettings":
         """The choice of features J3, except that files are the default."""
         create_subdir = configuration.get_boolean(CREATE_SUBDIR, default_value=True)
         directory = configuration.get_string(DIRECTORY, "")
         if configuration.get_string(STORAGE, "filesystem").strip().lower() == "jobmanager":
             limits = InlineLimits(max_state_bytes=_max_state_bytes(configuration))
-            return CheckpointStorage(_checked(directory) if directory else None, create_subdir, limits)
+            return StorageSettings(_checked(directory) if directory else None, create_subdir, limits)
         limits = InlineLimits(inline_bytes=_inline_bytes(configuration))
-        return CheckpointStorage(_checked(directory or DEFAULT_DIRECTORY), create_subdir, limits)
+        return StorageSettings(_checked(directory or DEFAULT_DIRECTORY), create_subdir, limits)
 
     def open(self, job_id: str, *, resumed: bool) -> Storage:
         """The job's storage, which has shown that two writers cannot take one name (PROTOCOL R1).

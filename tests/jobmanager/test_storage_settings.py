@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigurationError, JobConflictError, StorageError, UsageError
-from penstock.jobmanager import checkpoint_storage
-from penstock.jobmanager.checkpoint_storage import CheckpointStorage
+from penstock.jobmanager import storage_settings
+from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.functions import MapFunction
 from penstock.model.snapshot import InlineLimits
@@ -24,9 +24,9 @@ class Count(MapFunction):
         return value
 
 
-def storage_of(**settings: Any) -> CheckpointStorage:
+def storage_of(**settings: Any) -> StorageSettings:
     named = {CHK + key.replace("_", "-"): str(value) for key, value in settings.items()}
-    return CheckpointStorage.of(Configuration.from_dict(named))
+    return StorageSettings.of(Configuration.from_dict(named))
 
 
 @pytest.mark.usefixtures("in_tmp_path")
@@ -66,11 +66,11 @@ def test_j2_the_threshold_has_a_default_and_a_limit() -> None:
 
 
 def test_h1_the_limit_of_the_jobmanager_s_storage_has_a_limit_itself() -> None:
-    key = checkpoint_storage.MAX_STATE_SIZE
+    key = storage_settings.MAX_STATE_SIZE
     raised = Configuration.from_dict({CHK + "storage": "jobmanager", key: "10 mb"})
-    assert CheckpointStorage.of(raised).limits.max_state_bytes == 10 * 1024 * 1024
+    assert StorageSettings.of(raised).limits.max_state_bytes == 10 * 1024 * 1024
     with pytest.raises(ConfigurationError, match="use FileSystemCheckpointStorage for large states"):
-        CheckpointStorage.of(raised.set_string(key, "33 mb"))
+        StorageSettings.of(raised.set_string(key, "33 mb"))
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
