@@ -66,8 +66,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def set_db_storage_paths(self, *paths: str) -> None:
         """Keep RocksDB's files in these folders; none: in the temporary folder."""
         for path in paths:
-            if not isinstance(path, str) or not path.removeprefix("file://").startswith("/") or ";" in path:
-                raise UsageError(f"{path!r} is not the full path of a local folder (without ';')")
+            plain = path.removeprefix("file://") if isinstance(path, str) else ""
+            if not plain.startswith("/") or any(mark in plain for mark in ",:;"):
+                raise UsageError(f"{path!r} is not the full path of a local folder (without ',', ':' and ';')")
         self._paths = [path.removeprefix("file://") for path in paths] or None
 
     def get_db_storage_paths(self) -> list[str] | None:

@@ -201,20 +201,41 @@ class SnapshotWriter:
         base = job.base.files if job.base is not None else []
         files = [file for file in base if file.native is None] if job.tables else []
         written = 0
-        if job.tables:
-            for data in encode_files(job.tables):
+        for tables in self._share_files(job.tables):
+            before = written
+            for data in encode_files(tables):
                 if not files or job.replaces_tables or row_count(data):
                     files.append(self._put(job, data))
                     written += files[-1].size
+            self._require_small(written - before)
         for operator in job.native:
             from penstock.state.rocksdb import native
 
             stored, size = native.store_files(operator, base, partial(self._put, job))
+            self._require_small(size)
             files += stored
             written += size
-        if self._limits.max_state_bytes is not None:
-            self._require_small(job, files, self._limits.max_state_bytes)
+        if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
+            raise CheckpointDeclinedError(
+                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
+                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
+            )
         return files, written
+
+    def _share_files(self, tables: list[SealedTables]) -> list[list[SealedTables]]:
+        """The operators whose tables go into the same files: all, unless the size of each operator's state counts."""
+        if self._limits.max_state_bytes is not None:
+            return [[operator] for operator in tables]
+        return [tables] if tables else []
+
+    def _require_small(self, size: int) -> None:
+        """Raise CheckpointDeclinedError if an operator's state is too large for the JobManager (features H1)."""
+        limit = self._limits.max_state_bytes
+        if limit is not None and size > limit:
+            raise CheckpointDeclinedError(
+                f"Size of the state is larger than the maximum permitted memory-backed state. Size={size}, "
+                f"maxSize={limit}. Consider using a different checkpoint storage, like the FileSystemCheckpointStorage."
+            )
 
     def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
         digest = hashlib.sha256(data).hexdigest()
@@ -227,25 +248,3 @@ class SnapshotWriter:
         path = state_file_path(place.attempt, job.checkpoint, place.id)
         self._storage.put_new(path, data)
         return StateFile(path, len(data), digest, None, native)
-
-    def _require_small(self, job: WriteJob, files: Sequence[StateFile], limit: int) -> None:
-        """Raise CheckpointDeclinedError if an operator's state, or all together, is too large for the JobManager."""
-        total = sum(file.size for file in files)
-        size = max((_size_of(operator, files) for operator in job.sealed), default=0) if total > limit else 0
-        if size > limit:
-            raise CheckpointDeclinedError(
-                f"Size of the state is larger than the maximum permitted memory-backed state. Size={size}, "
-                f"maxSize={limit}. Consider using a different checkpoint storage, like the FileSystemCheckpointStorage."
-            )
-        if total > MAX_INLINE_BYTES:
-            raise CheckpointDeclinedError(
-                f"the state of subtask {self.subtask_id} has {total} bytes, and a message to the JobManager takes "
-                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
-            )
-
-
-def _size_of(operator: SealedTables | SealedFiles, files: Sequence[StateFile]) -> int:
-    """The bytes of one operator's state; tables of several operators share files."""
-    if isinstance(operator, SealedTables):
-        return sum(len(data) for data in encode_files([operator]))
-    return sum(file.size for file in files if file.native and file.native.operator_uid == operator.operator_uid)

@@ -121,6 +121,8 @@ def test_rocksdb_options_are_checked() -> None:
         backend.set_db_storage_paths("relative")
     with pytest.raises(UsageError, match="not the full path of a local folder"):
         backend.set_db_storage_paths("hdfs://namenode/x")
+    with pytest.raises(UsageError, match="without ',', ':' and ';'"):
+        backend.set_db_storage_paths("/one,/two")
     with pytest.raises(UsageError, match="give 1 or more"):
         backend.set_number_of_transfer_threads(0)
     with pytest.raises(TypeError, match="PredefinedOptions"):

@@ -16,6 +16,7 @@ from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
 from penstock.runtime import snapshots
+from penstock.state.backend.settings import BackendSettings
 from penstock.storage import LocalStorage, MemoryStorage, Storage, conditional_put, open_storage
 from penstock.testing import CHECKPOINT, CRASH, Harness, MemorySink
 from tests.storage.s3_server import Faults, faulty_proxy
@@ -75,6 +76,28 @@ def test_j4_a_job_checkpoints_and_recovers(storage: Storage) -> None:
         ("key 0", 2), ("key 1", 2), ("key 2", 2), ("key 0", 3), ("key 1", 3)
     ])  # fmt: skip
     assert state_files(storage)  # the states are above the threshold
+
+
+@pytest.mark.parametrize("incremental", [True, False])
+def test_j4_a_job_on_rocksdb_checkpoints_and_recovers(storage: Storage, incremental: bool) -> None:
+    harness = job(storage, parallelism=2, backend=BackendSettings(kind="rocksdb", incremental=incremental))
+    harness.feed([*records(50, 2000), CHECKPOINT, *records(3, 2000, "y"), CHECKPOINT, *records(2, 10, "z"), CRASH])
+    assert harness.crashes == 1
+    assert harness.state("count", "key 0") == 3 and harness.state("count", "key 49") == 1
+    assert harness.state("text", "key 2") == text("y2", 2000)
+    assert state_files(storage)
+
+
+@pytest.mark.parametrize("incremental", [True, False])
+def test_h3_rocksdb_with_its_checkpoints_in_the_jobmanager(incremental: bool) -> None:
+    storage = MemoryStorage()
+    settings = BackendSettings(kind="rocksdb", incremental=incremental)
+    harness = job(storage, IN_JOBMANAGER, parallelism=2, backend=settings)
+    harness.feed([*records(50, 2000), CHECKPOINT, *records(3, 2000, "y"), CHECKPOINT, *records(2, 10, "z"), CRASH])
+    assert harness.crashes == 1 and state_files(storage) == []
+    assert harness.state("count", "key 0") == 3 and harness.state("count", "key 49") == 1
+    with pytest.raises(CheckpointFailedError, match="larger than the maximum permitted memory-backed state"):
+        job(MemoryStorage(), IN_JOBMANAGER, backend=settings).feed([*records(6, MIB), CHECKPOINT])
 
 
 def test_j4_another_process_takes_the_job_over(storage: Storage) -> None:
