@@ -13,6 +13,8 @@ from penstock.storage.paths import Paths, confine, confine_new, folder_of, is_co
 from penstock.storage.put_if_absent import PutIfAbsent
 from penstock.storage.reason import brief_reason
 
+READ_TRIES = 6
+"""Of a read or a listing that S3 does not answer: it is given up after three seconds of silence each time."""
 MAX_FILE_BYTES = 5 * 1000**3
 """The most that S3 takes in one request; a conditional put is one request."""
 
@@ -139,7 +141,9 @@ def _open(make: Any, address: RemoteAddress, *arguments: Any) -> Any:
 def _s3(_: RemoteAddress) -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    settings: dict[str, Any] = {"region": region} if region else {}
+    settings: dict[str, Any] = {"retry_strategy": arrow_fs.AwsStandardS3RetryStrategy(max_attempts=READ_TRIES)}
+    if region:
+        settings["region"] = region
     if endpoint:
         parts = urlsplit(endpoint)
         settings |= {"scheme": parts.scheme or "https", "endpoint_override": parts.netloc or endpoint}
