@@ -76,7 +76,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return list(self._paths) if self._paths is not None else None
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints hold only new files."""
+        """Whether this object asks for checkpoints of new files only; without it the configuration decides."""
         return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
