@@ -31,7 +31,8 @@ from penstock.errors import (
 )
 from penstock.model.ids import JobId
 from penstock.model.snapshot import Manifest, SubtaskSnapshot
-from penstock.storage.local import LocalStorage
+from penstock.storage.address import join_address, parse_address
+from penstock.storage.blobs import open_storage
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -135,15 +136,16 @@ def require_mapped(
         )
 
 
-def find_jobs(checkpoint_dir: Path) -> list[tuple[JobId, LogView]]:
+def find_jobs(address: str) -> list[tuple[JobId, LogView]]:
     """Every job that was ever claimed below a checkpoint folder, with what its log says, in the order of their ids.
 
     Raises LogCorruptError for a log that cannot be read: a job with state must not be taken for none (PROTOCOL R6).
     """
-    if not checkpoint_dir.is_dir():
+    place = parse_address(address)
+    if isinstance(place, Path) and not place.is_dir():
         return []
-    names = sorted(entry.name for entry in checkpoint_dir.iterdir() if entry.is_dir() and _JOB_ID.fullmatch(entry.name))
-    views = ((JobId(name), read_log(LocalStorage(checkpoint_dir / name))) for name in names)
+    names = [name for name in open_storage(address).folders() if _JOB_ID.fullmatch(name)]
+    views = ((JobId(name), read_log(open_storage(join_address(address, name)))) for name in names)
     return [(job_id, view) for job_id, view in views if view.attempt > 0]
 
 

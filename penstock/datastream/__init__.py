@@ -1,12 +1,24 @@
 """What a program imports: the environment, streams, and the interfaces of its functions."""
 
 from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
 from penstock.datastream.collect import CloseableIterator
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.environment import StreamExecutionEnvironment
 from penstock.datastream.job_client import JobClient
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
+from penstock.datastream.state_backend import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -20,29 +32,45 @@ from penstock.model.functions import (
     RuntimeContext,
     TimerService,
 )
-from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention, RuntimeExecutionMode
+from penstock.model.job import (
+    CheckpointingMode,
+    ExternalizedCheckpointCleanup,
+    ExternalizedCheckpointRetention,
+    RuntimeExecutionMode,
+)
 from penstock.model.time import TimeDomain
 
 __all__ = [
     "AggregateFunction",
     "CheckpointConfig",
+    "CheckpointStorage",
     "CheckpointingMode",
     "CloseableIterator",
     "DataStream",
     "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "FsStateBackend",
     "Function",
+    "HashMapStateBackend",
     "JobClient",
+    "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
+    "MemoryStateBackend",
+    "PredefinedOptions",
     "ProcessFunction",
     "ReduceFunction",
+    "RocksDBStateBackend",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
     "TimerService",

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from penstock.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
+from penstock.datastream.state_choices import StateChoices
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
 from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention
@@ -20,7 +22,6 @@ RETENTION = _PREFIX + "externalized-checkpoint-retention"
 UNALIGNED = _PREFIX + "unaligned.enabled"
 FORCE_UNALIGNED = _PREFIX + "unaligned.forced"
 ALIGNED_TIMEOUT = _PREFIX + "aligned-checkpoint-timeout"
-DIRECTORY = _PREFIX + "dir"
 
 DISABLED_INTERVAL_MS = -1
 MIN_INTERVAL_MS = 10
@@ -36,11 +37,15 @@ class CheckpointConfig:
     DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
 
     def __init__(
-        self, configuration: Configuration, effective: Callable[[Configuration], Configuration] | None = None
+        self,
+        configuration: Configuration,
+        effective: Callable[[Configuration], Configuration] | None = None,
+        choices: StateChoices | None = None,
     ) -> None:
         """Writes to `configuration`; reads what holds once other settings are merged in, `effective(configuration)`."""
         self._configuration = configuration
         self._effective = effective or (lambda own: own)
+        self._choices = choices or StateChoices()
 
     def is_checkpointing_enabled(self) -> bool:
         """Whether an interval is set."""
@@ -112,6 +117,18 @@ class CheckpointConfig:
             raise TypeError(f"give a member of ExternalizedCheckpointRetention, not {retention_mode!r}")
         return self._set(RETENTION, retention_mode.name)
 
+    def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointRetention) -> "CheckpointConfig":
+        """The old name of `set_externalized_checkpoint_retention`."""
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> "CheckpointConfig":
+        """The old name of `set_externalized_checkpoint_retention`."""
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
+        """The old name of `get_externalized_checkpoint_retention`."""
+        return self.get_externalized_checkpoint_retention()
+
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What happens to checkpoints when the job is cancelled."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS.name
@@ -159,9 +176,20 @@ class CheckpointConfig:
         """Whether unaligned checkpoints are kept on where they are usually switched off."""
         return self._flag(FORCE_UNALIGNED)
 
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> "CheckpointConfig":
+        """Keep checkpoints there, unless a legacy state backend says otherwise."""
+        if not isinstance(storage, CheckpointStorage):
+            raise TypeError(f"give a JobManagerCheckpointStorage or FileSystemCheckpointStorage, not {storage!r}")
+        self._choices.storage = storage
+        return self
+
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> "CheckpointConfig":
-        """Keep checkpoints in this folder."""
-        return self._set(DIRECTORY, str(checkpoint_path))
+        """Keep checkpoints in this folder: the same as `set_checkpoint_storage(FileSystemCheckpointStorage(path))`."""
+        return self.set_checkpoint_storage(FileSystemCheckpointStorage(str(checkpoint_path)))
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """The storage that the program has set, or None."""
+        return self._choices.storage
 
     def _set(self, key: str, value: str) -> "CheckpointConfig":
         self._configuration.set_string(key, value)

@@ -20,7 +20,10 @@ from penstock.datastream.settings import (
     graph_settings,
     job_name_of,
     make_session,
+    notes_on_settings,
 )
+from penstock.datastream.state_backend import StateBackend
+from penstock.datastream.state_choices import StateChoices
 from penstock.errors import UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.plan_json import plan_json
@@ -45,6 +48,7 @@ class StreamExecutionEnvironment:
         self._spark = spark
         self._graph = StreamGraph()
         self._execution_config = ExecutionConfig(configuration)
+        self._choices = StateChoices()
 
     @staticmethod
     def get_execution_environment(
@@ -101,7 +105,7 @@ class StreamExecutionEnvironment:
         """The job's result, once it has ended. Raises if it failed."""
         from penstock.jobmanager import run_job
 
-        configuration = effective_configuration(self._configuration)
+        configuration = self._settled()
         graph = self._build(configuration)
         self._graph.executed()
         return run_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
@@ -231,7 +235,7 @@ class StreamExecutionEnvironment:
 
     def get_checkpoint_config(self) -> CheckpointConfig:
         """The settings of checkpoints, which can be changed."""
-        return CheckpointConfig(self._configuration, effective_configuration)
+        return CheckpointConfig(self._configuration, effective_configuration, self._choices)
 
     def get_checkpoint_interval(self) -> int:
         """Milliseconds between checkpoints; -1 without checkpoints."""
@@ -261,6 +265,17 @@ class StreamExecutionEnvironment:
         """Always False."""
         return False
 
+    def set_state_backend(self, state_backend: StateBackend) -> "StreamExecutionEnvironment":
+        """Keep working state in this backend; a legacy one also says where checkpoints are kept."""
+        if not isinstance(state_backend, StateBackend):
+            raise TypeError(f"give a HashMapStateBackend or EmbeddedRocksDBStateBackend, not {state_backend!r}")
+        self._choices.backend = state_backend
+        return self
+
+    def get_state_backend(self) -> StateBackend | None:
+        """The backend that the program has set, or None."""
+        return self._choices.backend
+
     def set_default_savepoint_directory(self, directory: str) -> "StreamExecutionEnvironment":
         """Write savepoints to this folder if none is named."""
         self._configuration.set_string(SAVEPOINT_DIRECTORY, str(directory))
@@ -269,6 +284,12 @@ class StreamExecutionEnvironment:
     def get_default_savepoint_directory(self) -> str | None:
         """The folder for savepoints, or None."""
         return effective_configuration(self._configuration).get_string(SAVEPOINT_DIRECTORY, "") or None
+
+    def _settled(self) -> Configuration:
+        """The settings a job starts with. What is to be said about them is said now."""
+        for note in notes_on_settings(self._configuration):
+            print(f"note: {note}", file=sys.stderr)
+        return self._choices.settle(effective_configuration(self._configuration))
 
     def _source(self, name: str, spec: SourceSpec) -> DataStream:
         return DataStream(self, self._graph.add("source", name, (), spec, spec.record_type))
@@ -279,7 +300,7 @@ class StreamExecutionEnvironment:
     def _submit(self, job_name: str | None) -> JobHandle:
         from penstock.jobmanager import submit_job
 
-        configuration = effective_configuration(self._configuration)
+        configuration = self._settled()
         graph = self._build(configuration)
         self._graph.executed()
         return submit_job(graph, configuration, job_name_of(job_name, configuration), self.spark)

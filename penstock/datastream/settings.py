@@ -10,7 +10,7 @@ from typing import Any
 from penstock.control.submission import current_submission
 from penstock.graph.stages import GraphSettings
 from penstock.model.configuration import Configuration
-from penstock.model.options import load_configuration
+from penstock.model.options import ignored_settings, load_configuration, read_yaml, renamed_settings
 
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
@@ -33,6 +33,13 @@ def effective_configuration(program: Configuration) -> Configuration:
         overrides[PARALLELISM] = str(submission.parallelism)
     file = Path(SETTINGS_FILE)
     return load_configuration(program, overrides, file if file.is_file() else None)
+
+
+def notes_on_settings(program: Configuration) -> list[str]:
+    """What is to be said about the settings before a job starts: old names, and keys without effect."""
+    overrides = dict(submission.overrides) if (submission := current_submission()) is not None else {}
+    sources = (read_yaml(Path(SETTINGS_FILE)), overrides, program.to_dict())
+    return [*renamed_settings(*sources), *ignored_settings(effective_configuration(program))]
 
 
 def graph_settings(configuration: Configuration, spark: Any) -> GraphSettings:

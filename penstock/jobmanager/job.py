@@ -32,7 +32,7 @@ from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
 from penstock.model.ids import new_token
 from penstock.model.job import JobStatus
-from penstock.storage.blobs import Storage, open_storage
+from penstock.storage.blobs import Storage
 
 RECORD_INTERVAL_S = 1.0
 
@@ -78,7 +78,7 @@ class Job:
         self._registry = Registry(request.settings.registry_dir)
         self._storage: Storage | None = None
         if request.settings.checkpoints is not None:
-            self._storage = open_storage(str(request.settings.checkpoint_dir / self.job_id))
+            self._storage = request.settings.storage.open(self.job_id, resumed=request.resumed)
         self._output = JobOutput(_collect_sinks(request.graph), checkpointing=self._storage is not None)
         self._status = JobStatus.INITIALIZING
         self._started_ms = clock.now_ms()
@@ -320,7 +320,7 @@ class Job:
             attempt=self._attempt_number,
             epoch=book.epoch if book is not None else 0,
             parallelism=self._request.graph.parallelism,
-            checkpoint_dir=str(self._request.settings.checkpoint_dir) if self._storage is not None else None,
+            checkpoint_dir=self._request.settings.storage.address if self._storage is not None else None,
             last_checkpoint=self._last_checkpoint,
             watermark=book.watermark if book is not None else None,
             rows=self._rows.total,

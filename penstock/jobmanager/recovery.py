@@ -18,7 +18,7 @@ from penstock.checkpoint.restore import (
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.clock import Clock
-from penstock.errors import UsageError
+from penstock.errors import JobConflictError, UsageError
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
@@ -80,6 +80,11 @@ def begin_attempt(
     finish_open_deletes(log)
     manifest = choose_restore(log, allow_fallback=options.allow_fallback, sinks_idempotent=False, report=options.warn)
     if manifest is not None:
+        if manifest.job_id != job.job_id:
+            raise JobConflictError(
+                f"{storage.uri} holds the checkpoints of job {manifest.job_id}, and this is job {job.job_id}; "
+                f"each job needs a folder of its own"
+            )
         sink_uids = [sink.uid for sink in graph.sinks]
         require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)
         require_same_sources(manifest.sources.source_uids, [source.uid for source in graph.sources])

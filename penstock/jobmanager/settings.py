@@ -7,12 +7,12 @@ from pathlib import Path
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.registry import default_folder
 from penstock.errors import ConfigurationError
+from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import parse_duration_ms, parse_size_bytes
 from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
 from penstock.state.ttl.rules import SweepSettings
 
-CHECKPOINT_DIR = "penstock-checkpoints"
 BATCH_ROWS = 10_000
 
 
@@ -31,7 +31,7 @@ class JobSettings:
     name: str
     checkpoints: CheckpointSettings | None
     """None: no checkpoints, and nothing is written."""
-    checkpoint_dir: Path
+    storage: StorageSettings
     restart: RestartStrategy
     epoch_interval_ms: int
     max_rows: int | None
@@ -60,7 +60,7 @@ class JobSettings:
         return JobSettings(
             name=name,
             checkpoints=checkpoints,
-            checkpoint_dir=_folder(configuration.get_string("execution.checkpointing.dir", CHECKPOINT_DIR)),
+            storage=StorageSettings.of(configuration),
             restart=_restart(configuration, checkpointing=checkpoints is not None),
             epoch_interval_ms=_duration(configuration, "penstock.epoch.interval") or 0,
             max_rows=max_rows or None,
@@ -123,7 +123,3 @@ def _restart(configuration: Configuration, *, checkpointing: bool) -> RestartStr
 def _duration(configuration: Configuration, key: str) -> int | None:
     text = configuration.get_string(key, "")
     return parse_duration_ms(text) if text else None
-
-
-def _folder(text: str) -> Path:
-    return Path(text.removeprefix("file://")).expanduser().absolute()

@@ -140,6 +140,7 @@ class SparkAttempt:
             log_dir=str(self._plan.log_dir),
             sys_path=tuple(sys.path),
             driver=identity(os.getpid()) if local else None,
+            limits=self._plan.settings.storage.limits,
         )
         start_taskmanagers(self._spark, template, count)
         self._registered = taskmanagers.await_registered(count)

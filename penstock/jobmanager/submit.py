@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.checkpoint.restore import find_jobs
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
@@ -30,7 +29,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         found = _resumable(settings, name)
         if found is None:
             print(
-                f"no job named {name!r} to resume under {settings.checkpoint_dir}: this is a new job", file=sys.stderr
+                f"no job named {name!r} to resume under {settings.storage.address}: this is a new job", file=sys.stderr
             )
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
@@ -66,7 +65,7 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
         raise JobConflictError(f"job {name!r} is running ({ids}); cancel it before it is resumed")
     open_jobs = [
         job_id
-        for job_id, view in find_jobs(settings.checkpoint_dir)
+        for job_id, view in settings.storage.jobs()
         if view.claim is not None
         and view.claim.name == name
         and (view.status is None or view.status.status not in ("finished", "cancelled"))

@@ -55,6 +55,10 @@ class ExternalizedCheckpointRetention(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
+ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
+"""Its name in PyFlink 1."""
+
+
 class RuntimeExecutionMode(Enum):
     """PyFlink's execution modes; programs here run as streams."""
 

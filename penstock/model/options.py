@@ -83,6 +83,18 @@ def load_configuration(
     return merged
 
 
+def renamed_settings(*sources: Mapping[str, str]) -> list[str]:
+    """One line for each setting under an old name, saying what it means; values, which may be secret, are left out."""
+    lines = []
+    for key, value in {item: None for settings in sources for item in settings.items()}:
+        meaning = _meaning(key, value)
+        if meaning:
+            is_word = (key, value.strip().lower()) in _OLD_VALUES
+            names = [f"{new}: {given}" if is_word else new for new, given in meaning.items()]
+            lines.append(f"{key} is an old name; it sets {', '.join(names)}")
+    return lines
+
+
 def ignored_settings(configuration: Configuration) -> list[str]:
     """One line for each setting that is accepted and has no effect here."""
     lines = []
@@ -151,10 +163,16 @@ def _renamed(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings with old keys replaced; where both are given the new one holds."""
     renamed: dict[str, str] = {}
     for key, value in settings.items():
-        for new in OLD_KEYS.get(key, ()):
-            renamed[new] = _OLD_VALUES.get((key, value.strip().lower()), value)
+        renamed.update(_meaning(key, value))
     renamed.update((key, value) for key, value in settings.items() if key not in OLD_KEYS)
     return renamed
+
+
+def _meaning(key: str, value: str) -> dict[str, str]:
+    """What a setting under an old key means in new ones; nothing for a key that is not old."""
+    if (key, value.strip().lower()) in _OLD_VALUES:
+        return dict(_OLD_VALUES[key, value.strip().lower()])
+    return dict.fromkeys(OLD_KEYS.get(key, ()), value)
 
 
 def _check_form(option: Option, value: str) -> None:
@@ -278,6 +296,7 @@ OPTIONS: dict[str, Option] = {
         Option("penstock.bench.passthrough", "bool", "TaskManagers return their input; for measurements only"),
         Option("penstock.registry.dir", "text", "the folder in which running jobs are listed"),
         Option("penstock.event-time.null", "fail|drop", "what happens to a record without event time"),
+        Option("penstock.jobmanager-storage.max-state-size", "size", "largest state of an operator's subtask there"),
         Option("penstock.sink.commit-timeout", "duration", "how long a failing commit is tried again"),
         Option("penstock.unaligned.max-spool", "size", "most bytes spooled by an unaligned checkpoint", _LATER),
         Option("penstock.taskmanager.timeout", "duration", "silence after which a TaskManager is lost"),
@@ -316,6 +335,7 @@ OLD_KEYS: dict[str, tuple[str, ...]] = {
 }
 """Old key -> the keys that replace it (features 6.4)."""
 _OLD_VALUES = {
-    ("state.backend", "jobmanager"): "hashmap",
-    ("state.backend", "filesystem"): "hashmap",
+    ("state.backend", "jobmanager"): {"state.backend.type": "hashmap", _CHK + "storage": "jobmanager"},
+    ("state.backend", "filesystem"): {"state.backend.type": "hashmap", _CHK + "storage": "filesystem"},
 }
+"""Old values that meant more than one thing (features H1, H2, H5)."""

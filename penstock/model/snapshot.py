@@ -27,6 +27,15 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """None: tables in our own format. Otherwise one of RocksDB's files."""
 
 
+class InlineLimits(msgspec.Struct, frozen=True):
+    """Which states travel inside the manifest (features J2), and how large one may be there (H1)."""
+
+    inline_bytes: int | None = None
+    """A state of at most so many bytes has no file of its own; None: the default."""
+    max_state_bytes: int | None = None
+    """Every state travels inside the manifest, and an operator's may have at most so many bytes; None: no such rule."""
+
+
 class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One keyed state of one operator, as the snapshot stores it."""
 

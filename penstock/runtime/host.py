@@ -14,7 +14,7 @@ from penstock.clock import Clock
 from penstock.errors import StateBackendError, StateLostError
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
 from penstock.model.time import TimeDomain
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
@@ -48,6 +48,8 @@ class HostPlace:
     backend: BackendSettings = BackendSettings()
     folder: str = ""
     """Of this process, for what a backend keeps on disk."""
+    limits: InlineLimits | None = None
+    """Which states go into the manifest; None: the defaults."""
 
 
 @dataclass
@@ -84,7 +86,7 @@ class SubtaskHost:
                 self._place.folder,
             )
             subtask = Subtask(place, self._place.new_output)
-            writer = SnapshotWriter(subtask, self._storage, self._clock)
+            writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits)
             writer.restore(snapshots, deploy.checkpoint, deploy.max_parallelism_restored)
             subtask.open()
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())

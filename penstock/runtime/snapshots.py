@@ -15,19 +15,23 @@ from penstock import failpoint
 from penstock.checkpoint.manifest import verify_file
 from penstock.checkpoint.names import state_file_path
 from penstock.clock import Clock
+from penstock.codec.frames import MAX_FRAME_BYTES, MIB
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, NativeName, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.snapshot import CheckpointAck, InlineLimits, NativeName, StateFile, StateTableInfo, SubtaskSnapshot
 from penstock.runtime.task import Subtask
 from penstock.state.rows import in_key_groups
 from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.snapshot_file import FileData, encode_files, read_chain, row_count
 from penstock.storage.blobs import Storage
+from penstock.storage.memory import MemoryStorage
 
 MAX_DELTAS = 8
 INLINE_LIMIT_BYTES = 20 * 1024
 HELD_BYTES = 256 * 1024 * 1024
 """A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
+MAX_INLINE_BYTES = MAX_FRAME_BYTES - 4 * MIB
+"""What an ack can carry: a frame, less what else it says."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,13 @@ class WriteJob:
 class SnapshotWriter:
     """Seals and writes the state of one subtask. `seal` in the epoch's thread, `write` in the background."""
 
-    def __init__(self, subtask: Subtask, storage: Storage | None, clock: Clock) -> None:
+    def __init__(
+        self, subtask: Subtask, storage: Storage | None, clock: Clock, limits: InlineLimits | None = None
+    ) -> None:
         self._subtask = subtask
         self._storage = storage
         self._clock = clock
+        self._limits = limits or InlineLimits()
         self._chains: dict[int, Chain] = {}
         self._lock = threading.Lock()
         """Around `_chains`: a slow write may end while a later checkpoint is sealed."""
@@ -156,14 +163,13 @@ class SnapshotWriter:
                 backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
 
     def _read(self, file: StateFile) -> bytes:
-        assert self._storage is not None
-        return verify_file(self._storage, file)
+        return verify_file(self._storage or MemoryStorage(), file)  # without one every state is inside the manifest
 
     def seal(self, checkpoint: int, base: int | None, version: Version) -> WriteJob:
         """Freeze the state as it is now. The only part that holds up the epoch."""
         started = self._clock.monotonic_s()
         with self._lock:
-            chain = self._chains.get(base) if base is not None else None
+            chain = self._chains.get(base) if base is not None and self._limits.max_state_bytes is None else None
             self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
         full = chain is None or chain.is_long or not self._subtask.place.backend.incremental
         known = CheckpointId(base) if chain is not None and base is not None else None
@@ -177,7 +183,7 @@ class SnapshotWriter:
 
     def write(self, job: WriteJob) -> CheckpointAck:
         """Put the sealed state into storage under a name of its own, and say what there is now."""
-        if self._storage is None:
+        if self._storage is None and self._limits.max_state_bytes is None:
             raise CheckpointDeclinedError("this job has no checkpoint storage")
         started = self._clock.monotonic_s()
         files, written = self._store(job)
@@ -195,25 +201,50 @@ class SnapshotWriter:
         base = job.base.files if job.base is not None else []
         files = [file for file in base if file.native is None] if job.tables else []
         written = 0
-        if job.tables:
-            for data in encode_files(job.tables):
+        for tables in self._share_files(job.tables):
+            before = written
+            for data in encode_files(tables):
                 if not files or job.replaces_tables or row_count(data):
                     files.append(self._put(job, data))
                     written += files[-1].size
+            self._require_small(written - before)
         for operator in job.native:
             from penstock.state.rocksdb import native
 
             stored, size = native.store_files(operator, base, partial(self._put, job))
+            self._require_small(size)
             files += stored
             written += size
+        if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
+            raise CheckpointDeclinedError(
+                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
+                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
+            )
         return files, written
 
+    def _share_files(self, tables: list[SealedTables]) -> list[list[SealedTables]]:
+        """The operators whose tables go into the same files: all, unless the size of each operator's state counts."""
+        if self._limits.max_state_bytes is not None:
+            return [[operator] for operator in tables]
+        return [tables] if tables else []
+
+    def _require_small(self, size: int) -> None:
+        """Raise CheckpointDeclinedError if an operator's state is too large for the JobManager (features H1)."""
+        limit = self._limits.max_state_bytes
+        if limit is not None and size > limit:
+            raise CheckpointDeclinedError(
+                f"Size of the state is larger than the maximum permitted memory-backed state. Size={size}, "
+                f"maxSize={limit}. Consider using a different checkpoint storage, like the FileSystemCheckpointStorage."
+            )
+
     def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
-        assert self._storage is not None
         digest = hashlib.sha256(data).hexdigest()
         place = self._subtask.place
-        if len(data) <= INLINE_LIMIT_BYTES:
+        inline_bytes = self._limits.inline_bytes
+        limit = INLINE_LIMIT_BYTES if inline_bytes is None else inline_bytes
+        if self._limits.max_state_bytes is not None or len(data) <= limit:
             return StateFile("", len(data), digest, data, native)
+        assert self._storage is not None
         path = state_file_path(place.attempt, job.checkpoint, place.id)
         self._storage.put_new(path, data)
         return StateFile(path, len(data), digest, None, native)

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,12 @@ from penstock.errors import (
     PenstockError,
     RpcError,
     StaleAttemptError,
+    StateBackendError,
     StateLostError,
     SupersededTaskError,
 )
 from penstock.graph.job_graph import EdgePlan, StagePlan
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
 from penstock.runtime.exchange import ArrowOutput, StageInput
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.logs import current_log, redirect_output
@@ -60,7 +62,7 @@ from penstock.runtime.state_folder import make_state_folder
 from penstock.runtime.streams import receive_batches, send_batches
 from penstock.runtime.watchdog import ProcessWatch, exit_now, remove_at_exit
 from penstock.state.backend.settings import BackendSettings
-from penstock.storage.blobs import open_storage
+from penstock.storage.blobs import Storage, open_storage
 
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0
@@ -84,6 +86,8 @@ class TaskManagerConfig(msgspec.Struct, frozen=True):
     executor: str
     watch: list[tuple[int, float]]
     """(pid, start time) of processes this one must not outlive."""
+    limits: InlineLimits = InlineLimits()
+    """With `max_state_bytes` every state travels to the JobManager: there is nothing to read or write here."""
 
 
 class DeployedPlan(msgspec.Struct):
@@ -106,7 +110,7 @@ class TaskManager:
         self._clock = SystemClock()
         self._hello = Hello(config.token, config.attempt, config.taskmanager)
         self._jobmanager = RpcClient(config.jobmanager, self._hello)
-        self._storage = open_storage(config.storage) if config.storage is not None else None
+        self._storage = _open_storage(config)
         self._plan: DeployedPlan | None = None
         self._inputs: dict[str, StageInput] = {}
         self._host: SubtaskHost | None = None
@@ -148,6 +152,10 @@ class TaskManager:
     def _close(self) -> None:
         if self._host is not None:
             self._host.close()
+            for subtask in self._host.subtasks():
+                for backend in subtask.backends.values():
+                    with suppress(StateBackendError):  # its files go anyway
+                        backend.close()
         self._jobmanager.close()
         for folder in (self._folder, self._state_folder):
             if folder is not None:
@@ -230,6 +238,7 @@ class TaskManager:
             plan.channels,
             plan.backend,
             str(self._state_folder or self._folder),
+            self._config.limits,
         )
         host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)
@@ -309,6 +318,12 @@ class TaskManager:
 
     def decline(self, decline: CheckpointDecline) -> None:
         self._jobmanager.call(Declined(decline))
+
+
+def _open_storage(config: TaskManagerConfig) -> Storage | None:
+    if config.storage is None or config.limits.max_state_bytes is not None:
+        return None
+    return open_storage(config.storage)
 
 
 def _invite(connection: socket.socket) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from penstock import failpoint
 from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
+from penstock.model.snapshot import InlineLimits
 from penstock.runtime.taskmanager import TaskManagerConfig
 from penstock.runtime.watchdog import identity
 
@@ -40,6 +41,7 @@ class TaskManagerTemplate:
     sys_path: tuple[str, ...]
     driver: tuple[int, float] | None
     """The driver's process, where it is on the same machine."""
+    limits: InlineLimits = InlineLimits()
 
 
 def slot_count(session: SparkSession) -> int:
@@ -97,6 +99,7 @@ def start_process(template: TaskManagerTemplate, index: int, watch: list[tuple[i
         sys_path=list(template.sys_path),
         executor=str(watch[0][0]) if watch else "",
         watch=watch + ([template.driver] if template.driver is not None else []),
+        limits=template.limits,
     )
     Path(template.log_dir).mkdir(parents=True, exist_ok=True)
     paths = list(dict.fromkeys([*template.sys_path, *sys.path]))

@@ -1,11 +1,9 @@
 """The storage Protocol: immutable files that are written once, as PROTOCOL R1 needs them."""
 
-import os
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 
-from penstock.errors import StorageError
+from penstock.storage.address import parse_address
 from penstock.storage.local import LocalStorage
 from penstock.storage.paths import Paths
 
@@ -38,6 +36,10 @@ class Storage(Protocol):
         """The paths of all files that start with the prefix, sorted; with `~` in it: what an interrupted write left."""
         ...
 
+    def folders(self) -> Paths:
+        """The names of the folders directly below the root, sorted."""
+        ...
+
     def delete(self, path: str) -> None:
         """Remove a file; one that is not there is fine."""
         ...
@@ -52,15 +54,15 @@ class Storage(Protocol):
 
 
 def open_storage(uri: str) -> Storage:
-    """The storage with that root: a folder's path or its `file://` address.
+    """The storage with that root: a folder's path, its `file://` address, or one of an object store or HDFS.
 
-    >>> open_storage("s3://bucket/checkpoints")
+    >>> open_storage("ftp://host/checkpoints")
     Traceback (most recent call last):
-    penstock.errors.StorageError: no storage for 's3://bucket/checkpoints'; use a folder or a file:// address
+    penstock.errors.ConfigurationError: no storage for addresses with 'ftp://'; use a folder, s3://, gs://, abfss:// or hdfs://
     """
-    parts = urlsplit(uri)
-    if parts.scheme == "":
-        return LocalStorage(Path(os.path.expanduser(uri)))
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return LocalStorage(Path(unquote(parts.path)))
-    raise StorageError(f"no storage for {uri!r}; use a folder or a file:// address")
+    address = parse_address(uri)
+    if isinstance(address, Path):
+        return LocalStorage(address)
+    from penstock.storage.remote import open_remote  # not loaded where it is not needed
+
+    return open_remote(address)

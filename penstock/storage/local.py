@@ -69,6 +69,12 @@ class LocalStorage:
         except OSError as error:
             raise StorageError(f"cannot list {prefix!r} in {self.uri}: {error}") from error
 
+    def folders(self) -> Paths:
+        try:
+            return sorted(entry.name for entry in os.scandir(self._root) if entry.is_dir(follow_symlinks=False))
+        except OSError as error:
+            raise StorageError(f"cannot list {self.uri}: {error}") from error
+
     def delete(self, path: str) -> None:
         target = self._target(confine(path))
         try:

@@ -1,5 +1,6 @@
 """A storage in memory that loses replies, fails and crashes when a script says so: for tests and the harness."""
 
+import threading
 from enum import Enum
 from typing import Protocol
 
@@ -55,6 +56,7 @@ class MemoryStorage:
         self._script: StorageScript = script or NoFaults()
         self._unsynced: set[str] = set()
         self._temporaries = 0
+        self._naming = threading.Lock()
 
     @property
     def uri(self) -> str:
@@ -83,7 +85,11 @@ class MemoryStorage:
 
     def list(self, prefix: str) -> Paths:
         self._reach("list", prefix)
-        return sorted(path for path in self.files if path.startswith(prefix))
+        return sorted(path for path in tuple(self.files) if path.startswith(prefix))  # others may write meanwhile
+
+    def folders(self) -> Paths:
+        self._reach("list", "")
+        return sorted({path.partition("/")[0] for path in tuple(self.files) if "/" in path})
 
     def delete(self, path: str) -> None:
         fault = self._reach("delete", path)
@@ -143,9 +149,10 @@ class MemoryStorage:
         return linked
 
     def _link(self, path: str, data: bytes) -> bool:
-        if path in self.files:
-            return False
-        self.files[path] = data
+        with self._naming:
+            if path in self.files:
+                return False
+            self.files[path] = data
         self._unsynced.add(path)
         self._script.landed(path, data)
         return True

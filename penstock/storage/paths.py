@@ -32,6 +32,11 @@ def confine_new(path: str) -> str:
     return confine(path)
 
 
+def is_confined(path: str) -> bool:
+    """Whether the path stays below the root."""
+    return _complaint(path) is None
+
+
 def folder_of(path: str) -> str:
     """The folder part of a path, empty for a file at the root."""
     return path.rpartition("/")[0]

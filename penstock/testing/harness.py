@@ -31,7 +31,7 @@ from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
 from penstock.model.ids import StageId, SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
@@ -93,6 +93,8 @@ class HarnessOptions:
     Like Spark, the harness tries it again. No other process ends.
     """
     backend: BackendSettings = BackendSettings()
+    limits: InlineLimits | None = None
+    """Which states go into the manifest; None: the defaults."""
 
 
 class Harness:
@@ -129,7 +131,7 @@ class Harness:
             function: A KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction or ReduceFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
-                seed=, clock=, storage=, crashed=.
+                seed=, clock=, storage=, limits=, crashed=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -245,9 +247,12 @@ class Harness:
             channels_of(self._graph),
             self.options.backend,
             str(self._folder),
+            self.options.limits,
         )
         _close(self._backends)
-        self._host = SubtaskHost(place, self.storage, self, self.clock)
+        limits = self.options.limits
+        in_manifest = limits is not None and limits.max_state_bytes is not None
+        self._host = SubtaskHost(place, None if in_manifest else self.storage, self, self.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
         try:
             deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)

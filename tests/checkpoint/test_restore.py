@@ -222,13 +222,13 @@ def job_storage(folder: Path, letter: str) -> Storage:
 
 
 def test_jobs_are_found_by_their_folders(tmp_path: Path) -> None:
-    assert find_jobs(tmp_path / "nothing") == []
+    assert find_jobs(str(tmp_path / "nothing")) == []
     claimed_log(job_storage(tmp_path, "b"))
     put_checkpoint(claimed_log(job_storage(tmp_path, "a")), 1)
     job_storage(tmp_path, "c")  # never claimed
     (tmp_path / "notes").mkdir()
     (tmp_path / ("d" * 32)).write_bytes(b"a file")
-    found = find_jobs(tmp_path)
+    found = find_jobs(str(tmp_path))
     assert [(job_id, view.attempt, view.highest_checkpoint) for job_id, view in found] == [
         ("a" * 32, 1, 1),
         ("b" * 32, 1, -1),
@@ -241,4 +241,4 @@ def test_r6_a_job_whose_log_is_gone_is_not_taken_for_none(tmp_path: Path) -> Non
     for path in storage.list("log/"):
         storage.delete(path)
     with pytest.raises(LogCorruptError):
-        find_jobs(tmp_path)
+        find_jobs(str(tmp_path))

@@ -129,7 +129,7 @@ def test_words_are_taken_in_pyflinks_spelling_too():
 
 @pytest.mark.parametrize("old", sorted(OLD_KEYS))
 def test_old_keys_become_the_new_ones(old):
-    value = {"state.backend": "filesystem", "restart-strategy": "none"}.get(old)
+    value = {"state.backend": "rocksdb", "restart-strategy": "none"}.get(old)
     for new in OLD_KEYS[old]:
         form = OPTIONS[new].form
         value = value or {"bool": "true", "size": "1 kb", "int": "3", "duration": "1s", "text": "x"}.get(form)
@@ -142,7 +142,11 @@ def test_old_keys_become_the_new_ones(old):
 def test_a_new_key_wins_over_its_old_name_and_old_backends_have_new_names():
     settings = {"execution.checkpointing.dir": "new", "state.checkpoints.dir": "old", "state.backend": "jobmanager"}
     merged = load_configuration(Configuration.from_dict(settings), {}, None)
-    assert merged.to_dict() == {"execution.checkpointing.dir": "new", "state.backend.type": "hashmap"}
+    assert merged.to_dict() == {
+        "execution.checkpointing.dir": "new",
+        "state.backend.type": "hashmap",
+        "execution.checkpointing.storage": "jobmanager",
+    }
 
 
 def test_an_old_name_in_the_program_wins_over_the_new_one_on_the_command_line():

@@ -9,15 +9,18 @@ import pytest
 from penstock.checkpoint.restore import plan_restore
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
-from penstock.errors import CheckpointCorruptError
+from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
+from penstock.model.ids import Version
 from penstock.model.key_groups import key_group_range
-from penstock.model.snapshot import Manifest, SourcePosition, SubtaskSnapshot
+from penstock.model.snapshot import InlineLimits, Manifest, SourcePosition, SubtaskSnapshot
 from penstock.model.time import TimeDomain
 from penstock.runtime import host as host_module
 from penstock.runtime import snapshots
+from penstock.runtime.snapshots import SnapshotWriter
 from penstock.storage.memory import Fault, MemoryStorage
+from penstock.testing.clocks import ManualClock
 from penstock.testing.reading import owns, read_state
 from tests.runtime.subtasks import JOB, MAX_PARALLELISM, SUBTASK, Tasks, keyed_stage
 
@@ -320,3 +323,16 @@ def test_small_state_travels_in_the_manifest(monkeypatch: pytest.MonkeyPatch) ->
     assert chain(tasks, 1) == [""]
     assert isinstance(tasks.storage, MemoryStorage) and not tasks.storage.files
     model.check(restored(tasks, 1), KEYS)
+
+
+def test_j1_state_that_travels_to_the_jobmanager_needs_no_storage() -> None:
+    """Neither to be written nor to be read; and nothing else can be written without one."""
+    limits = InlineLimits(max_state_bytes=5 * 1024 * 1024)
+    tasks = Tasks(keyed_stage(Store()))
+    writer = SnapshotWriter(tasks.host.subtask(SUBTASK), None, ManualClock(), limits)
+    tasks.run([("a", "1")])
+    (file,) = writer.write(writer.seal(1, None, Version(1, 1, "x"))).snapshot.files
+    assert file.inline is not None and not file.path
+    without = SnapshotWriter(tasks.host.subtask(SUBTASK), None, ManualClock())
+    with pytest.raises(CheckpointDeclinedError, match="no checkpoint storage"):
+        without.write(without.seal(2, None, Version(1, 1, "x")))

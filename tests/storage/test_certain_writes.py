@@ -6,6 +6,7 @@ from penstock.errors import NameTakenError, StorageError, UnknownOutcomeError
 from penstock.storage import Fault, MemoryStorage, probe_two_writers, put_certain
 from penstock.storage.certain import WAITS_S
 from penstock.storage.memory import NoFaults
+from penstock.storage.paths import Paths
 
 
 class Script:
@@ -96,6 +97,9 @@ class Overwriting:
 
     def list(self, prefix: str) -> "list[str]":
         return sorted(self.files)
+
+    def folders(self) -> Paths:
+        return []
 
     def delete(self, path: str) -> None:
         self.files.pop(path, None)

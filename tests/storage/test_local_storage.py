@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock import failpoint
-from penstock.errors import NameTakenError, StorageError, UnknownOutcomeError
+from penstock.errors import ConfigurationError, NameTakenError, StorageError, UnknownOutcomeError
 from penstock.failpoint import Failpoint, InjectedCrash
 from penstock.storage import LocalStorage, open_storage
 
@@ -197,5 +197,5 @@ def test_a_storage_can_be_opened_again_by_its_address(tmp_path: Path) -> None:
     assert open_storage(storage.uri).read("a") == b"x"
     assert open_storage(str(tmp_path / "with space")).read("a") == b"x"
     assert pickle.loads(pickle.dumps(storage)).read("a") == b"x"
-    with pytest.raises(StorageError, match="no storage for 's3://bucket'"):
-        open_storage("s3://bucket")
+    with pytest.raises(ConfigurationError, match="no storage for addresses with 'ftp://'"):
+        open_storage("ftp://host/folder")

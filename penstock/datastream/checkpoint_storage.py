@@ -1,0 +1,129 @@
+"""Where checkpoints are kept, as PyFlink's classes say it. Each becomes settings of the job (features 2.4, J1, J2)."""
+
+from abc import ABC, abstractmethod
+
+from penstock.errors import UsageError
+from penstock.model.configuration import Configuration
+from penstock.storage.address import parse_address
+
+STORAGE = "execution.checkpointing.storage"
+DIRECTORY = "execution.checkpointing.dir"
+SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
+WRITE_BUFFER = "execution.checkpointing.write-buffer-size"
+MAX_STATE_SIZE = "penstock.jobmanager-storage.max-state-size"
+
+DEFAULT_THRESHOLD_BYTES = 20 * 1024
+DEFAULT_WRITE_BUFFER_BYTES = 4096
+
+
+class CheckpointStorage(ABC):
+    """A place for checkpoints: JobManagerCheckpointStorage or FileSystemCheckpointStorage."""
+
+    @abstractmethod
+    def record(self, configuration: Configuration) -> None:
+        """Put the choice into a job's settings, over what is there."""
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """Checkpoints in the JobManager's memory: for small states and for trying things out.
+
+    They survive the loss of TaskManagers, not that of the JobManager, unless `checkpoint_path` names a folder for
+    their manifests.
+
+    >>> JobManagerCheckpointStorage().get_max_state_size()
+    5242880
+    """
+
+    DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+        self._path = _checked(checkpoint_path) if checkpoint_path is not None else None
+        self._max_state_size = max_state_size if max_state_size is not None else self.DEFAULT_MAX_STATE_SIZE
+        if isinstance(self._max_state_size, bool) or self._max_state_size < 1:
+            raise UsageError(f"max_state_size is {max_state_size!r}; give a number of bytes, 1 or more")
+
+    def get_checkpoint_path(self) -> str | None:
+        """The folder for manifests, or None."""
+        return self._path
+
+    def get_savepoint_path(self) -> str | None:
+        """None: savepoints go where `execution.checkpointing.savepoint-dir` says."""
+        return None
+
+    def get_max_state_size(self) -> int:
+        """The most bytes that one state may have."""
+        return self._max_state_size
+
+    def record(self, configuration: Configuration) -> None:
+        configuration.set_string(STORAGE, "jobmanager")
+        configuration.set_integer(MAX_STATE_SIZE, self._max_state_size)
+        if self._path is not None:
+            configuration.set_string(DIRECTORY, self._path)
+
+    def __str__(self) -> str:
+        return f"JobManagerCheckpointStorage(checkpoints to {self._path!r}, maxStateSize {self._max_state_size})"
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Checkpoints as files in a folder, an object store or HDFS. Small states go into the manifest.
+
+    >>> FileSystemCheckpointStorage("s3://bucket/checkpoints").get_min_file_size_threshold()
+    20480
+    """
+
+    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = -1,
+    ) -> None:
+        if checkpoint_path is None:
+            raise ValueError("checkpoint_path must not be None")
+        threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
+        if isinstance(threshold, bool) or not -1 <= threshold <= self.MAX_FILE_STATE_THRESHOLD:
+            raise UsageError(
+                f"The threshold for file state size must be in [-1, {self.MAX_FILE_STATE_THRESHOLD}], where '-1' means "
+                f"to use the value from the configuration; it is {threshold!r}"
+            )
+        self._path = _checked(checkpoint_path)
+        self._threshold = threshold
+        self._write_buffer_size = -1 if write_buffer_size is None else write_buffer_size
+
+    def get_checkpoint_path(self) -> str:
+        """The folder of checkpoints; each job has a folder of its own in it."""
+        return self._path
+
+    def get_savepoint_path(self) -> str | None:
+        """None: savepoints go where `execution.checkpointing.savepoint-dir` says."""
+        return None
+
+    def get_min_file_size_threshold(self) -> int:
+        """States up to this size go into the manifest."""
+        return self._threshold if self._threshold >= 0 else DEFAULT_THRESHOLD_BYTES
+
+    def get_write_buffer_size(self) -> int:
+        """The size that was asked for. Files are written in one piece here, so it has no effect."""
+        return self._write_buffer_size if self._write_buffer_size >= 0 else DEFAULT_WRITE_BUFFER_BYTES
+
+    def record(self, configuration: Configuration) -> None:
+        configuration.set_string(STORAGE, "filesystem")
+        configuration.set_string(DIRECTORY, self._path)
+        if self._threshold >= 0:
+            configuration.set_integer(INLINE_THRESHOLD, self._threshold)
+        if self._write_buffer_size >= 0:
+            configuration.set_integer(WRITE_BUFFER, self._write_buffer_size)
+
+    def __str__(self) -> str:
+        return (
+            f"FileSystemCheckpointStorage(checkpoints to {self._path!r}, fileStateThreshold "
+            f"{self.get_min_file_size_threshold()})"
+        )
+
+
+def _checked(path: str) -> str:
+    """The address as it was written, if it is one."""
+    parse_address(str(path))
+    return str(path)

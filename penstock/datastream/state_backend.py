@@ -1,0 +1,125 @@
+"""Where working state lives, as PyFlink's classes say it. Each becomes settings of the job (features 2.4)."""
+
+from abc import ABC, abstractmethod
+from enum import Enum
+
+from penstock.datastream.checkpoint_storage import CheckpointStorage
+from penstock.errors import UsageError
+from penstock.model.configuration import Configuration
+
+BACKEND = "state.backend.type"
+INCREMENTAL = "execution.checkpointing.incremental"
+LOCAL_DIRS = "state.backend.rocksdb.localdir"
+PREDEFINED_OPTIONS = "state.backend.rocksdb.predefined-options"
+TRANSFER_THREADS = "state.backend.rocksdb.checkpoint.transfer.thread.num"
+
+DEFAULT_TRANSFER_THREADS = 4
+
+
+class StateBackend(ABC):
+    """A kind of working state: HashMapStateBackend, EmbeddedRocksDBStateBackend, or a legacy one."""
+
+    @abstractmethod
+    def record(self, configuration: Configuration) -> None:
+        """Put the choice into a job's settings, over what is there."""
+
+    def own_storage(self) -> CheckpointStorage | None:
+        """The checkpoint storage that a legacy backend brings with it: it goes before any other (features J3)."""
+        return None
+
+
+class PredefinedOptions(Enum):
+    """Settings of RocksDB that suit a kind of disk."""
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class HashMapStateBackend(StateBackend):
+    """Working state in the memory of the TaskManagers."""
+
+    def record(self, configuration: Configuration) -> None:
+        configuration.set_string(BACKEND, "hashmap")
+
+    def __str__(self) -> str:
+        return "HashMapStateBackend()"
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """Working state in RocksDB on the disks of the TaskManagers' machines.
+
+    >>> backend = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)
+    >>> backend.is_incremental_checkpoints_enabled(), backend.get_number_of_transfer_threads()
+    (True, 4)
+    """
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
+        if enable_incremental_checkpointing not in (None, True, False):
+            raise TypeError(f"enable_incremental_checkpointing is {enable_incremental_checkpointing!r}; give a boolean")
+        self._incremental = enable_incremental_checkpointing
+        self._paths: list[str] | None = None
+        self._predefined: PredefinedOptions | None = None
+        self._transfer_threads: int | None = None
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """Keep RocksDB's files in these folders; none: in the temporary folder."""
+        for path in paths:
+            plain = path.removeprefix("file://") if isinstance(path, str) else ""
+            if not plain.startswith("/") or any(mark in plain for mark in ",:;"):
+                raise UsageError(f"{path!r} is not the full path of a local folder (without ',', ':' and ';')")
+        self._paths = [path.removeprefix("file://") for path in paths] or None
+
+    def get_db_storage_paths(self) -> list[str] | None:
+        """The folders of RocksDB's files; None: in the temporary folder."""
+        return list(self._paths) if self._paths is not None else None
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """Whether this object asks for checkpoints of new files only; without it the configuration decides."""
+        return bool(self._incremental)
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Choose settings for a kind of disk."""
+        if not isinstance(options, PredefinedOptions):
+            raise TypeError(f"give a member of PredefinedOptions, not {options!r}")
+        self._predefined = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """The settings for a kind of disk."""
+        return self._predefined or PredefinedOptions.DEFAULT
+
+    def set_options(self, options_factory_class_name: str) -> None:
+        """Not available: a factory of RocksDB options is a Java class."""
+        raise UsageError(
+            f"{options_factory_class_name!r} is a Java class, and there is no JVM here; "
+            f"use set_predefined_options() or the keys state.backend.rocksdb.*"
+        )
+
+    def get_options(self) -> str | None:
+        """Always None."""
+        return None
+
+    def set_number_of_transfer_threads(self, number_of_transfer_threads: int) -> None:
+        """Copy files to and from checkpoints with so many threads."""
+        if isinstance(number_of_transfer_threads, bool) or number_of_transfer_threads < 1:
+            raise UsageError(f"the number of transfer threads is {number_of_transfer_threads!r}; give 1 or more")
+        self._transfer_threads = number_of_transfer_threads
+
+    def get_number_of_transfer_threads(self) -> int:
+        """How many threads copy files to and from checkpoints."""
+        return self._transfer_threads if self._transfer_threads is not None else DEFAULT_TRANSFER_THREADS
+
+    def record(self, configuration: Configuration) -> None:
+        configuration.set_string(BACKEND, "rocksdb")
+        if self._incremental is not None:
+            configuration.set_boolean(INCREMENTAL, self._incremental)
+        if self._paths is not None:
+            configuration.set_string(LOCAL_DIRS, ";".join(self._paths))
+        if self._predefined is not None:
+            configuration.set_string(PREDEFINED_OPTIONS, self._predefined.name)
+        if self._transfer_threads is not None:
+            configuration.set_integer(TRANSFER_THREADS, self._transfer_threads)
+
+    def __str__(self) -> str:
+        return f"EmbeddedRocksDBStateBackend(incremental {self.is_incremental_checkpoints_enabled()})"
