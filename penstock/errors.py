@@ -8,6 +8,7 @@ PenstockError
 │   └── NotPicklableError
 ├── UnsupportedValueError           a value that no codec takes
 ├── UserFunctionError               the user's own code raised
+├── StateBackendError               local files could not be read or written: the attempt ends, recovery follows
 ├── StorageError
 │   ├── FileMissingError            no file of that name
 │   ├── NameTakenError              R1: a name is never written twice

@@ -142,7 +142,7 @@ def test_transform_with_state_is_expected_to_stop_after_two_steady_batches() -> 
     engine = load_engine("spark_tws_row")
     assert engine.expected_rows(2_000_000, 250_000) == 750_000
     assert engine.expected_rows(2_000_000, 1_000_000) == 2_000_000
-    assert load_engine("penstock").expected_rows(2_000_000, 250_000) == 2_000_000 + 10 * 250_000
+    assert load_engine("penstock").expected_rows(2_000_000, 250_000) == 2_000_000 + 40 * 250_000
 
 
 def test_passthrough_runs_the_same_job_with_the_functions_off(tmp_path: Path) -> None:

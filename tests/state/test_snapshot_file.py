@@ -4,6 +4,7 @@ import pickle
 import random
 import struct
 import zlib
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,8 +22,8 @@ from penstock.model.snapshot import StateTableInfo
 from penstock.model.types import TAGGED, Types
 from penstock.state import rows, snapshot_file
 from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.snapshot_file import MAGIC, Contents, encode_snapshot, read_chain, read_snapshot
-from tests.state.backends import at, encoded, epoch, seal, string_backend
+from penstock.state.snapshot_file import MAGIC, Contents, encode_files, encode_snapshot, read_chain, read_snapshot
+from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, seal, string_backend
 
 ALL_GROUPS = (0, 15)
 HEAD = struct.Struct("<8sII")
@@ -113,11 +114,14 @@ def test_a_backend_without_rows_or_tables_has_a_file_too() -> None:
 def test_large_tables_are_written_in_batches_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BATCH_ROWS", 3)
     monkeypatch.setattr(rows, "BATCH_ELEMENTS", 5)
-    monkeypatch.setattr(snapshot_file, "SORTED_BYTES", 100)
-    found, whole = tables_of(encoded(filled())), tables_of(SAMPLE)
-    for name, table in found.items():
-        assert table["value"].num_chunks > 1
-        assert sorted(map(str, table.to_pylist())) == sorted(map(str, whole[name].to_pylist()))
+    monkeypatch.setattr(snapshot_file, "FILE_BYTES", 100)
+    files = list(encode_files([seal(filled(), 1, full=True)]))
+    assert len(files) > len(tables_of(SAMPLE))
+    found: dict[str, list[str]] = {}
+    for info, table in read_chain([partial(bytes, file) for file in files], ALL_GROUPS, MAX_PARALLELISM):
+        found.setdefault(info.name, []).extend(map(str, table.to_pylist()))
+    for name, table in tables_of(SAMPLE).items():
+        assert sorted(found[name]) == sorted(map(str, table.to_pylist()))
 
 
 def test_a_batch_over_the_limit_of_arrow_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,14 @@
+"""All checks in one list."""
+
+from collections.abc import Callable
+
+from penstock.testing.conformance_state import collections, epochs, snapshots, values
+from penstock.testing.conformance_state.tools import NewBackend
+
+CHECKS: list[Callable[[NewBackend], None]] = [
+    check
+    for module in (values, collections, epochs, snapshots)
+    for name, check in vars(module).items()
+    if getattr(check, "__module__", None) == module.__name__ and not name.startswith("_") and callable(check)
+]
+"""Every case."""
