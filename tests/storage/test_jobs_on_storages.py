@@ -79,8 +79,7 @@ def test_j4_a_job_checkpoints_and_recovers(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("incremental", [True, False])
-def test_j4_a_job_on_rocksdb_checkpoints_and_recovers(tmp_path: Path, incremental: bool) -> None:
-    storage = LocalStorage(tmp_path)
+def test_j4_a_job_on_rocksdb_checkpoints_and_recovers(storage: Storage, incremental: bool) -> None:
     harness = job(storage, parallelism=2, backend=BackendSettings(kind="rocksdb", incremental=incremental))
     harness.feed([*records(50, 2000), CHECKPOINT, *records(3, 2000, "y"), CHECKPOINT, *records(2, 10, "z"), CRASH])
     assert harness.crashes == 1
