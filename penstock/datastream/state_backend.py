@@ -76,8 +76,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return list(self._paths) if self._paths is not None else None
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether this object asks for checkpoints of new files only; without it the configuration decides."""
-        return bool(self._incremental)
+        """Whether checkpoints store only what changed, which they do unless told otherwise."""
+        return self._incremental is not False
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Choose settings for a kind of disk."""
