@@ -52,6 +52,8 @@ class Exchange:
 
     def route(self, batch: Batch, edge: EdgePlan, stage: StagePlan, index: int) -> Batch:
         """The part of a batch that belongs to one subtask, with its keys where the stage is keyed."""
+        if edge.partitioning == "broadcast":
+            return Batch(deepcopy(batch.records), batch.timestamps)
         keys: list[Any] | None = None
         if stage.keyed:
             codec = self._codecs[edge.id]
