@@ -241,7 +241,7 @@ class DataStream(NodeSettings):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream:
         """This stream beside a broadcast one, for a function of both."""
         if not isinstance(ds, BroadcastStream):
-            unavailable("connect() with a stream that is not broadcast", "bring both to one type and use union()")
+            unavailable("connect()", "connect a stream.broadcast(descriptor), or bring both to one type for union()")
         return BroadcastConnectedStream(self, ds)
 
     def window_all(self, window_assigner: Any) -> NoReturn:

@@ -83,22 +83,22 @@ def _encode_state(state: SealedOperatorState) -> bytes:
     schema = schema_of(state.info)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        if isinstance(state.content, pa.Table):
-            writer.write_table(state.content)
-            return _end(writer, sink)
-        keys = list(state.content) if isinstance(state.content, dict) else None
-        values = list(state.content.values()) if isinstance(state.content, dict) else state.content
-        for start in range(0, len(values), BATCH_ROWS):
-            part = None if keys is None else keys[start : start + BATCH_ROWS]
-            for batch in _batches(state.info, schema, part, values[start : start + BATCH_ROWS]):
-                writer.write_batch(batch)
-    return _end(writer, sink)
-
-
-def _end(writer: Any, sink: Any) -> bytes:
-    writer.close()
+        for batch in _state_batches(state, schema):
+            writer.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def _state_batches(state: SealedOperatorState, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    content = state.content
+    if isinstance(content, pa.Table):
+        yield from content.to_batches()
+        return
+    keys = list(content) if isinstance(content, dict) else None
+    values = list(content.values()) if isinstance(content, dict) else content
+    for start in range(0, len(values), BATCH_ROWS):
+        part = None if keys is None else keys[start : start + BATCH_ROWS]
+        yield from _batches(state.info, schema, part, values[start : start + BATCH_ROWS])
 
 
 def _batches(
