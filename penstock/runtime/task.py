@@ -136,17 +136,18 @@ class Subtask:
                     )
                     self._sinks[position] = open_sink(plan, context)
                 continue
-            operator = self._guard(plan, "in open()", partial(self._open_operator, plan))
+            operator: Operator = self._guard(plan, "when it was made", partial(self._new_operator, plan))
+            step = partial(initialize_function, operator.function, operator.context, self.restored_checkpoint)
+            self._guard(plan, "in initialize_state()", step)
+            self._guard(plan, "in open()", operator.open)
             self._operators[position] = operator
 
-    def _open_operator(self, plan: OperatorPlan) -> Operator:
+    def _new_operator(self, plan: OperatorPlan) -> Operator:
         context = OperatorContext(plan, self.info, self.backends.get(plan.uid), self.operator_states[plan.uid])
         operator = make_operator(plan, context)
         operator.watermark = self.watermark
         if isinstance(operator, Timestamps):
             operator.max_timestamp = self.max_timestamps.get(plan.uid, MIN_WATERMARK)
-        initialize_function(operator.function, context, self.restored_checkpoint)
-        operator.open()
         return operator
 
     def close(self) -> None:
