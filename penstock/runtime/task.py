@@ -250,7 +250,7 @@ class Subtask:
             failpoint.before(name)
             if self.place.index == 0 or self.stage.inputs[item.edge].partitioning != "broadcast":
                 self._result.rows_in += item.rows  # what all subtasks get is counted once
-            self._result.untimed += item.dropped
+                self._result.untimed += item.dropped
             self._track_source_time(item)
             self._emit(-1 - item.edge, item.batch)
             failpoint.after(name)

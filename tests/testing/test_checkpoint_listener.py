@@ -12,9 +12,6 @@ Snap = FunctionSnapshotContext
 
 
 class Listener(MapFunction, CheckpointListener):
-    def __init__(self, told: list[Any] | None = None) -> None:
-        self.told = told
-
     def open(self, runtime_context: Any) -> None:
         self.heard: list[Any] = []
 

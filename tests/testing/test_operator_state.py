@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from penstock.datastream.functions import FunctionInitializationContext, Functio
 from penstock.datastream.state import ListState, ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from penstock.errors import CheckpointError, UserFunctionError
 from penstock.testing import CHECKPOINT, CRASH, Harness
+from penstock.testing.harness import HarnessOptions
 
 LONGS = ListStateDescriptor("kept", Types.LONG())
 Init = FunctionInitializationContext
@@ -291,13 +293,10 @@ def test_c2_a_state_that_was_saved_with_another_type_or_kind_is_refused() -> Non
 def test_c2_an_operator_that_is_gone_is_not_forgotten_in_silence() -> None:
     harness = Harness.non_keyed(Keep()).feed([1, CHECKPOINT])
     graph = harness._graph
-    other = Harness.non_keyed(Keep())._graph
-    (stage,) = other.stages
-    renamed = type(stage)(
-        **{**vars(stage), "operators": (type(stage.operators[0])(**{**vars(stage.operators[0]), "uid": "x"}),)}
-    )
+    (stage,) = graph.stages
+    renamed = replace(stage, operators=(replace(stage.operators[0], uid="renamed"),))
     with pytest.raises(CheckpointError, match=r"does not have: \['function'\]"):
-        Harness(type(graph)(**{**vars(graph), "stages": (renamed,)}), type(harness.options)(storage=harness.storage))
+        Harness(replace(graph, stages=(renamed,)), HarnessOptions(storage=harness.storage))
 
 
 # ---- C3
