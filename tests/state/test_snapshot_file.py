@@ -353,7 +353,7 @@ def contents_of(data: bytes) -> Contents:
     return msgspec.json.decode(data[HEAD.size : HEAD.size + size], type=Contents)
 
 
-def many_keys() -> HashMapBackend:
+def many_keys() -> Any:
     backend = string_backend()
     state = backend.table(ValueStateDescriptor("v", Types.LONG()))
     with epoch(backend):

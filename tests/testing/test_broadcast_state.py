@@ -226,14 +226,37 @@ def test_c4_a_keyed_function_has_rules_state_and_timers() -> None:
     assert harness.state("total", "a") == 31
 
 
-def test_b15_the_broadcast_side_reaches_the_state_of_every_key() -> None:
-    harness = totals(parallelism=3).feed([(f"key {n}", n + 1) for n in range(20)])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_b15_the_broadcast_side_reaches_the_state_of_every_key(backend: str) -> None:
+    harness = totals(parallelism=3, backend=backend).feed([(f"key {n}", n + 1) for n in range(20)])
     harness.feed([Broadcast(("reset", 7)), CHECKPOINT, CRASH])
     reset = [key for word, keys in harness.output if word == "reset" for key in keys]
     assert Counter(reset) == Counter(f"key {n}" for n in range(20))  # each once, over all subtasks
     assert all(harness.state("total", f"key {n}") == 7 for n in range(20))
     harness.feed([Broadcast(("reset", None))]).feed([("key 1", 1)])
     assert harness.output[-1] == ("key 1", 1) and harness.state("total", "key 2") is None
+
+
+class Twice(Totals):
+    """Clears half of the keys and lets the rest see that within one epoch."""
+
+    def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.Context) -> Iterator[Any]:
+        seen: list[str] = []
+
+        def drop(key: str, state: Any) -> None:
+            if int(key) % 2:
+                state.clear()
+
+        ctx.apply_to_keyed_state(TOTAL, drop)
+        ctx.apply_to_keyed_state(TOTAL, lambda key, state: seen.append(key))
+        yield seen
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_b15_keys_that_the_epoch_has_cleared_or_made_are_seen_as_they_are(backend: str) -> None:
+    harness = totals(Twice(), backend=backend).feed([(str(n), 1) for n in range(6)])
+    harness.feed([Broadcast("x")])
+    assert sorted(harness.output[-1]) == ["0", "2", "4"]
 
 
 def test_b15_a_lost_task_takes_back_what_was_done_to_all_keys() -> None:

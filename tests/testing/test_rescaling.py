@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from penstock.model.key_groups import key_group_of, key_group_range, spark_hash, subtask_of
 from penstock.testing import CHECKPOINT, Advance, Harness
 
-BACKENDS = ["hashmap"]
+BACKENDS = ["hashmap", "rocksdb"]
 
 
 class Sums(KeyedProcessFunction):
@@ -72,9 +72,10 @@ def check(harness: Harness, rows: list[tuple[str, int]]) -> None:
         assert harness.state("counts", key) == {amount: amounts.count(amount) for amount in amounts}
 
 
-def test_e6_every_kind_of_keyed_state_goes_from_two_to_three_to_one() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_e6_every_kind_of_keyed_state_goes_from_two_to_three_to_one(backend: str) -> None:
     rows = [(f"key {n % 97}", n) for n in range(400)]
-    harness = sums(parallelism=2).feed([*rows[:200], CHECKPOINT])
+    harness = sums(parallelism=2, backend=backend).feed([*rows[:200], CHECKPOINT])
     harness.rescale(3).feed([*rows[200:300], CHECKPOINT])
     harness.rescale(1).feed([*rows[300:], CHECKPOINT])
     check(harness, rows)
@@ -117,10 +118,11 @@ class Total(KeyedProcessFunction):
         self.total.update((self.total.value() or 0) + value[1])
 
 
-def test_e7_another_max_parallelism_is_split_anew_and_the_job_log_says_so() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_e7_another_max_parallelism_is_split_anew_and_the_job_log_says_so(backend: str) -> None:
     """DESIGN 11: where Flink refuses."""
     rows = [(f"key {n % 97}", n) for n in range(300)]
-    harness = sums(parallelism=2, max_parallelism=128).feed([*rows[:200], CHECKPOINT])
+    harness = sums(parallelism=2, max_parallelism=128, backend=backend).feed([*rows[:200], CHECKPOINT])
     harness.rescale(3, max_parallelism=50).feed([*rows[200:], CHECKPOINT])
     check(harness, rows)
     assert harness.manifest is not None and harness.manifest.max_parallelism == 50
