@@ -98,6 +98,14 @@ class Totals(KeyedBroadcastProcessFunction, CheckpointedFunction):
         return
 
 
+def newest_manifest(jobs: Jobs) -> Manifest | None:
+    """Of the newest completed checkpoint of the one job in the folder."""
+    (folder,) = [path for path in (jobs.folder / "checkpoints").iterdir() if len(path.name) == 32]
+    storage = LocalStorage(folder)
+    line = read_log(storage).line
+    return load_manifest(storage, line[-1]) if line else None
+
+
 class Shop:
     """The job, run again and again in one folder."""
 
@@ -128,21 +136,10 @@ class Shop:
             job.get_job_execution_result().result(120)
         (self.jobs.folder / "stop").unlink()
 
-    def manifest(self) -> Manifest | None:
-        """Of the newest completed checkpoint."""
-        (folder,) = [path for path in (self.jobs.folder / "checkpoints").iterdir() if len(path.name) == 32]
-        storage = LocalStorage(folder)
-        line = read_log(storage).line
-        return load_manifest(storage, line[-1]) if line else None
-
-    def await_checkpoint(self, epochs: int) -> Manifest:
-        """A checkpoint of so many epochs after the newest there is now."""
-        known = self.manifest()
-        wanted = (known.epoch if known is not None else 0) + epochs
-        wait_until(lambda: (found := self.manifest()) is not None and found.epoch >= wanted, timeout_s=60)
-        manifest = self.manifest()
-        assert manifest is not None
-        return manifest
+    def await_output(self) -> list[dict[str, Any]]:
+        """The rows of all orders, once a checkpoint has made them certain."""
+        wait_until(lambda: len(read_json(self.jobs.folder / "out")) >= len(self.orders), timeout_s=120)
+        return read_json(self.jobs.folder / "out")
 
     def given(self, name: str, parallelism: int) -> list[Any]:
         paths = [self.jobs.folder / f"{name}-{parallelism}-{index}.json" for index in range(parallelism)]
@@ -164,10 +161,10 @@ def test_c2_c3_c4_three_subtasks_become_two_and_then_six(jobs: Jobs) -> None:
     jobs.write_json("1.json", [{"name": "a", "bound": 1}, {"name": "b", "bound": 2}], jobs.folder / "rules")
     job = shop.start(3)
     wait_until(lambda: bool(list((jobs.folder / "checkpoints").glob("?" * 32))), timeout_s=60)
-    wait_until(lambda: counts(shop.manifest(), "rules") == [2, 2, 2], timeout_s=120)
+    wait_until(lambda: counts(newest_manifest(jobs), "rules") == [2, 2, 2], timeout_s=120)
     shop.order("1.json", [(f"c{n % 40}", n) for n in range(400)])
-    shop.await_checkpoint(1)
-    assert counts(shop.manifest(), "split") == [2, 2, 1]
+    shop.await_output()
+    assert counts(newest_manifest(jobs), "split") == [2, 2, 1]
     shop.stop(job, "2.json")
 
     job = shop.start(2)
@@ -176,8 +173,8 @@ def test_c2_c3_c4_three_subtasks_become_two_and_then_six(jobs: Jobs) -> None:
     assert list(union) == [["a", "b", "c"]] * 2
     assert shop.given("rules", 2) == [{"a": 1, "b": 2}] * 2
     shop.order("3.json", [(f"c{n % 40}", n) for n in range(300)])
-    shop.await_checkpoint(2)
-    assert sum(counts(shop.manifest(), "union")) == 3  # each subtask has written its share
+    check_totals(shop.await_output(), shop.orders)
+    assert sum(counts(newest_manifest(jobs), "union")) == 3  # each subtask has written its share
     shop.stop(job, "4.json")
 
     job = shop.start(6)
@@ -186,9 +183,8 @@ def test_c2_c3_c4_three_subtasks_become_two_and_then_six(jobs: Jobs) -> None:
     assert [sorted(letters) for letters in union] == [["a", "b", "c"]] * 6
     assert shop.given("rules", 6) == [{"a": 1, "b": 2}] * 6
     shop.order("5.json", [(f"c{n % 40}", n) for n in range(200)])
-    wait_until(lambda: len(read_json(jobs.folder / "out")) == len(shop.orders), timeout_s=120)
+    check_totals(shop.await_output(), shop.orders)
     job.cancel().result(60)
-    check_totals(read_json(jobs.folder / "out"), shop.orders)
 
 
 def check_totals(rows: list[dict[str, Any]], orders: list[tuple[str, int]]) -> None:
@@ -228,9 +224,11 @@ def test_c5_functions_hear_of_the_last_checkpoint_of_a_job_that_ends(jobs: Jobs)
     stream = env.from_collection(list(range(10)), Types.LONG()).map(Heard(jobs.folder), Types.LONG()).uid("heard")
     stream.print()
     env.execute("heard")
+    final = newest_manifest(jobs)
+    assert final is not None and final.final
     for index in range(2):
         heard = json.loads((jobs.folder / f"heard-{index}.json").read_text(encoding="utf-8"))
-        assert heard and heard[-1] == jobs.record().last_checkpoint
+        assert heard == [final.checkpoint_id]
 
 
 def test_every_subtask_gets_every_record_of_a_broadcast_without_states(jobs: Jobs) -> None:
