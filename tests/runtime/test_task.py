@@ -271,7 +271,7 @@ def test_a_subtask_that_cannot_go_back_runs_nothing_more() -> None:
     header = epoch_header()
     with pytest.raises(UserFunctionError, match="I do not like it"):
         tasks.execute(tasks.task(header, attempt=1), tasks.items(header, [("a", "poison")], SUBTASK))
-    with pytest.raises(StateLostError, match="could not undo an epoch: StateLostError: the disk is gone"):
+    with pytest.raises(StateLostError, match="could not undo an epoch.*the disk is gone"):
         tasks.host.admit(tasks.task(header, attempt=2))
 
 
