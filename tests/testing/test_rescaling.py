@@ -12,6 +12,7 @@ from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, V
 from penstock.errors import UsageError
 from penstock.model.key_groups import key_group_of, key_group_range, spark_hash, subtask_of
 from penstock.testing import CHECKPOINT, Advance, Harness
+from penstock.testing.graphs import FunctionProgram, function_graph
 
 BACKENDS = ["hashmap", "rocksdb"]
 
@@ -61,7 +62,8 @@ def test_e2_e3_a_key_is_where_sparks_hash_puts_it() -> None:
 
 def test_e4_e5_the_ranges_of_the_default_max_parallelism() -> None:
     assert [key_group_range(128, 3, index) for index in range(3)] == [(0, 42), (43, 85), (86, 127)]
-    assert [sums(parallelism=p)._graph.max_parallelism for p in (1, 85, 86, 200)] == [128, 128, 256, 512]
+    graphs = [function_graph(FunctionProgram(Sums(), str, parallelism)) for parallelism in (1, 85, 86, 200)]
+    assert [graph.max_parallelism for graph in graphs] == [128, 128, 256, 512]
 
 
 def check(harness: Harness, rows: list[tuple[str, int]]) -> None:
