@@ -214,7 +214,9 @@ class SnapshotWriter:
         operator_file = None
         if job.operator_states:
             operator_file = self._put(job, encode_operator_states(job.operator_states))
+            self._require_small(operator_file.size)
             written += operator_file.size
+        self._require_message(written)
         place = self._subtask.place
         snapshot = SubtaskSnapshot(
             place.id,
@@ -248,11 +250,6 @@ class SnapshotWriter:
             self._require_small(size)
             files += stored
             written += size
-        if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
-            raise CheckpointDeclinedError(
-                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
-                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
-            )
         return files, written
 
     def _share_files(self, tables: list[SealedTables]) -> list[list[SealedTables]]:
@@ -268,6 +265,14 @@ class SnapshotWriter:
             raise CheckpointDeclinedError(
                 f"Size of the state is larger than the maximum permitted memory-backed state. Size={size}, "
                 f"maxSize={limit}. Consider using a different checkpoint storage, like the FileSystemCheckpointStorage."
+            )
+
+    def _require_message(self, written: int) -> None:
+        """Raise CheckpointDeclinedError if the state does not fit into a message to the JobManager that keeps it."""
+        if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
+            raise CheckpointDeclinedError(
+                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
+                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
             )
 
     def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:

@@ -19,7 +19,8 @@ from penstock.datastream import (
 )
 from penstock.datastream.functions import FunctionInitializationContext, FunctionSnapshotContext
 from penstock.datastream.state import ListState, ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from penstock.errors import CheckpointError, UserFunctionError
+from penstock.errors import CheckpointError, CheckpointFailedError, UserFunctionError
+from penstock.model.snapshot import InlineLimits
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.harness import HarnessOptions
 
@@ -413,6 +414,14 @@ def test_c6_large_state_goes_to_a_file_of_its_own_that_goes_with_its_checkpoint(
     assert harness.crash().operator_state("kept") == [[*range(5_000)]]
     harness.feed([1, CHECKPOINT, 1, CHECKPOINT])
     assert not harness.storage.exists(snapshot.operator_file.path)
+
+
+def test_c6_operator_state_counts_where_the_jobmanager_keeps_the_state() -> None:
+    limits = InlineLimits(max_state_bytes=5_000)
+    small = Harness.non_keyed(Keep(), limits=limits).feed([*range(100), CHECKPOINT])
+    assert small.crash().operator_state("kept") == [[*range(100)]]
+    with pytest.raises(CheckpointFailedError, match="larger than the maximum permitted memory-backed state"):
+        Harness.non_keyed(Keep(), limits=limits).feed([*range(2_000), CHECKPOINT])
 
 
 # ---- C7
