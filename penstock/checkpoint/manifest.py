@@ -122,6 +122,8 @@ def state_files(manifest: Manifest) -> Iterator[StateFile]:
     """Every file entry of the manifest, inline ones too."""
     for snapshot in manifest.subtasks:
         yield from snapshot.files
+        if snapshot.operator_file is not None:
+            yield snapshot.operator_file
     if manifest.sources.file is not None:
         yield manifest.sources.file
 
@@ -215,6 +217,10 @@ def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> tuple
     paths = [file.path for file in snapshot.files if file.inline is None]
     if len(set(paths)) != len(paths):
         return "each file once", f"a file twice for subtask {snapshot.subtask}"
+    if snapshot.operator_states and snapshot.operator_file is None:
+        return "a file with the operator state", f"none for subtask {snapshot.subtask}"
+    if any(info.count < 0 for info in snapshot.operator_states):
+        return "counts from 0", f"operator state with less for subtask {snapshot.subtask}"
     return None
 
 

@@ -121,7 +121,9 @@ def require_mapped(
     manifest: Manifest, operator_uids: Collection[str], sink_uids: Collection[str], *, allow_non_restored: bool = False
 ) -> None:
     """Return if the new program has a place for everything in the manifest; raise CheckpointError otherwise."""
-    lost = sorted({table.operator_uid for old in manifest.subtasks for table in old.tables}.difference(operator_uids))
+    saved = {table.operator_uid for old in manifest.subtasks for table in old.tables}
+    saved |= {info.operator_uid for old in manifest.subtasks for info in old.operator_states}
+    lost = sorted(saved.difference(operator_uids))
     if lost and not allow_non_restored:
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} has state of operators that the program does not have: {lost}; "

@@ -1,5 +1,9 @@
 """What a program imports: the environment, streams, and the interfaces of its functions."""
 
+from penstock.datastream.broadcast_stream import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+)
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -18,6 +22,10 @@ from penstock.datastream.state_backend import (
     HashMapStateBackend,
     PredefinedOptions,
     StateBackend,
+)
+from penstock.model.broadcast_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
 )
 from penstock.model.functions import (
     AggregateFunction,
@@ -38,12 +46,21 @@ from penstock.model.job import (
     ExternalizedCheckpointRetention,
     RuntimeExecutionMode,
 )
+from penstock.model.operator_state import (
+    CheckpointedFunction,
+    CheckpointListener,
+)
 from penstock.model.time import TimeDomain
 
 __all__ = [
     "AggregateFunction",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
     "CheckpointConfig",
+    "CheckpointListener",
     "CheckpointStorage",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
     "DataStream",
@@ -60,6 +77,7 @@ __all__ = [
     "JobClient",
     "JobManagerCheckpointStorage",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",

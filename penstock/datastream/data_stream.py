@@ -6,10 +6,11 @@ A call adds a node to the environment's StreamGraph and returns the stream behin
 
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import pyarrow as pa
 
+from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.collect import CloseableIterator
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.node_settings import NodeSettings
@@ -29,7 +30,8 @@ from penstock.graph.callables import (
     as_function,
 )
 from penstock.graph.projection import project
-from penstock.graph.stream_graph import JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
+from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
+from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -214,17 +216,33 @@ class DataStream(NodeSettings):
         """The same stream: records stay in their subtask wherever parallelism allows it."""
         return self
 
-    def broadcast(self, *broadcast_state_descriptors: Any) -> NoReturn:
-        """Not available."""
-        unavailable("broadcast()", "key the stream, or read small tables in open()")
+    @overload
+    def broadcast(self) -> "DataStream": ...
+
+    @overload
+    def broadcast(
+        self, descriptor: MapStateDescriptor, /, *broadcast_state_descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream":
+        """Every record to every subtask of the next operator.
+
+        With descriptors of the states in which a function keeps them: for `connect`.
+        """
+        node = self._add("partition", "Broadcast", BroadcastTo(), self.get_type())
+        if not broadcast_state_descriptors:
+            return DataStream(self._environment, node)
+        return BroadcastStream(self._environment, node, broadcast_state_descriptors)
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
         """Not available."""
         unavailable("partition_custom()", "use key_by() or rebalance()")
 
-    def connect(self, ds: "DataStream") -> NoReturn:
-        """Not available."""
-        unavailable("connect()", "bring both streams to one type and use union()")
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream:
+        """This stream beside a broadcast one, for a function of both."""
+        if not isinstance(ds, BroadcastStream):
+            unavailable("connect()", "connect a stream.broadcast(descriptor), or bring both to one type for union()")
+        return BroadcastConnectedStream(self, ds)
 
     def window_all(self, window_assigner: Any) -> NoReturn:
         """Not available."""

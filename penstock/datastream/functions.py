@@ -1,5 +1,9 @@
 """The interfaces of user functions."""
 
+from penstock.model.broadcast_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -14,17 +18,31 @@ from penstock.model.functions import (
     RuntimeContext,
     TimerService,
 )
+from penstock.model.operator_state import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    RawState,
+)
 
 __all__ = [
     "AggregateFunction",
+    "BroadcastProcessFunction",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
     "ProcessFunction",
+    "RawState",
     "ReduceFunction",
     "RuntimeContext",
     "TimerService",

@@ -9,6 +9,11 @@ from penstock.model.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from penstock.model.operator_state import (
+    BroadcastState,
+    OperatorStateStore,
+    ReadOnlyBroadcastState,
+)
 from penstock.model.state import (
     AggregatingState,
     AppendingState,
@@ -24,11 +29,14 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "State",

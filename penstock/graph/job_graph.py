@@ -16,9 +16,10 @@ from typing import Any, Literal
 from penstock.graph.stream_graph import EventTime, JvmOp, SinkSpec, SourceSpec
 from penstock.model.types import TypeInformation
 
-Partitioning = Literal["key", "forward", "rebalance"]
+Partitioning = Literal["key", "forward", "rebalance", "broadcast"]
 """key: by key group. forward: from a source that needs no key, or from subtask i to subtask i of a stage with the same
-parallelism. rebalance: evenly over all subtasks, where parallelism changes or the program says so."""
+parallelism. rebalance: evenly over all subtasks, where parallelism changes or the program says so. broadcast: every
+record to every subtask, also of a keyed stage."""
 
 SPARK_SINK = "spark"
 """`EdgePlan.target` of an edge that ends in `JobGraph.spark_sinks`."""
@@ -46,8 +47,8 @@ class OperatorPlan:
     uid: str
     name: str
     kind: str
-    """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; timestamps;
-    sink."""
+    """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; broadcast or
+    keyed_broadcast; timestamps; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
     timestamps: a WatermarkStrategy; sink: its `SinkSpec`."""
@@ -61,7 +62,7 @@ class OperatorPlan:
     explicit_uid: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
-    watermarks are made) and `idle_after_ms`."""
+    watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions)."""
 
     @property
     def stateful(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourceRef, StagePlan
 from penstock.graph.pickling import function_name, loads
 
-_STRATEGIES = {"key": "HASH", "forward": "FORWARD", "rebalance": "REBALANCE"}
+_STRATEGIES = {"key": "HASH", "forward": "FORWARD", "rebalance": "REBALANCE", "broadcast": "BROADCAST"}
 
 
 def plan_json(job: JobGraph) -> str:

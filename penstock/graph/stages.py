@@ -26,6 +26,7 @@ from penstock.graph.job_graph import (
 )
 from penstock.graph.pickling import dumps
 from penstock.graph.stream_graph import (
+    BroadcastTo,
     JvmOp,
     JvmSpec,
     KeyBy,
@@ -37,6 +38,7 @@ from penstock.graph.stream_graph import (
 )
 from penstock.graph.uids import assign_uids, explicit_uid
 from penstock.model.key_groups import check_parallelism, default_max_parallelism
+from penstock.model.operator_state import CheckpointedFunction
 from penstock.model.types import TypeInformation
 
 
@@ -161,7 +163,12 @@ class _Cut:
         else:
             stage = self._stage_for(feeds, parallelism, share=node.chain_before and self.settings.chaining)
             positions = tuple(-1 - index for index in range(len(feeds)))
-        stage.operators.append(self._operator(node, stage, positions))
+        operator = self._operator(node, stage, positions)
+        if operator.kind in ("broadcast", "keyed_broadcast"):
+            inputs = [p for p, feed in zip(positions, feeds, strict=True) if self._is_broadcast(feed)]
+            descriptors = dumps(operator.config["descriptors"], node.name)
+            operator = replace(operator, config={"descriptors": descriptors, "broadcast_inputs": inputs})
+        stage.operators.append(operator)
         position = len(stage.operators) - 1
         stage.generators.extend(_generators(node, self.uids[node.id], position))
         if isinstance(node.payload, SinkSpec):
@@ -206,8 +213,11 @@ class _Cut:
         payload = self.graph[feed.exchange].payload if feed.exchange is not None else None
         return payload if isinstance(payload, KeyBy) else None
 
+    def _is_broadcast(self, feed: _Feed) -> bool:
+        return feed.exchange is not None and isinstance(self.graph[feed.exchange].payload, BroadcastTo)
+
     def _edge(self, feed: _Feed, target: _OpenStage) -> EdgePlan:
-        """A new edge into a stage: keyed, to the same subtask, or spread evenly."""
+        """A new edge into a stage: keyed, to all subtasks, to the same one, or spread evenly."""
         key_by = self._key_by(feed)
         edge = self._plain_edge(feed, target.id)
         if key_by is not None:
@@ -219,6 +229,8 @@ class _Cut:
                 key_selector=selector,
                 key_types=key_by.key_types,
             )
+        elif self._is_broadcast(feed):
+            edge = replace(edge, partitioning="broadcast")
         elif feed.exchange is not None or self._upstream_parallelism(feed, target) != target.parallelism:
             edge = replace(edge, partitioning="rebalance")
         if feed.stage is not None:
@@ -323,4 +335,6 @@ def _warnings(nodes: Sequence[Node]) -> list[str]:
 
 
 def _keeps_state(spec: OperatorSpec) -> bool:
-    return is_keyed(spec.kind) and (spec.kind == "reduce" or not is_wrapped(spec.function))
+    if spec.kind in ("reduce", "broadcast") or isinstance(spec.function, CheckpointedFunction):
+        return True
+    return is_keyed(spec.kind) and not is_wrapped(spec.function)

@@ -72,6 +72,11 @@ class KeyBy:
 
 
 @dataclass(frozen=True)
+class BroadcastTo:
+    """Of a partition node: every record goes to every subtask."""
+
+
+@dataclass(frozen=True)
 class SinkSpec:
     """Where records go. sink: a `model.sink.Sink`; print: the identifier or None; spark: the user's callable."""
 

@@ -85,6 +85,11 @@ class EpochBook:
         self._failure: PenstockError | None = None
         self._running: EpochHeader | None = None
         self._next_timers: dict[SubtaskId, tuple[int | None, int | None]] = {}
+        self._told_epoch = state.epoch
+        """Of the newest completed checkpoint that the functions know of."""
+        self._told_aborted: set[int] = set()
+        self._news_sent: tuple[int, list[int]] = (state.epoch, [])
+        """What `_told_epoch` and `_told_aborted` become when the running epoch commits."""
         self.on_failure: Callable[[], None] = lambda: None
 
     # ---- what other threads say
@@ -126,6 +131,7 @@ class EpochBook:
             checkpoint = self._coordinator.start(epoch, list(state.versions), forced=final or forced)
             newest = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
             base = newest.checkpoint_id if newest is not None else None
+        completed, aborted = self.checkpoint_news()
         header = EpochHeader(
             state.job_id,
             state.attempt,
@@ -136,11 +142,23 @@ class EpochBook:
             self._watermarks(final=final),
             commit_epoch=self._coordinator is None,
             final=final,
+            completed=completed.checkpoint_id if completed is not None else None,
+            aborted=aborted,
         )
+        self._news_sent = (completed.epoch if completed is not None else self._told_epoch, aborted)
         with self._changed:
             self._reports.clear()
             self._running = header
         return header
+
+    def checkpoint_news(self) -> tuple[Manifest | None, list[int]]:
+        """The newest checkpoint completed, and those aborted, that functions have not been told of in any epoch."""
+        if self._coordinator is None:
+            return None, []
+        newest = self._coordinator.newest_completed
+        failed = [stats.checkpoint_id for stats in self._coordinator.history() if stats.status == "failed"]
+        is_news = newest is not None and newest.epoch > self._told_epoch
+        return newest if is_news else None, [number for number in failed if number not in self._told_aborted]
 
     def _watermarks(self, *, final: bool) -> dict[str, int]:
         """Of every generator: its greatest timestamp less its delay, never less than before (PROTOCOL R9)."""
@@ -175,6 +193,8 @@ class EpochBook:
             self._next_timers[report.subtask] = (report.next_event_timer, report.next_processing_timer)
         state.epoch, state.now_ms = header.epoch, header.now_ms
         state.versions = versions
+        self._told_epoch = self._news_sent[0]
+        self._told_aborted.update(self._news_sent[1])
         state.watermarks = dict(header.watermarks)
         failpoint.before("C12")
         if self._coordinator is not None:

@@ -211,7 +211,9 @@ class Job:
             self._attempt_number += 1
             return None
         self._log = None  # the older attempt's: the claim fences it
-        options = RecoveryOptions(request.settings.checkpoints, request.allow_fallback, request.resumed)
+        options = RecoveryOptions(
+            request.settings.checkpoints, request.allow_fallback, request.resumed, warn=self._say_warning
+        )
         claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)
         self._attempt_number = claimed.number
         self._coordinator = claimed.coordinator
@@ -267,6 +269,9 @@ class Job:
             flush=True,
         )
         self._log_failure("the job restarts", error)
+
+    def _say_warning(self, text: str) -> None:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
 
     def _log_failure(self, consequence: str, error: BaseException) -> None:
         """Everything about the end of an attempt, for those who look for the cause."""

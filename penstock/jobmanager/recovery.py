@@ -8,6 +8,7 @@ from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
 from penstock.checkpoint.entries import Claim
 from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.redistribution import redistribute, require_whole_key_groups
 from penstock.checkpoint.restore import (
     choose_restore,
     finish_open_deletes,
@@ -22,8 +23,8 @@ from penstock.errors import JobConflictError, UsageError
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
-from penstock.model.ids import JobId, new_token
-from penstock.model.snapshot import Manifest
+from penstock.model.ids import JobId, StageId, SubtaskId, new_token
+from penstock.model.snapshot import Manifest, OperatorStateShare
 from penstock.runtime.messages import Deploy
 from penstock.storage.blobs import Storage
 
@@ -58,7 +59,7 @@ class RecoveryOptions:
     reopen: bool = False
     """The job was asked for by name, although its last attempt failed."""
     warn: Callable[[str], None] | None = None
-    """Told of a damaged checkpoint that is passed over."""
+    """Told of a damaged checkpoint that is passed over, and of key groups that are split anew."""
 
 
 def begin_attempt(
@@ -88,13 +89,27 @@ def begin_attempt(
         sink_uids = [sink.uid for sink in graph.sinks]
         require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)
         require_same_sources(manifest.sources.source_uids, [source.uid for source in graph.sources])
-    record_restore(log, manifest, "recovery")
+        require_whole_key_groups(manifest, graph.max_parallelism)
+    record_restore(log, manifest, _why(manifest, graph, options.warn))
     committer = GraphCommitter.of(job.job_id, graph)
     recover_sinks(log, manifest, committer)
     failpoint.after("C24")
     identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16])
     coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
     return Attempt(number, token, manifest, coordinator, log)
+
+
+def _why(manifest: Manifest | None, graph: JobGraph, warn: Callable[[str], None] | None) -> str:
+    """What the log says about the restore. Another number of key groups is not refused, as Flink does, but said."""
+    if manifest is None or not manifest.subtasks or manifest.max_parallelism == graph.max_parallelism:
+        return "recovery"
+    change = (
+        f"max parallelism was {manifest.max_parallelism} in checkpoint {manifest.checkpoint_id} and is "
+        f"{graph.max_parallelism} now: keyed state is split anew by the hash of its keys"
+    )
+    if warn is not None:
+        warn(change)
+    return f"recovery; {change}"
 
 
 def require_same_sources(saved: Sequence[str], now: Sequence[str]) -> None:
@@ -107,8 +122,9 @@ def require_same_sources(saved: Sequence[str], now: Sequence[str]) -> None:
 
 
 def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: bytes) -> dict[str, Deploy]:
-    """For each TaskManager its subtasks, and for each subtask the snapshots it reads (PROTOCOL section 5, 5)."""
+    """For each TaskManager its subtasks, and for each subtask what it restores (PROTOCOL section 5, 5)."""
     orders = {}
+    shares = _operator_shares(execution.job, manifest)
     for name in sorted(set(execution.owners.values())):
         subtasks = execution.of_task_manager(name)
         stages = [execution.job.stage(subtask.id.stage) for subtask in subtasks]
@@ -124,5 +140,20 @@ def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: by
             checkpoint=manifest.checkpoint_id if manifest is not None else None,
             restored_epoch=manifest.epoch if manifest is not None else 0,
             max_parallelism_restored=manifest.max_parallelism if manifest is not None else 0,
+            operator_state=[shares[subtask.id] for subtask in subtasks],
         )
     return orders
+
+
+def _operator_shares(job: JobGraph, manifest: Manifest | None) -> dict[SubtaskId, list[OperatorStateShare]]:
+    """What each new subtask gets of the operator state in a manifest."""
+    shares: dict[SubtaskId, list[OperatorStateShare]] = {}
+    for stage in job.stages:
+        ids = [SubtaskId(StageId(stage.id), index) for index in range(stage.parallelism)]
+        shares.update({subtask_id: [] for subtask_id in ids})
+        for uid in stage.uids if manifest is not None else ():
+            assert manifest is not None
+            given = redistribute(manifest, uid, stage.parallelism, stage.max_parallelism)
+            for subtask_id, more in zip(ids, given, strict=True):
+                shares[subtask_id].extend(more)
+    return shares

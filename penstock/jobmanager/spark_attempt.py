@@ -31,7 +31,7 @@ from penstock.jobmanager.source_position import SourceTracker
 from penstock.jobmanager.taskmanagers import AttemptEvents, TaskManagers
 from penstock.model.ids import SubtaskId
 from penstock.model.snapshot import Manifest
-from penstock.runtime.messages import EpochHeader, Hello, Register
+from penstock.runtime.messages import CheckpointsEnded, EpochHeader, Hello, Register
 from penstock.runtime.taskmanager import DeployedPlan
 from penstock.runtime.watchdog import identity
 from penstock.spark.deploy import TaskManagerTemplate, slot_count, start_taskmanagers
@@ -106,6 +106,7 @@ class SparkAttempt:
             if not self._drive() or self._cancelled.is_set():
                 return False  # never True without the final epoch: rows since the last checkpoint are in none
             self._final_epoch()
+            self._tell_functions(taskmanagers)
             return True
         finally:
             self._over.set()
@@ -344,6 +345,13 @@ class SparkAttempt:
             if header.checkpoint is not None and self._await_checkpoint(coordinator, header.checkpoint):
                 return
         raise JobFailedError(f"the final checkpoint failed {FINAL_CHECKPOINT_TRIES} times")
+
+    def _tell_functions(self, taskmanagers: TaskManagers) -> None:
+        """No epoch follows whose header would say that the last checkpoint is complete."""
+        assert self.book is not None
+        completed, aborted = self.book.checkpoint_news()
+        if completed is not None:
+            taskmanagers.tell(CheckpointsEnded(completed.checkpoint_id, aborted))
 
     def _await_checkpoint(self, coordinator: CheckpointCoordinator, checkpoint: int) -> bool:
         """Whether the checkpoint was completed; False once it was aborted."""

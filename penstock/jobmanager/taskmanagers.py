@@ -13,6 +13,7 @@ from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline
 from penstock.runtime.messages import (
     Acked,
+    CheckpointsEnded,
     Declined,
     Deploy,
     Deployed,
@@ -28,6 +29,7 @@ from penstock.runtime.rpc import RpcClient, RpcServer, error_of
 REGISTER_TIMEOUT_S = 60.0
 DEPLOY_TIMEOUT_S = 600.0
 SILENCE_LIMIT_S = 20.0
+TELL_TIMEOUT_S = 60.0
 CHECK_S = 1.0
 
 
@@ -108,6 +110,11 @@ class TaskManagers:
             results.append(answer if isinstance(answer, Deployed) else RpcError(f"unexpected answer {answer!r}"))
         except PenstockError as error:
             results.append(error)
+
+    def tell(self, message: CheckpointsEnded) -> None:
+        """Let the functions know how the last checkpoints ended."""
+        for client in self._clients.values():
+            client.call(message, TELL_TIMEOUT_S)
 
     # ---- messages
 

@@ -1,5 +1,9 @@
 """The data model: types, rows, time, state descriptors and handles, functions, keys, configuration."""
 
+from penstock.model.broadcast_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
 from penstock.model.configuration import Configuration
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -31,6 +35,16 @@ from penstock.model.job import (
     JobStatus,
     RuntimeExecutionMode,
 )
+from penstock.model.operator_state import (
+    BroadcastState,
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OperatorStateStore,
+    RawState,
+    ReadOnlyBroadcastState,
+)
 from penstock.model.row import Row, RowKind, row_class
 from penstock.model.state import (
     AggregatingState,
@@ -51,6 +65,10 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastProcessFunction",
+    "BroadcastState",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "Configuration",
     "Duration",
@@ -59,9 +77,12 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "Instant",
     "JobStatus",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "ListState",
@@ -72,7 +93,10 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
     "ProcessFunction",
+    "RawState",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

@@ -50,6 +50,30 @@ class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Entries are stored with a stamp: `value_type` is a pair of stamp and value, for a list a list of such pairs."""
 
 
+class OperatorStateInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One operator state of one operator in one subtask, as the snapshot stores it."""
+
+    operator_uid: str
+    name: str
+    """Empty for raw state."""
+    mode: str
+    """split, union, broadcast, raw or raw_keyed: how a restore hands it out."""
+    value_type: str
+    map_key_type: str | None
+    """Only of broadcast state."""
+    count: int
+    """Elements, entries, partitions or key groups."""
+
+
+class OperatorStateShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A run of elements in an old subtask's file that a new subtask gets."""
+
+    info: OperatorStateInfo
+    file: StateFile
+    start: int
+    stop: int
+
+
 class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The sealed state of one subtask: a full file and the deltas on top of it, oldest first."""
 
@@ -61,6 +85,9 @@ class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: list[StateTableInfo]
     watermark: int
     operator_uids: list[str] = []
+    operator_states: list[OperatorStateInfo] = []
+    operator_file: StateFile | None = None
+    """Holds all of `operator_states`; None where there are none."""
 
 
 class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

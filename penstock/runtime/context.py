@@ -19,6 +19,7 @@ from penstock.model.functions import KeyedProcessFunction, RuntimeContext, Timer
 from penstock.model.time import TimeDomain
 from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.current_key import CurrentKey
+from penstock.state.operator_state import OperatorStates
 from penstock.state.timers import Timers
 
 NOT_KEYED = (
@@ -43,9 +44,16 @@ class SubtaskInfo:
 class OperatorContext(RuntimeContext):
     """The RuntimeContext of one operator in one subtask."""
 
-    def __init__(self, plan: OperatorPlan, subtask: SubtaskInfo, backend: KeyedBackend | None) -> None:
+    def __init__(
+        self,
+        plan: OperatorPlan,
+        subtask: SubtaskInfo,
+        backend: KeyedBackend | None,
+        operator_states: OperatorStates | None = None,
+    ) -> None:
         self.plan = plan
         self.subtask = subtask
+        self.operator_states = operator_states or OperatorStates(plan.uid, subtask.index, None)
         self._backend = backend
 
     def backend(self) -> KeyedBackend:

@@ -54,7 +54,10 @@ class StageInput:
     """Turns the Arrow batches of a stage's input into batches of records, edge by edge."""
 
     def __init__(self, stage: StagePlan, *, drop_untimed: bool = False) -> None:
-        self._edges = [_EdgeDecoder(index, edge, keyed=stage.keyed) for index, edge in enumerate(stage.inputs)]
+        self._edges = [
+            _EdgeDecoder(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
+            for index, edge in enumerate(stage.inputs)
+        ]
         self._event_times = [edge.event_time for edge in stage.inputs]
         self._read = positions_read(stage)
         self._timed = has_timestamps(stage)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock import failpoint
 from penstock.clock import Clock
-from penstock.errors import StateBackendError, StateLostError
+from penstock.errors import StateBackendError, StateLostError, UserFunctionError
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import SubtaskId, Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
@@ -75,7 +75,8 @@ class SubtaskHost:
     def deploy(self, stages: dict[str, StagePlan], deploy: Deploy) -> Deployed:
         """Restore and open the given subtasks; each has its first version of this attempt then."""
         versions = []
-        for subtask_id, snapshots in zip(deploy.subtasks, deploy.restore, strict=True):
+        shares = deploy.operator_state or [[] for _ in deploy.subtasks]
+        for subtask_id, snapshots, own_shares in zip(deploy.subtasks, deploy.restore, shares, strict=True):
             place = SubtaskPlace(
                 self._place.job_id,
                 self._place.attempt,
@@ -88,6 +89,9 @@ class SubtaskHost:
             subtask = Subtask(place, self._place.new_output)
             writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits)
             writer.restore(snapshots, deploy.checkpoint, deploy.max_parallelism_restored)
+            writer.restore_operator_state(own_shares)
+            if deploy.restored_epoch > 0:  # the checkpoint before the first epoch holds nothing
+                subtask.restored_checkpoint = deploy.checkpoint
             subtask.open()
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer)
@@ -111,8 +115,8 @@ class SubtaskHost:
             version = Version(self._place.attempt, header.epoch.epoch, new_nonce())
             failpoint.before("C9")
             kept = owned.ownership.finish(run, version, result.outputs)
-        except Exception:
-            self._undo(owned, run)
+        except Exception as error:
+            self._undo(owned, run, error)
             raise
         try:
             subtask.finish_epoch()
@@ -127,12 +131,14 @@ class SubtaskHost:
         failpoint.after("C10")
         return kept
 
-    def _undo(self, owned: _Owned, run: Run) -> None:
+    def _undo(self, owned: _Owned, run: Run, cause: Exception) -> None:
         """Take the run back; where that fails the subtask is not given to anybody else (PROTOCOL R11)."""
         try:
             owned.subtask.roll_back()
         except Exception as error:
             owned.ownership.lose(run, f"{type(error).__name__}: {error}")
+            if isinstance(cause, UserFunctionError):
+                return  # it ends the attempt anyway, and is what its author must see
             raise
         owned.ownership.drop(run)
 
@@ -173,6 +179,11 @@ class SubtaskHost:
         self._jobmanager.ack(ack)
         failpoint.after("C16")
         return True
+
+    def tell(self, completed: int | None, aborted: list[int]) -> None:
+        """Let every function know how checkpoints ended, when no epoch follows that could say so."""
+        for owned in self._owned.values():
+            owned.subtask.tell(completed, aborted)
 
     def subtask(self, subtask_id: SubtaskId) -> Subtask:
         """The subtask, for tests and queries."""

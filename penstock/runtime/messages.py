@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from penstock.model.ids import SubtaskId, Version
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, SubtaskSnapshot
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    Committable,
+    OperatorStateShare,
+    SubtaskSnapshot,
+)
 
 
 class Barrier(msgspec.Struct, frozen=True, array_like=True):
@@ -38,6 +44,10 @@ class EpochHeader(msgspec.Struct, frozen=True):
     commit_epoch: bool = False
     """Sinks end their transaction with this epoch although it has no checkpoint."""
     final: bool = False
+    completed: int | None = None
+    """The newest checkpoint that has been completed since the last epoch, for functions that listen."""
+    aborted: list[int] = []
+    """Checkpoints that have been given up since the last epoch."""
 
 
 class TaskHeader(msgspec.Struct, frozen=True, tag="task"):
@@ -95,6 +105,8 @@ class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     """The checkpoint that is restored; increments may build on it where ranges are unchanged."""
     restored_epoch: int
     max_parallelism_restored: int
+    operator_state: list[list[OperatorStateShare]] = []
+    """For each subtask its shares in the operator state that is restored."""
 
 
 class Deployed(msgspec.Struct, frozen=True, tag="deployed"):
@@ -152,6 +164,13 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     taskmanager: str
 
 
+class CheckpointsEnded(msgspec.Struct, frozen=True, tag="checkpoints_ended"):
+    """How checkpoints ended, where no epoch follows that could say so."""
+
+    completed: int | None
+    aborted: list[int]
+
+
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
     """A TaskManager shall end."""
 
@@ -183,6 +202,7 @@ Message = (
     | Acked
     | Declined
     | Heartbeat
+    | CheckpointsEnded
     | Stop
     | Hello
     | Ok

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from operator import length_hint
 from typing import Any
 
-from penstock.errors import TypeMismatchError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
 from penstock.model.time import MIN_WATERMARK
@@ -19,6 +18,9 @@ from penstock.runtime.context import Context, OperatorContext, OperatorTimers
 
 class Operator(ABC):
     """One operator in one subtask. `open` before the first batch, `close` at the end."""
+
+    timers: OperatorTimers | None = None
+    """Where the function can register timers."""
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
         self.plan = plan
@@ -51,6 +53,10 @@ class Operator(ABC):
     def process(self, batch: Batch) -> Batch | None:
         """What the batch makes this operator emit."""
 
+    def process_from(self, position: int, batch: Batch) -> Batch | None:
+        """The same, for an operator to which it matters where the batch comes from."""
+        return self.process(batch)
+
     def advance(self, watermark: int, now_ms: int) -> Batch | None:
         """Move both clocks; what the timers that are due emit."""
         self.watermark = watermark
@@ -69,7 +75,7 @@ class FlatMap(Operator):
     """Any number of records out."""
 
     def process(self, batch: Batch) -> Batch | None:
-        call, out = self.function.flat_map, _Output(batch.timestamps)
+        call, out = self.function.flat_map, Output(batch.timestamps)
         for record in self._each(batch):
             out.extend(call(record))
         return out.batch()
@@ -90,7 +96,7 @@ class Process(Operator):
     """A ProcessFunction: any number of records out, with the record's timestamp at hand."""
 
     def process(self, batch: Batch) -> Batch | None:
-        out = _Output(batch.timestamps)
+        out = Output(batch.timestamps)
         context = Context(self.context, OperatorTimers(self, None))
         call = self.function.process_element
         timestamps = batch.timestamps or [None] * len(batch)
@@ -143,7 +149,7 @@ class KeyedFlatMap(Operator):
     """`flat_map` on a keyed stream."""
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, out = self.context.current_key(), self.function.flat_map, _Output(batch.timestamps)
+        keys, call, out = self.context.current_key(), self.function.flat_map, Output(batch.timestamps)
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             out.extend(call(record))
         return out.batch()
@@ -153,7 +159,7 @@ class KeyedFilter(Operator):
     """`filter` on a keyed stream."""
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, out = self.context.current_key(), self.function.filter, _Output(batch.timestamps)
+        keys, call, out = self.context.current_key(), self.function.filter, Output(batch.timestamps)
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             out.extend((record,) if call(record) else None)
         return out.batch()
@@ -181,8 +187,9 @@ class KeyedProcess(Operator):
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
         super().__init__(plan, context)
-        self.timers = OperatorTimers(self, context.backend())
-        self._process_context = Context(context, self.timers)
+        self._service = OperatorTimers(self, context.backend())
+        self.timers = self._service
+        self._process_context = Context(context, self._service)
 
     def process(self, batch: Batch) -> Batch | None:
         if batch.timestamps is not None:
@@ -198,7 +205,7 @@ class KeyedProcess(Operator):
         return Batch(out)
 
     def _process_timed(self, batch: Batch) -> Batch | None:
-        out = _Output(batch.timestamps)
+        out = Output(batch.timestamps)
         keys, context, call = self.context.current_key(), self._process_context, self.function.process_element
         columns = zip(self._each(batch), batch.keys or (), batch.timestamps or (), strict=True)
         for record, keys.key, timestamp in columns:
@@ -211,7 +218,7 @@ class KeyedProcess(Operator):
         out: list[Any] = []
         timestamps: list[int | None] = []
         self._records = None
-        for timestamp, domain in self.timers.fire(watermark, now_ms):
+        for timestamp, domain in self._service.fire(watermark, now_ms):
             emitted = self.function.on_timer(timestamp, self._process_context.for_timer(timestamp, domain))
             if emitted is not None:
                 out.extend(emitted)
@@ -219,7 +226,7 @@ class KeyedProcess(Operator):
         return Batch(out, timestamps) if out else None
 
 
-class _Output:
+class Output:
     """Collects what a function emits, each with the timestamp of the record that caused it."""
 
     def __init__(self, timestamps: list[int | None] | None) -> None:
@@ -251,11 +258,3 @@ KINDS: dict[str, type[Operator]] = {
     "keyed_process": KeyedProcess,
     "reduce": Reduce,
 }
-
-
-def make_operator(plan: OperatorPlan, context: OperatorContext) -> Operator:
-    """The operator of a plan, not yet opened."""
-    kind = KINDS.get(plan.kind)
-    if kind is None:
-        raise TypeMismatchError(f"operator {plan.name!r} is of an unknown kind {plan.kind!r}")
-    return kind(plan, context)

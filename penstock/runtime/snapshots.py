@@ -18,8 +18,17 @@ from penstock.clock import Clock
 from penstock.codec.frames import MAX_FRAME_BYTES, MIB
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, InlineLimits, NativeName, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.snapshot import (
+    CheckpointAck,
+    InlineLimits,
+    NativeName,
+    OperatorStateShare,
+    StateFile,
+    StateTableInfo,
+    SubtaskSnapshot,
+)
 from penstock.runtime.task import Subtask
+from penstock.state.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
 from penstock.state.rows import in_key_groups
 from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.snapshot_file import FileData, encode_files, read_chain, row_count
@@ -58,6 +67,7 @@ class WriteJob:
     base: Chain | None
     """What the sealed tables are a delta of; None: they are everything."""
     sealed: list[SealedTables | SealedFiles]
+    operator_states: list[SealedOperatorState]
     watermark: int
     sync_s: float
 
@@ -118,6 +128,17 @@ class SnapshotWriter:
             for backend in subtask.backends.values():
                 backend.start_from(CheckpointId(checkpoint))
 
+    def restore_operator_state(self, shares: Sequence[OperatorStateShare]) -> None:
+        """Put this subtask's shares in old operator state in place, in their order."""
+        tables = {}
+        for share in shares:
+            file, info = share.file, share.info
+            if file.sha256 not in tables:
+                tables[file.sha256] = read_operator_states(self._read(file), path=file.path or "inline operator state")
+            rows = tables[file.sha256][info.operator_uid, info.mode, info.name]
+            states = self._subtask.operator_states[info.operator_uid]
+            states.restore(info, rows.slice(share.start, share.stop - share.start))
+
     def _is_own(self, snapshot: SubtaskSnapshot) -> bool:
         """The snapshot is of this very subtask: same range, same operators."""
         place = self._subtask.place
@@ -177,9 +198,9 @@ class SnapshotWriter:
         sealed = [backend.seal(CheckpointId(checkpoint), known, full=full) for backend in backends]
         if all(operator.base is None for operator in sealed):
             chain = None
-        return WriteJob(
-            checkpoint, version, chain, sealed, self._subtask.watermark, self._clock.monotonic_s() - started
-        )
+        states = [state for owned in self._subtask.operator_states.values() for state in owned.seal()]
+        sync_s = self._clock.monotonic_s() - started
+        return WriteJob(checkpoint, version, chain, sealed, states, self._subtask.watermark, sync_s)
 
     def write(self, job: WriteJob) -> CheckpointAck:
         """Put the sealed state into storage under a name of its own, and say what there is now."""
@@ -190,9 +211,23 @@ class SnapshotWriter:
         if job.sealed:
             with self._lock:
                 self._chains[job.checkpoint] = Chain(files)
+        operator_file = None
+        if job.operator_states:
+            operator_file = self._put(job, encode_operator_states(job.operator_states))
+            self._require_small(operator_file.size)
+            written += operator_file.size
+        self._require_message(written)
         place = self._subtask.place
         snapshot = SubtaskSnapshot(
-            place.id, job.version, place.key_groups, files, job.infos, job.watermark, list(place.stage.uids)
+            place.id,
+            job.version,
+            place.key_groups,
+            files,
+            job.infos,
+            job.watermark,
+            list(place.stage.uids),
+            [state.info for state in job.operator_states],
+            operator_file,
         )
         return CheckpointAck(job.checkpoint, snapshot, job.sync_s, self._clock.monotonic_s() - started, written)
 
@@ -215,11 +250,6 @@ class SnapshotWriter:
             self._require_small(size)
             files += stored
             written += size
-        if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
-            raise CheckpointDeclinedError(
-                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
-                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
-            )
         return files, written
 
     def _share_files(self, tables: list[SealedTables]) -> list[list[SealedTables]]:
@@ -235,6 +265,14 @@ class SnapshotWriter:
             raise CheckpointDeclinedError(
                 f"Size of the state is larger than the maximum permitted memory-backed state. Size={size}, "
                 f"maxSize={limit}. Consider using a different checkpoint storage, like the FileSystemCheckpointStorage."
+            )
+
+    def _require_message(self, written: int) -> None:
+        """Raise CheckpointDeclinedError if the state does not fit into a message to the JobManager that keeps it."""
+        if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
+            raise CheckpointDeclinedError(
+                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
+                f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
             )
 
     def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:

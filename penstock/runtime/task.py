@@ -28,13 +28,16 @@ from penstock.model.snapshot import Committable
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import align, channel
 from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.checkpointed import initialize_function, snapshot_function, tell_function
 from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.kinds import make_operator
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport
-from penstock.runtime.operators import KeyedProcess, Operator, Timestamps, make_operator
+from penstock.runtime.operators import Operator, Timestamps
 from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
 from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.make import make_backend
 from penstock.state.backend.settings import BackendSettings
+from penstock.state.operator_state import OperatorStates
 
 PACKAGE = str(Path(__file__).parent.parent) + os.sep
 USER_ERRORS = (Exception, SystemExit)
@@ -96,6 +99,9 @@ class Subtask:
         )
         self._new_output = new_output
         self.backends = {plan.uid: self._backend(plan) for plan in self.stage.operators if plan.keyed}
+        self.operator_states = {plan.uid: self._states(plan) for plan in self.stage.operators if plan.kind != "sink"}
+        self.restored_checkpoint: int | None = None
+        """What the functions are told they were restored from."""
         self._consumers = _consumers(self.stage)
         self._rows_wanted = _rows_wanted(self.stage, self._consumers)
         self._operators: dict[int, Operator] = {}
@@ -107,7 +113,7 @@ class Subtask:
         self._epoch = 0
         self._taken: dict[int, int] = {}
         """How many records each operator has had in the running epoch."""
-        self._begun: list[KeyedBackend | EpochSink] = []
+        self._begun: list[KeyedBackend | OperatorStates | EpochSink] = []
         """What the running epoch may have changed, so what `roll_back` takes back."""
 
     def _backend(self, plan: OperatorPlan) -> KeyedBackend:
@@ -116,6 +122,9 @@ class Subtask:
         return make_backend(
             place.backend, plan.uid, codec, self.stage.max_parallelism, place.key_groups, Path(place.folder)
         )
+
+    def _states(self, plan: OperatorPlan) -> OperatorStates:
+        return OperatorStates(plan.uid, self.place.index, self.place.key_groups if plan.keyed else None)
 
     def open(self) -> None:
         """Make the functions and let them fetch their state. After the state was restored."""
@@ -127,15 +136,18 @@ class Subtask:
                     )
                     self._sinks[position] = open_sink(plan, context)
                 continue
-            operator = self._guard(plan, "in open()", partial(self._open_operator, plan))
+            operator: Operator = self._guard(plan, "when it was made", partial(self._new_operator, plan))
+            step = partial(initialize_function, operator.function, operator.context, self.restored_checkpoint)
+            self._guard(plan, "in initialize_state()", step)
+            self._guard(plan, "in open()", operator.open)
             self._operators[position] = operator
 
-    def _open_operator(self, plan: OperatorPlan) -> Operator:
-        operator = make_operator(plan, OperatorContext(plan, self.info, self.backends.get(plan.uid)))
+    def _new_operator(self, plan: OperatorPlan) -> Operator:
+        context = OperatorContext(plan, self.info, self.backends.get(plan.uid), self.operator_states[plan.uid])
+        operator = make_operator(plan, context)
         operator.watermark = self.watermark
         if isinstance(operator, Timestamps):
             operator.max_timestamp = self.max_timestamps.get(plan.uid, MIN_WATERMARK)
-        operator.open()
         return operator
 
     def close(self) -> None:
@@ -154,11 +166,15 @@ class Subtask:
     ) -> EpochResult:
         """Take the epoch's input to its end. Leaves the state changed; `finish_epoch` or `roll_back` must follow."""
         self._begin(header)
+        self.tell(header.completed, header.aborted)
         barriers = self._consume(items, cancelled)
         failpoint.before("C6")
         watermarks = align(self.stage, self.place.channels, header, barriers)
         failpoint.after("C6")
         self._advance(header, watermarks)
+        for operator in self._operators.values():
+            step = partial(snapshot_function, operator.function, operator.context, header)
+            self._guard(operator.plan, f"in snapshot_state() in epoch {header.epoch}", step)
         for backend in self.backends.values():
             backend.ttl.sweep(self.place.backend.ttl_sweep)
         if header.checkpoint is not None or header.commit_epoch or header.final:
@@ -171,6 +187,8 @@ class Subtask:
         """The epoch has its version: what it changed can no longer be undone."""
         for backend in self.backends.values():
             backend.finish_epoch()
+        for states in self.operator_states.values():
+            states.finish_epoch()
         for operator in self._operators.values():
             if isinstance(operator, Timestamps):
                 self._seen[operator.plan.uid] = operator.max_timestamp
@@ -196,7 +214,11 @@ class Subtask:
         self._taken.clear()
         self._reached = self.watermark
         self._begun = []
-        parts: list[KeyedBackend | EpochSink] = [*self.backends.values(), *self._sinks.values()]
+        parts: list[KeyedBackend | OperatorStates | EpochSink] = [
+            *self.backends.values(),
+            *self.operator_states.values(),
+            *self._sinks.values(),
+        ]
         for backend in self.backends.values():
             backend.ttl.clock.now_ms = header.now_ms
         for part in parts:
@@ -206,6 +228,13 @@ class Subtask:
         for edge in self.stage.outputs:
             assert isinstance(edge.source, StageOutput)
             self._outputs.setdefault(edge.source.position, []).append((edge.id, self._new_output(edge)))
+
+    def tell(self, completed: int | None, aborted: list[int]) -> None:
+        """Let the functions know how checkpoints ended. On the epochs' thread, or when no epoch follows."""
+        if completed is not None or aborted:
+            for operator in self._operators.values():
+                step = partial(tell_function, operator.function, completed, aborted)
+                self._guard(operator.plan, "when it was told how a checkpoint ended,", step)
 
     def _consume(self, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]) -> list[Barrier]:
         barriers: list[Barrier] = []
@@ -219,8 +248,9 @@ class Subtask:
             name = "C4" if first else "C5"
             first = False
             failpoint.before(name)
-            self._result.rows_in += item.rows
-            self._result.untimed += item.dropped
+            if self.place.index == 0 or self.stage.inputs[item.edge].partitioning != "broadcast":
+                self._result.rows_in += item.rows  # what all subtasks get is counted once
+                self._result.untimed += item.dropped
             self._track_source_time(item)
             self._emit(-1 - item.edge, item.batch)
             failpoint.after(name)
@@ -248,7 +278,7 @@ class Subtask:
                 self._result.rows_out += len(batch)
                 self._write(sink, consumer, position, batch.records)
                 continue
-            emitted = self._process(consumer, batch)
+            emitted = self._process(consumer, position, batch)
             if emitted is not None:
                 self._emit(consumer, emitted)
 
@@ -275,13 +305,13 @@ class Subtask:
         )
         return Batch(records, batch.timestamps)
 
-    def _process(self, position: int, batch: Batch) -> Batch | None:
+    def _process(self, position: int, origin: int, batch: Batch) -> Batch | None:
         operator = self._operators[position]
         before = self._taken.get(position, 0)
         if batch.keys is not None and operator.plan.uid in self.backends:
             self.backends[operator.plan.uid].expect(batch.keys)
         try:
-            emitted = operator.process(batch)
+            emitted = operator.process_from(origin, batch)
         except USER_ERRORS as error:
             where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self.place.id}"
             raise user_error(operator.plan, where, error) from error
@@ -350,8 +380,8 @@ class Subtask:
 
     def next_timer(self, domain: TimeDomain) -> int | None:
         """When the next timer of this subtask is due; processing time also wants an epoch for the next TTL sweep."""
-        operators = [o for o in self._operators.values() if isinstance(o, KeyedProcess)]
-        pending = [o.timers.next_timestamp(domain) for o in operators]
+        services = [o.timers for o in self._operators.values() if o.timers is not None]
+        pending = [service.next_timestamp(domain) for service in services]
         if domain is TimeDomain.PROCESSING_TIME:
             pending += [backend.ttl.next_sweep_ms(self.place.backend.ttl_sweep) for backend in self.backends.values()]
         return min((timestamp for timestamp in pending if timestamp is not None), default=None)

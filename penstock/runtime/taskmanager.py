@@ -44,6 +44,7 @@ from penstock.runtime.logs import current_log, redirect_output
 from penstock.runtime.messages import (
     Acked,
     Admitted,
+    CheckpointsEnded,
     Declined,
     Deploy,
     Finished,
@@ -215,6 +216,10 @@ class TaskManager:
     def _obey(self, message: Any) -> Any:
         if isinstance(message, Deploy):
             return self._deploy(message)
+        if isinstance(message, CheckpointsEnded):
+            if self._host is not None:
+                self._host.tell(message.completed, message.aborted)
+            return Ok()
         if isinstance(message, Stop):
             self._done.set()
             return Ok()

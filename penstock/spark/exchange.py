@@ -22,6 +22,9 @@ from penstock.runtime.messages import Barrier, EpochHeader
 from penstock.spark.pipe import RESULT_DDL, SUBTASK, OwnerAddress, Pipe
 from penstock.spark.sources import split_source
 
+COPY = "__copy"
+"""The subtask that one of the rows made of a broadcast row is for."""
+
 
 @dataclass(frozen=True)
 class EpochRequest:
@@ -118,6 +121,8 @@ class EpochPlanner:
             frame = split_source(rows, self._graph, edge)
         else:
             return None
+        if edge.partitioning == "broadcast":
+            frame = frame.selectExpr("*", copies(stage, edge))
         return frame.selectExpr(*self._layouts[stage.id, index])
 
     def _barriers(self, session: SparkSession, header: EpochHeader, stage: StagePlan) -> DataFrame:
@@ -156,8 +161,18 @@ def edge_layout(stage: StagePlan, index: int) -> list[str]:
     return lay_out(stage, given)
 
 
+def copies(stage: StagePlan, edge: EdgePlan) -> str:
+    """The SQL that makes one row of a broadcast edge for each subtask; a barrier has its target already."""
+    every = f"sequence(0, {stage.parallelism - 1})"
+    if isinstance(edge.source, StageOutput):
+        every = f"if({TARGET} is null, {every}, array({TARGET}))"
+    return f"explode({every}) as {COPY}"
+
+
 def _placement(stage: StagePlan, edge: EdgePlan, keys: list[str]) -> str:
     """The subtask of a row: the owner of its key group, or one that keeps the rows of a partition in order (R16)."""
+    if edge.partitioning == "broadcast":
+        return COPY
     if stage.keyed:
         group = f"pmod(hash({', '.join(keys)}), {stage.max_parallelism})"
         return f"cast({group} * {stage.parallelism} div {stage.max_parallelism} as int)"

@@ -1,17 +1,20 @@
 """The file of one subtask's sealed keyed state: all tables of all its operators.
 
 Layout: magic, length and checksum of the table of contents, the table of contents (JSON), then one Arrow stream per
-table, each with its own checksum in the table of contents. Rows are sorted by key group within a file; a row of a
-delta may be a delete. The manifest holds the sha256 of the whole file; the checksums here turn damage into an error
-before Arrow sees a byte. Nothing in here is ever unpickled.
+table, each with its own checksum in the table of contents. Rows are sorted by key group within a file, in batches of
+whole key groups that the table of contents lists, so that a restore decodes only those it needs; a row of a delta may
+be a delete. The manifest holds the sha256 of the whole file; the checksums here turn damage into an error before Arrow
+sees a byte. Nothing in here is ever unpickled.
 """
 
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import CheckpointCorruptError, PenstockError
@@ -26,6 +29,8 @@ KINDS = ("value", "list", "map", "reducing", "aggregating", "timer")
 MAX_CONTENTS_BYTES = 64 * 1024 * 1024
 FILE_BYTES = 256 * 1024 * 1024
 """About the largest file, before compression; what is sorted at once."""
+INDEXED_ROWS = 8192
+"""A batch of the stream ends with the first key group that brings it to so many rows."""
 COMPRESSED_BYTES = 16 * 1024
 """Smaller tables are written as they are."""
 
@@ -44,6 +49,10 @@ class TableEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
     size: int
     crc32: int
+    max_parallelism: int = 0
+    """By which `batches` counts key groups."""
+    batches: list[tuple[int, int]] = []
+    """First and last key group of each batch of the stream."""
 
 
 class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,13 +76,14 @@ def encode_files(sealed: Sequence[SealedTables]) -> Iterator[bytes]:
     streams: list[bytes] = []
     for operator in sealed:
         for table in operator.tables:
-            for number, (data, row_count) in enumerate(_encode_table(table, operator)):
+            for number, (data, row_count, batches) in enumerate(_encode_table(table, operator)):
                 if number or sum(map(len, streams)) > FILE_BYTES:
                     yield _file(entries, streams)
                     entries, streams = [], []
                 is_full = table.full and number == 0
                 place = sum(map(len, streams))
-                entries.append(TableEntry(table.info, is_full, row_count, place, len(data), zlib.crc32(data)))
+                where = (place, len(data), zlib.crc32(data))
+                entries.append(TableEntry(table.info, is_full, row_count, *where, operator.max_parallelism, batches))
                 streams.append(data)
     yield _file(entries, streams)
 
@@ -83,8 +93,12 @@ def _file(entries: list[TableEntry], streams: list[bytes]) -> bytes:
     return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
 
 
-def _encode_table(table: SealedTable, operator: SealedTables) -> Iterator[tuple[bytes, int]]:
-    """A table as Arrow streams of limited size, each with its number of rows; no bytes when there are none."""
+Piece = tuple[bytes, int, list[tuple[int, int]]]
+"""An Arrow stream, its number of rows, and the first and last key group of each of its batches."""
+
+
+def _encode_table(table: SealedTable, operator: SealedTables) -> Iterator[Piece]:
+    """A table as Arrow streams of limited size; no bytes when there are no rows."""
     rows = table.rows()
     if isinstance(rows, pa.Table):
         batches = iter(rows.to_batches())
@@ -95,19 +109,33 @@ def _encode_table(table: SealedTable, operator: SealedTables) -> Iterator[tuple[
         is_empty = False
         yield _encode_piece(piece, table.info, operator.max_parallelism)
     if is_empty:
-        yield b"", 0
+        yield b"", 0, []
 
 
-def _encode_piece(piece: pa.Table, info: StateTableInfo, max_parallelism: int) -> tuple[bytes, int]:
+def _encode_piece(piece: pa.Table, info: StateTableInfo, max_parallelism: int) -> Piece:
     if not len(piece):
-        return b"", 0
+        return b"", 0, []
     sink = pa.BufferOutputStream()
     # To compress a few rows costs ten times what it takes to write them.
     options = pa.ipc.IpcWriteOptions(compression="zstd" if piece.nbytes >= COMPRESSED_BYTES else None)
-    order = np.argsort(key_groups_of(piece, max_parallelism).astype(np.uint16), kind="stable")
+    groups = key_groups_of(piece, max_parallelism).astype(np.uint16)
+    order = np.argsort(groups, kind="stable")
+    groups, ordered = groups[order], piece.combine_chunks().take(pa.array(order))
+    index: list[tuple[int, int]] = []
     with pa.ipc.new_stream(sink, schema_of(info), options=options) as writer:
-        writer.write_table(piece.take(pa.array(order)))
-    return sink.getvalue().to_pybytes(), len(piece)
+        for start, end in _whole_groups(groups):
+            writer.write_table(ordered.slice(start, end - start), max_chunksize=end - start)
+            index.append((int(groups[start]), int(groups[end - 1])))
+    return sink.getvalue().to_pybytes(), len(piece), index
+
+
+def _whole_groups(groups: npt.NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
+    """First and last+1 row of each batch; `groups` is sorted, and none is in two batches."""
+    begin = 0
+    for end in (*(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)):
+        if end - begin >= INDEXED_ROWS or (end == len(groups) and end > begin):
+            yield begin, end
+            begin = end
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -149,7 +177,7 @@ def read_chain(
         start, entries = _read_contents(data, path)
         for entry in entries:
             if index >= last_full.get(_table_id(entry), 0):
-                table = _read_table(data, start, entry, path)
+                table = _read_table(data, start, entry, path, _wanted_batches(entry, key_groups, max_parallelism))
                 yield entry.info, in_key_groups(table, key_groups, max_parallelism)
 
 
@@ -200,8 +228,35 @@ def _read_contents(data: bytes, path: str) -> tuple[int, list[TableEntry]]:
     return start, contents.tables
 
 
-def _read_table(data: bytes, start: int, entry: TableEntry, path: str) -> pa.Table:
-    """All rows of a table, with the columns that its type says."""
+def _wanted_batches(entry: TableEntry, key_groups: tuple[int, int], max_parallelism: int) -> list[int] | None:
+    """The batches that may hold rows of these key groups; None: all of them."""
+    if entry.max_parallelism != max_parallelism or not entry.batches:
+        return None
+    wanted = [n for n, (first, last) in enumerate(entry.batches) if first <= key_groups[1] and key_groups[0] <= last]
+    return None if len(wanted) == len(entry.batches) else wanted
+
+
+def _messages(reader: Any) -> Iterator[Any]:
+    """The messages of a stream, not decoded."""
+    while True:
+        try:
+            yield reader.read_next_message()
+        except StopIteration:
+            return
+
+
+def _read_batches(stream: memoryview, schema: pa.Schema, entry: TableEntry, wanted: list[int]) -> pa.Table:
+    """Some batches of a stream; the others are passed over without being decoded."""
+    reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(stream))
+    found = pa.ipc.read_schema(reader.read_next_message())
+    messages = list(_messages(reader))
+    if not found.equals(schema) or len(messages) != len(entry.batches):
+        raise ValueError(f"{len(messages)} batches with the columns {found}")
+    return pa.Table.from_batches([pa.ipc.read_record_batch(messages[n], schema) for n in wanted], schema)
+
+
+def _read_table(data: bytes, start: int, entry: TableEntry, path: str, wanted: list[int] | None) -> pa.Table:
+    """The rows of a table, all or some batches of them, with the columns that its type says."""
     begin = start + entry.offset
     stream = memoryview(data)[begin : begin + entry.size]
     where = f"{path} (state {entry.info.name!r} of operator {entry.info.operator_uid!r})"
@@ -209,13 +264,16 @@ def _read_table(data: bytes, start: int, entry: TableEntry, path: str) -> pa.Tab
         raise CheckpointCorruptError(where, f"crc32 {entry.crc32}", str(zlib.crc32(stream)))
     try:
         schema = schema_of(entry.info)
-        table = pa.ipc.open_stream(pa.py_buffer(stream)).read_all() if entry.size else schema.empty_table()
+        if wanted is not None:
+            table = _read_batches(stream, schema, entry, wanted)
+        else:
+            table = pa.ipc.open_stream(pa.py_buffer(stream)).read_all() if entry.size else schema.empty_table()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError, PenstockError) as error:
         raise CheckpointCorruptError(where, "a readable table", f"{type(error).__name__}: {error}") from error
     if not table.schema.equals(schema):
         raise CheckpointCorruptError(where, f"columns {schema.names} of {schema.types}", str(table.schema))
-    if len(table) != entry.row_count:
+    if len(table) != entry.row_count and (wanted is None or len(table) > entry.row_count):
         raise CheckpointCorruptError(where, f"{entry.row_count} rows", f"{len(table)} rows")
     # Only values may be null.
     if any(table[field.name].null_count for field in schema if not field.nullable):

@@ -3,5 +3,6 @@
 from penstock.testing.clocks import ManualClock
 from penstock.testing.harness import CHECKPOINT, CRASH, Advance, Harness, Watermark
 from penstock.testing.memory_sink import MemorySink
+from penstock.testing.routing import Broadcast
 
-__all__ = ["Advance", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Watermark"]
+__all__ = ["Advance", "Broadcast", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Watermark"]

@@ -19,6 +19,8 @@ from penstock.graph.job_graph import (
 )
 from penstock.graph.pickling import dumps
 from penstock.graph.stream_graph import SinkSpec, SourceSpec
+from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -36,6 +38,7 @@ FUNCTION_UID = "function"
 SINK_UID = "sink"
 KEYED_KINDS: list[tuple[type, str]] = [
     (KeyedProcessFunction, "keyed_process"),
+    (KeyedBroadcastProcessFunction, "keyed_broadcast"),
     (MapFunction, "keyed_map"),
     (FlatMapFunction, "keyed_flat_map"),
     (FilterFunction, "keyed_filter"),
@@ -43,6 +46,7 @@ KEYED_KINDS: list[tuple[type, str]] = [
 ]
 KINDS: list[tuple[type, str]] = [
     (ProcessFunction, "process"),
+    (BroadcastProcessFunction, "broadcast"),
     (MapFunction, "map"),
     (FlatMapFunction, "flat_map"),
     (FilterFunction, "filter"),
@@ -60,6 +64,8 @@ class FunctionProgram:
     key_type: Any = None
     timestamp: Callable[[Any], int] | None = None
     sink: Sink | None = None
+    broadcast: tuple[MapStateDescriptor, ...] = ()
+    """The states of a second stream that every subtask gets in full."""
 
 
 class Selector(KeySelector):
@@ -82,6 +88,11 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     selector = dumps(Selector(program.key, program.timestamp), "key_by")
     partitioning: Partitioning = "key" if keyed else "forward"
     edge = EdgePlan(0, SourceRef(0), "s0", TAGGED, partitioning, key_selector=selector, key_types=key_types)
+    edges = [edge]
+    config: dict[str, Any] = {"state": "_reduce"}
+    if program.broadcast:
+        edges.append(EdgePlan(2, SourceRef(1), "s0", TAGGED, "broadcast"))
+        config = {"descriptors": dumps(program.broadcast, FUNCTION_UID), "broadcast_inputs": [-2]}
     function = OperatorPlan(
         FUNCTION_UID,
         FUNCTION_UID,
@@ -89,11 +100,11 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         dumps(program.function, FUNCTION_UID),
         TAGGED,
         TAGGED,
-        (-1,),
+        tuple(-1 - index for index in range(len(edges))),
         keyed=keyed,
         key_types=key_types,
         explicit_uid=True,
-        config={"state": "_reduce"},
+        config=config,
     )
     sinks = [] if program.sink is None else [SinkPlan(SINK_UID, SINK_UID, SinkSpec("sink", program.sink), "s0", TAGGED)]
     stage = StagePlan(
@@ -102,12 +113,14 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         program.parallelism,
         max_parallelism,
         key_types if keyed else None,
-        (edge,),
+        tuple(edges),
         (function, *(_sink_operator(sink) for sink in sinks)),
         (EdgePlan(1, StageOutput("s0", 0), SPARK_SINK, TAGGED, "forward"),),
     )
-    source = SourcePlan(0, "source", "source", SourceSpec("collection", None, TAGGED), TAGGED, None, bounded=True)
-    return JobGraph((stage,), (source,), tuple(sinks), (), max_parallelism)
+    spec = SourceSpec("collection", None, TAGGED)
+    names = ["source", "broadcast"][: len(edges)]
+    sources = [SourcePlan(index, name, name, spec, TAGGED, None, bounded=True) for index, name in enumerate(names)]
+    return JobGraph((stage,), tuple(sources), tuple(sinks), (), max_parallelism)
 
 
 def _sink_operator(sink: SinkPlan) -> OperatorPlan:

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from penstock import failpoint
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.manifest import load_manifest
 from penstock.checkpoint.settings import CheckpointSettings
-from penstock.errors import ConnectionLostError, UsageError
+from penstock.errors import ConnectionLostError, StateLostError, UsageError
 from penstock.failpoint import InjectedCrash
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
@@ -105,6 +105,7 @@ class Harness:
         self.clock = self.options.clock
         self.storage = self.options.storage
         self._graph = graph
+        self._program: FunctionProgram | None = None
         self._random = random.Random(self.options.seed) if self.options.seed is not None else None
         self._exchange = Exchange(graph)
         self._folder = _fast_folder() / f"penstock-harness-{new_nonce()}"
@@ -128,10 +129,12 @@ class Harness:
         """A harness around one function on a keyed stream.
 
         Args:
-            function: A KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction or ReduceFunction.
+            function: A KeyedProcessFunction, KeyedBroadcastProcessFunction, MapFunction, FlatMapFunction,
+                FilterFunction or ReduceFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
-                seed=, clock=, storage=, limits=, crashed=.
+                broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`), seed=, clock=,
+                storage=, limits=, crashed=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -147,7 +150,10 @@ class Harness:
         if backend not in KINDS and not isinstance(backend, BackendSettings):
             raise UsageError(f"no state backend {backend!r}; choose {' or '.join(map(repr, KINDS))}")
         chosen = backend if isinstance(backend, BackendSettings) else BackendSettings(kind=backend)
-        return cls(function_graph(FunctionProgram(function, **program)), HarnessOptions(backend=chosen, **settings))
+        around = FunctionProgram(function, **program)
+        harness = cls(function_graph(around), HarnessOptions(backend=chosen, **settings))
+        harness._program = around
+        return harness
 
     # ---- what a test does
 
@@ -171,6 +177,18 @@ class Harness:
     def crash(self) -> "Harness":
         """Lose every process, recover from the storage and replay what lies behind it."""
         self._lose_processes()
+        self._survive(self._consume)
+        return self
+
+    def rescale(self, parallelism: int, max_parallelism: int | None = None) -> "Harness":
+        """End every process and recover with another parallelism; what lies behind the checkpoint is replayed."""
+        if self._program is None:
+            raise UsageError("a harness around a job graph keeps its parallelism; make it with keyed() or non_keyed()")
+        groups = max_parallelism or self._program.max_parallelism
+        self._program = replace(self._program, parallelism=parallelism, max_parallelism=groups)
+        self._graph = function_graph(self._program)
+        self._exchange = Exchange(self._graph)
+        self._running = False
         self._survive(self._consume)
         return self
 
@@ -198,6 +216,12 @@ class Harness:
                 return read_state(backend, name, key)
         return None
 
+    def operator_state(self, name: str, uid: str = FUNCTION_UID, *, broadcast: bool = False) -> list[Any]:
+        """An operator state of every subtask, by index: lists, or dictionaries of broadcast state."""
+        owned = sorted(self._host.subtasks(), key=lambda subtask: subtask.place.index)
+        found = [subtask.operator_states[uid] for subtask in owned if uid in subtask.operator_states]
+        return [states.content(name, broadcast=broadcast) for states in found]
+
     # ---- attempts
 
     def _survive(self, step: Callable[[], None]) -> None:
@@ -209,7 +233,7 @@ class Harness:
                     self._running = True
                 step()
                 return
-            except InjectedCrash:
+            except (InjectedCrash, StateLostError):
                 self._lose_processes()
             except BaseException:
                 self._running = False  # the attempt is over: the next step begins another
@@ -300,7 +324,8 @@ class Harness:
 
     def _segment(self, records: list[Any], control: Any) -> None:
         if isinstance(control, Watermark):
-            self._book.set_source_watermark(0, control.timestamp)
+            for source in self._graph.sources:
+                self._book.set_source_watermark(source.id, control.timestamp)
         if isinstance(control, Advance):
             self._items[self._position - 1] = None  # time does not pass twice
             self.clock.advance(control.milliseconds)
@@ -314,6 +339,8 @@ class Harness:
             self._epoch([], forced=True, final=True)
             failpoint.after("C29")
             self._ended = True
+            completed, aborted = self._book.checkpoint_news()
+            self._host.tell(completed.checkpoint_id if completed is not None else None, aborted)
         self._attempt.coordinator.finish(Status("finished"), keep_checkpoints=True)
         self._host.close()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.codec.keys import KeyCodec
@@ -16,6 +17,13 @@ from penstock.runtime.messages import Barrier, EpochHeader
 
 BATCH_RECORDS = 3
 """Small, so that an epoch of a test has a first batch and some in the middle."""
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """A record of the broadcast stream."""
+
+    value: Any
 
 
 class ObjectOutput:
@@ -52,6 +60,8 @@ class Exchange:
 
     def route(self, batch: Batch, edge: EdgePlan, stage: StagePlan, index: int) -> Batch:
         """The part of a batch that belongs to one subtask, with its keys where the stage is keyed."""
+        if edge.partitioning == "broadcast":
+            return Batch(deepcopy(batch.records), batch.timestamps)
         keys: list[Any] | None = None
         if stage.keyed:
             codec = self._codecs[edge.id]
@@ -96,7 +106,9 @@ class StageFeed:
     def items(self, subtask: SubtaskId) -> Iterator[EdgeBatch | Barrier]:
         """The input of one subtask."""
         stage = self._graph.stage(subtask.stage)
-        for index, edge in enumerate(stage.inputs):
+        # Broadcast records come first, so that a test can tell what the others meet; on Spark there is no such order.
+        ordered = sorted(enumerate(stage.inputs), key=lambda item: item[1].partitioning != "broadcast")
+        for index, edge in ordered:
             for batch in self._edge_batches(edge):
                 routed = self._exchange.route(batch, edge, stage, subtask.index)
                 for start in range(0, len(routed), BATCH_RECORDS):
@@ -111,10 +123,14 @@ class StageFeed:
     def _edge_batches(self, edge: EdgePlan) -> list[Batch]:
         if isinstance(edge.source, StageOutput):
             return [batch for batches, _ in self._outputs.get(edge.id, []) for batch in batches]
-        if not self._records:
+        if edge.partitioning == "broadcast":
+            records = [record.value for record in self._records if isinstance(record, Broadcast)]
+        else:
+            records = [record for record in self._records if not isinstance(record, Broadcast)]
+        if not records:
             return []
         # Copies: a function may change its record, and a replay must bring it as it was.
-        return [Batch(deepcopy(list(self._records)), self._exchange.timestamps(edge, self._records))]
+        return [Batch(deepcopy(records), self._exchange.timestamps(edge, records))]
 
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:

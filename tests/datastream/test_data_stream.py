@@ -292,7 +292,6 @@ def test_a_stream_cannot_be_used_inside_a_function(env: Env):
 @pytest.mark.parametrize(
     ("method", "count"),
     [
-        ("broadcast", 0),
         ("partition_custom", 2),
         ("connect", 1),
         ("window_all", 1),

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import file_paths, load_manifest, verify_file
 from penstock.model.snapshot import StateTableInfo
+from penstock.state.operator_file import read_operator_states
 from penstock.state.rows import Rows, decode_rows
 from penstock.state.snapshot_file import read_chain
 from penstock.storage.local import LocalStorage
@@ -54,6 +55,7 @@ def compare(expected: Expected, tables: Tables, rows: list[dict[str, Any]]) -> V
 def _wrong_state(expected: Expected, tables: Tables) -> Iterator[str]:
     seen = {(key, number): True for key, ids in expected.ids.items() for number in ids}
     wanted: Tables = {"count": expected.counts(), "sum": expected.sums, "xor": expected.xors, "seen": seen}
+    wanted["taken"] = {"events": len(seen), "ids": sum(number for _, number in seen)}
     for name, values in wanted.items():
         if tables.get(name) != values:
             yield f"state {name!r} differs for {_differences(values, tables.get(name, {}))}"
@@ -102,7 +104,7 @@ def strays(job_folder: Path, output: Path) -> list[str]:
 
 
 def read_state(job_folder: Path) -> Tables:
-    """All keyed state in the newest completed checkpoint of a job."""
+    """All state in the newest completed checkpoint of a job; of operator state the sum over all subtasks."""
     storage = LocalStorage(job_folder)
     manifest = load_manifest(storage, read_log(storage).line[-1])
     tables: Tables = {}
@@ -110,6 +112,11 @@ def read_state(job_folder: Path) -> Tables:
         files = [verify_file(storage, file) for file in snapshot.files]
         for info, table in read_chain(files, snapshot.key_groups, manifest.max_parallelism):
             _apply(tables.setdefault(info.name, {}), info, decode_rows(table, info))
+        if snapshot.operator_file is not None:
+            for (_, _, name), rows in read_operator_states(verify_file(storage, snapshot.operator_file)).items():
+                totals = tables.setdefault(name, {"events": 0, "ids": 0})
+                for row in rows["value"].to_pylist():
+                    totals.update({field: totals[field] + row[field] for field in totals})
     return tables
 
 

@@ -3,15 +3,16 @@
 Arguments: the folder of events, the folder for the output, milliseconds between checkpoints.
 
 Per key it keeps the ids seen, their order, a count, a sum and a 64-bit xor of the hashed ids (reliability I1), so that
-an event that was lost or counted twice shows in state. At the end of the input a timer closes each key with one more
-row, which has no id.
+an event that was lost or counted twice shows in state. Each subtask keeps the number and the sum of its ids in a
+variable that operator state brings back. At the end of the input a timer closes each key with one more row, which has
+no id.
 """
 
 import sys
 from hashlib import blake2b
 
 from penstock.common import Types, WatermarkStrategy
-from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors import FileSink, FileSource
 from penstock.datastream.state import (
     ListStateDescriptor,
@@ -21,8 +22,17 @@ from penstock.datastream.state import (
 )
 
 
-class Tally(KeyedProcessFunction):
+class Tally(KeyedProcessFunction, CheckpointedFunction):
     """Emits every event the first time it comes, with the key's running count, and at the end the key's totals."""
+
+    def initialize_state(self, ctx):
+        self.saved = ctx.get_operator_state_store().get_list_state(
+            ListStateDescriptor("taken", "events bigint, ids bigint")
+        )
+        self.taken = [sum(column) for column in zip((0, 0), *self.saved.get(), strict=True)]
+
+    def snapshot_state(self, ctx):
+        self.saved.update([tuple(self.taken)])
 
     def open(self, ctx):
         self.seen = ctx.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.BOOLEAN()))
@@ -35,6 +45,7 @@ class Tally(KeyedProcessFunction):
         if self.seen.contains(event.id):
             return
         self.seen.put(event.id, True)
+        self.taken = [self.taken[0] + 1, self.taken[1] + event.id]
         self.ids.add(event.id)
         self.sum.add(event.amount)
         digest = blake2b(event.id.to_bytes(8, "big"), digest_size=8).digest()

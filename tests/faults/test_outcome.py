@@ -24,6 +24,10 @@ def right_state(expected: Expected) -> Tables:
         "count": expected.counts(),
         "sum": dict(expected.sums),
         "xor": dict(expected.xors),
+        "taken": {
+            "events": sum(expected.counts().values()),
+            "ids": sum(number for ids in expected.ids.values() for number in ids),
+        },
     }
 
 
@@ -61,7 +65,7 @@ def test_an_event_that_state_took_twice_is_doubled(expected: Expected) -> None:
     assert compare(expected, tables, right_output(expected)).doubled == 1
 
 
-@pytest.mark.parametrize("name", ["count", "sum", "xor", "seen"])
+@pytest.mark.parametrize("name", ["count", "sum", "xor", "seen", "taken"])
 def test_any_other_difference_in_state_is_named(expected: Expected, name: str) -> None:
     tables = right_state(expected)
     tables[name].popitem()

@@ -189,3 +189,20 @@ def test_a_barrier_is_what_its_bytes_say() -> None:
     barrier = barrier_of(edge, watermark=-(2**63))
     (batch,) = emitted(edge, barrier=barrier)
     assert batch.column(BARRIER).to_pylist() == [encode_barrier(barrier)] * 2
+
+
+def test_c4_broadcast_records_come_into_a_keyed_stage_without_a_key() -> None:
+    orders = by_column(1, ORDERS, "customer")
+    rules = EdgePlan(2, StageOutput("s2", 0), "s9", resolve_type("name string, limit double"), "broadcast")
+    stage = stage_of(orders, rules)
+    batches = through_the_jvm(
+        stage,
+        [
+            emitted(orders, Batch([("ada", Decimal("1.50"), NOON)]), barrier=barrier_of(orders)),
+            emitted(rules, Batch([("ada", 2.0), ("bob", None)]), barrier=barrier_of(rules)),
+        ],
+        1,
+    )
+    items = [item for item in StageInput(stage).items(batches) if isinstance(item, EdgeBatch)]
+    assert [(item.edge, item.batch.keys) for item in items] == [(0, ["ada"]), (1, None)]
+    assert items[1].batch.records == [("ada", 2.0), ("bob", None)]

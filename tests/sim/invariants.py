@@ -118,6 +118,7 @@ class Watch:
 
 def _files(manifest: Manifest) -> list[StateFile]:
     files = [file for snapshot in manifest.subtasks for file in snapshot.files]
+    files += [snapshot.operator_file for snapshot in manifest.subtasks if snapshot.operator_file is not None]
     return files if manifest.sources.file is None else [*files, manifest.sources.file]
 
 

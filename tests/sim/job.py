@@ -10,8 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from penstock.checkpoint.manifest import verify_file
+from penstock.codec.columns import decode_column
 from penstock.common import Types
-from penstock.datastream import KeyedProcessFunction
+from penstock.datastream import CheckpointedFunction, KeyedProcessFunction
+from penstock.datastream.functions import FunctionInitializationContext, FunctionSnapshotContext
 from penstock.graph.callables import CallableKeySelector
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
@@ -26,6 +29,7 @@ from penstock.model.descriptors import (
 from penstock.model.functions import AggregateFunction, RuntimeContext
 from penstock.model.time import TimeDomain
 from penstock.model.types import TAGGED
+from penstock.state.operator_file import read_operator_states
 from penstock.testing import Harness, MemorySink
 from penstock.testing.clocks import START_MS
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
@@ -84,10 +88,41 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-class Everything(KeyedProcessFunction):
-    """All five kinds of state, with values that change, grow, shrink and go away, and two timers per event."""
+class Everything(KeyedProcessFunction, CheckpointedFunction):
+    """All five kinds of keyed state, with values that change, grow, shrink and go away, and two timers per event.
+
+    Besides, the ids of all events: kept by the function itself and saved as operator list, raw and union list state,
+    and added to another list as they come.
+    """
+
+    def __init__(self, *, union: bool = False) -> None:
+        self.with_union = union
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self.saved = store.get_list_state(ListStateDescriptor("kept", Types.LONG()))
+        self.kept = list(self.saved.get())
+        self.direct = store.get_list_state(ListStateDescriptor("live"))
+        raw = [int(part) for part in context.get_raw_state().get_partitions()]
+        assert raw == self.kept, f"raw state has {raw}, the list {self.kept}"
+        assert not self.kept or context.is_restored()
+        if self.with_union:
+            self.union = store.get_union_list_state(ListStateDescriptor("union", Types.LONG()))
+            self.everywhere = list(self.union.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.saved.update(self.kept)
+        raw = context.get_raw_state()
+        for number in self.kept:
+            raw.start_new_partition()
+            raw.write(str(number).encode())
+        if self.with_union:
+            self.union.update(self.share)
 
     def open(self, ctx: RuntimeContext) -> None:
+        if self.with_union:
+            index, count = ctx.get_index_of_this_subtask(), ctx.get_number_of_parallel_subtasks()
+            self.share = [number for number in self.everywhere if number % count == index]
         self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
         self.last = ctx.get_state(ValueStateDescriptor("last"))
         self.ids = ctx.get_list_state(ListStateDescriptor("ids", Types.LONG()))
@@ -98,6 +133,10 @@ class Everything(KeyedProcessFunction):
         self.fired = ctx.get_map_state(MapStateDescriptor("fired", None, Types.LONG()))
 
     def process_element(self, event: Event, ctx: Any) -> Iterable[Any]:
+        self.kept.append(event.id)
+        self.direct.add(event.id)
+        if self.with_union:
+            self.share.append(event.id)
         if event.amount == 0:
             self.last.clear()
             yield "cleared", event.id, event.key
@@ -157,17 +196,19 @@ class Sinks:
     buckets: MemorySink = field(default_factory=MemorySink)
 
 
-def small_graph(parallelism: int, sinks: Sinks) -> JobGraph:
+def small_graph(parallelism: int, sinks: Sinks, *, union: bool = False) -> JobGraph:
     """source → key_by → Everything → sink: one stage."""
-    program = FunctionProgram(Everything(), lambda event: event.key, parallelism, MAX_PARALLELISM, sink=sinks.rows)
+    program = FunctionProgram(
+        Everything(union=union), lambda event: event.key, parallelism, MAX_PARALLELISM, sink=sinks.rows
+    )
     return function_graph(program)
 
 
-def large_graph(parallelism: int, sinks: Sinks) -> JobGraph:
+def large_graph(parallelism: int, sinks: Sinks, *, union: bool = False) -> JobGraph:
     """source → key_by(function) → Everything (→ sink) → key_by(function) → CountBuckets → sink: three stages."""
     graph = StreamGraph()
     source = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
-    everything = _keyed(graph, source, lambda event: event.key, Everything(), EVERYTHING)
+    everything = _keyed(graph, source, lambda event: event.key, Everything(union=union), EVERYTHING)
     _sink(graph, everything, sinks.rows, ROWS_SINK)
     buckets = _keyed(graph, everything, bucket_of, CountBuckets(), BUCKETS)
     _sink(graph, buckets, sinks.buckets, BUCKETS_SINK)
@@ -194,9 +235,11 @@ class Results:
     buckets: dict[int, int]
     rows: Counter[Any]
     bucket_rows: Counter[Any]
+    operator_states: Counter[Any]
+    """(state name, event id)."""
 
 
-def expected(events: Sequence[Event], *, large: bool) -> Results:
+def expected(events: Sequence[Event], *, large: bool, union: bool = False) -> Results:
     """The oracle: each event once, each timer once; `large`: with the second function."""
     states: dict[str, dict[str, Any]] = {}
     amounts: dict[str, list[int]] = {}
@@ -225,7 +268,9 @@ def expected(events: Sequence[Event], *, large: bool) -> Results:
     buckets = Counter(bucket_of(row) for row in rows) if large else Counter()
     bucket_rows = Counter(("bucket", key, n) for key, count in buckets.items() for n in range(1, count + 1))
     states = {key: state for key, state in states.items() if state != EMPTY}
-    return Results(states, dict(buckets), rows, bucket_rows)
+    names = ("live", "kept", "union") if union else ("live", "kept")
+    operator_states = Counter((name, event.id) for name in names for event in events)
+    return Results(states, dict(buckets), rows, bucket_rows, operator_states)
 
 
 def found(harness: Harness, sinks: Sinks) -> Results:
@@ -237,7 +282,22 @@ def found(harness: Harness, sinks: Sinks) -> Results:
         {bucket: count for bucket, count in counts.items() if count is not None},
         Counter(sinks.rows.rows),
         Counter(sinks.buckets.rows),
+        _saved_operator_states(harness),
     )
+
+
+def _saved_operator_states(harness: Harness) -> Counter[Any]:
+    """What the last checkpoint holds of the list states; right after a restore every subtask has the whole union."""
+    saved: Counter[Any] = Counter()
+    assert harness.manifest is not None
+    for snapshot in harness.manifest.subtasks:
+        if snapshot.operator_file is not None:
+            tables = read_operator_states(verify_file(harness.storage, snapshot.operator_file))
+            for (_, mode, name), table in tables.items():
+                if mode != "raw":
+                    values = decode_column(table["value"], TAGGED if name == "live" else Types.LONG())
+                    saved.update((name, number) for number in values)
+    return saved
 
 
 def difference(found: Results, expected: Results) -> list[str]:
@@ -250,7 +310,7 @@ def difference(found: Results, expected: Results) -> list[str]:
                 lines.append(f"state {name!r} of key {key!r} is {ours.get(name)!r}, expected {theirs.get(name)!r}")
     if found.buckets != expected.buckets:
         lines.append(f"buckets are {found.buckets}, expected {expected.buckets}")
-    for name in ("rows", "bucket_rows"):
+    for name in ("rows", "bucket_rows", "operator_states"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         lines += [f"{name}: {row} is lost" for row in theirs - ours]
         lines += [f"{name}: {row} is there {ours[row]} times, expected {theirs[row]}" for row in ours - theirs]

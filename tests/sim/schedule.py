@@ -50,10 +50,12 @@ class Schedule:
     """Share of the tasks that are lost in the middle and tried again."""
     large: bool
     """Three stages instead of one."""
+    union: bool
+    """With union list state, whose subtasks cannot go on after a lost task."""
 
     def graph(self, parallelism: int, sinks: Sinks) -> JobGraph:
         """The job, at this parallelism."""
-        return large_graph(parallelism, sinks) if self.large else small_graph(parallelism, sinks)
+        return (large_graph if self.large else small_graph)(parallelism, sinks, union=self.union)
 
 
 @dataclass
@@ -91,6 +93,7 @@ def make_schedule(seed: int) -> Schedule:
         power_cuts=chance.random() < 0.3,
         lost_tasks=chance.choice((0.0, 0.1, 0.4)),
         large=chance.random() < 0.5,
+        union=chance.random() < 0.2,
     )
 
 
@@ -147,7 +150,7 @@ def run_schedule(seed: int) -> Outcome:
             outcome.lost_tasks += harness.lost_tasks
     outcome.hits = {fault.place for fault in schedule.faults if fault.seen >= fault.hit}
     outcome.checkpoints = len(watch.completed)
-    wrong = difference(found(harness, sinks), expected(schedule.events, large=schedule.large))
+    wrong = difference(found(harness, sinks), expected(schedule.events, large=schedule.large, union=schedule.union))
     assert not wrong, "\n".join(wrong)
     _check_quiet_end(schedule, watch, sinks, clock)
     return outcome

@@ -5,6 +5,7 @@ import random
 import struct
 import zlib
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -300,3 +301,63 @@ def test_untyped_keys_keep_their_bytes() -> None:
     for number, key in enumerate(keys):
         at(other, key)
         assert state.value() == number
+
+
+def test_e1_a_restore_decodes_only_the_batches_of_its_key_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_file, "INDEXED_ROWS", 20)
+    backend = many_keys()
+    data = encoded(backend)
+    (entry,) = contents_of(data).tables
+    assert len(entry.batches) > 5 and entry.max_parallelism == 16
+    assert [first for first, _ in entry.batches] == sorted({first for first, _ in entry.batches})
+    assert all(last < first for (_, last), (first, _) in pairwise(entry.batches))  # no key group is in two
+    decoded: list[int] = []
+    read = pa.ipc.read_record_batch
+
+    def counting(message: Any, schema: Any) -> Any:
+        batch = read(message, schema)
+        decoded.append(len(batch))
+        return batch
+
+    monkeypatch.setattr(pa.ipc, "read_record_batch", counting)
+    parts = [table for first in range(0, 16, 4) for _, table in read_snapshot(data, (first, first + 3), 16)]
+    assert sum(map(len, parts)) == entry.row_count
+    assert sorted(value for table in parts for value in table["value"].to_pylist()) == list(range(300))
+    assert sum(decoded) < 2 * entry.row_count  # a batch at a border is decoded on both sides of it
+
+
+def test_e7_another_number_of_key_groups_reads_everything_and_splits_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_file, "INDEXED_ROWS", 20)
+    data = encoded(many_keys())
+    ranges = [(0, 9), (10, 29), (30, 36)]
+    parts = [len(table) for key_groups in ranges for _, table in read_snapshot(data, key_groups, 37)]
+    assert sum(parts) == 300 and all(parts)
+
+
+@pytest.mark.parametrize("batches", [[(0, 3), (4, 15)], [(0, 0)] * 40 + [(1, 15)]])
+def test_an_index_that_does_not_match_the_stream_loses_no_row_in_silence(
+    batches: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_file, "INDEXED_ROWS", 20)
+    data = encoded(many_keys())
+    contents = contents_of(data)
+    changed = msgspec.json.encode(Contents([msgspec.structs.replace(contents.tables[0], batches=batches)]))
+    start = HEAD.size + HEAD.unpack_from(data)[1]
+    broken = HEAD.pack(MAGIC, len(changed), zlib.crc32(changed)) + changed + data[start:]
+    with pytest.raises(CheckpointCorruptError):
+        list(read_snapshot(broken, (0, 0), 16))
+
+
+def contents_of(data: bytes) -> Contents:
+    size = HEAD.unpack_from(data)[1]
+    return msgspec.json.decode(data[HEAD.size : HEAD.size + size], type=Contents)
+
+
+def many_keys() -> Any:
+    backend = string_backend()
+    state = backend.table(ValueStateDescriptor("v", Types.LONG()))
+    with epoch(backend):
+        for number in range(300):
+            at(backend, f"key {number}")
+            state.update(number)
+    return backend

@@ -132,6 +132,10 @@ class KeyedBackend(ABC):
         """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
 
     @abstractmethod
+    def keys_with(self, name: str) -> list[Any]:
+        """The state keys that have something in the state of this name, which a function has asked for."""
+
+    @abstractmethod
     def entry_count(self) -> int:
         """How many rows a full seal has."""
 

@@ -52,6 +52,12 @@ class HashMapBackend(KeyedBackend):
         self._sealed: list[CheckpointId] = []
         """Seals taken since the epoch that `roll_back` would take back began."""
 
+    def keys_with(self, name: str) -> list[Any]:
+        """The state keys that have something in the state of this name, which a function has asked for."""
+        table = self._tables[name]
+        assert isinstance(table, ValueTable | ListTable | MapTable)
+        return list(table.live)
+
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
         """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
         assert not self._is_running

@@ -5,6 +5,7 @@ snapshot is a RocksDB checkpoint, of which only new files are stored; any other 
 """
 
 import shutil
+import sys
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from penstock.codec.keys import KeyCodec
 from penstock.model.descriptors import StateDescriptor
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
-from penstock.model.state import State
+from penstock.model.state import AppendingState, ListState, MapState, State, ValueState
 from penstock.model.type_information import parse_type
 from penstock.state.backend.base import KeyedBackend, saved_otherwise
 from penstock.state.backend.settings import BackendSettings
@@ -169,6 +170,18 @@ class RocksDBBackend(KeyedBackend):
             found[key] = row
         return list(found), None
 
+    def keys_with(self, name: str) -> list[Any]:
+        """The state keys that have something in a state; reads every row of it."""
+        handle, changed = self.handle(name), self._tables[name].delta
+        stored, _ = self.keys_after(name, None, sys.maxsize)
+        kept = [key for key in stored if key not in changed]
+        before = self.keys.key
+        for self.keys.key in list(changed):
+            if has_content(handle):
+                kept.append(self.keys.key)
+        self.keys.key = before
+        return kept
+
     def stored_bytes(self, name: str) -> int:
         """About how much room a state takes."""
         return int(self._tables[name].family.stored_bytes())
@@ -260,6 +273,17 @@ class SealedRows:
         if not self._unread:
             self._store.close()
             self._store = None
+
+
+def has_content(handle: State) -> bool:
+    """Whether the current key has something in the state."""
+    if isinstance(handle, ValueState):
+        return handle.value() is not None
+    if isinstance(handle, MapState):
+        return not handle.is_empty()
+    assert isinstance(handle, AppendingState)
+    content = handle.get()
+    return bool(content) if isinstance(handle, ListState) else content is not None
 
 
 def open_table(

@@ -1,0 +1,94 @@
+"""Who gets which operator state at a restore (features A2, A3, C2 to C4), by what the manifest says of it alone."""
+
+from collections.abc import Sequence
+
+from penstock.errors import CheckpointError
+from penstock.model.key_groups import key_group_range
+from penstock.model.snapshot import Manifest, OperatorStateShare, SubtaskSnapshot
+
+Shares = list[list[OperatorStateShare]]
+"""For each new subtask, in the order in which the elements stand in the whole."""
+
+
+def redistribute(manifest: Manifest, operator_uid: str, parallelism: int, max_parallelism: int) -> Shares:
+    """The shares of an operator's new subtasks in what its old subtasks have saved."""
+    old = sorted((s for s in manifest.subtasks if operator_uid in s.operator_uids), key=lambda s: s.subtask.index)
+    shares: Shares = [[] for _ in range(parallelism)]
+    starts = {"split": 0, "raw": 0}
+    for (mode, _), parts in sorted(_by_name(old, operator_uid).items()):
+        whole = [part for _, part in parts]
+        if mode == "union":
+            given: Shares = [whole for _ in range(parallelism)]
+        elif mode == "broadcast":
+            given = [[whole[index % len(whole)]] for index in range(parallelism)]
+        elif mode == "raw_keyed":
+            given = [_overlapping(parts, key_group_range(max_parallelism, parallelism, i)) for i in range(parallelism)]
+        elif len(old) == parallelism:
+            given = [[part for snapshot, part in parts if snapshot is own] for own in old]
+        else:
+            given, starts[mode] = split_evenly(whole, parallelism, starts[mode])
+        for mine, more in zip(shares, given, strict=True):
+            mine.extend(more)
+    return shares
+
+
+def split_evenly(parts: Sequence[OperatorStateShare], parallelism: int, start: int) -> tuple[Shares, int]:
+    """Contiguous slices of the concatenation, as even as can be; and the subtask at which the next state starts.
+
+    The first subtasks, counted from `start`, have one element more until the remainder runs out.
+    """
+    base, remainder = divmod(sum(part.stop - part.start for part in parts), parallelism)
+    shares: Shares = [[] for _ in range(parallelism)]
+    first = 0
+    for number in range(parallelism):
+        last = first + base + (number < remainder)
+        shares[(start + number) % parallelism] = _slice(parts, first, last)
+        first = last
+    return shares, (start + remainder) % parallelism
+
+
+def _slice(parts: Sequence[OperatorStateShare], first: int, last: int) -> list[OperatorStateShare]:
+    """Elements `first` to `last` (not included) of the concatenation."""
+    found = []
+    position = 0
+    for part in parts:
+        begin, end = max(first - position, 0), min(last - position, part.stop - part.start)
+        if begin < end:
+            found.append(OperatorStateShare(part.info, part.file, part.start + begin, part.start + end))
+        position += part.stop - part.start
+    return found
+
+
+def require_whole_key_groups(manifest: Manifest, max_parallelism: int) -> None:
+    """Raise CheckpointError if the number of key groups changes and there is raw state that nobody can split anew."""
+    if manifest.max_parallelism == max_parallelism:
+        return
+    infos = [info for snapshot in manifest.subtasks for info in snapshot.operator_states]
+    stuck = sorted({info.operator_uid for info in infos if info.mode == "raw_keyed" and info.count})
+    if stuck:
+        raise CheckpointError(
+            f"checkpoint {manifest.checkpoint_id} has raw state by key group of the operators {stuck}, taken with max "
+            f"parallelism {manifest.max_parallelism}; its bytes cannot be split anew for {max_parallelism}: set max "
+            f"parallelism {manifest.max_parallelism} again"
+        )
+
+
+def _by_name(
+    old: Sequence[SubtaskSnapshot], operator_uid: str
+) -> dict[tuple[str, str], list[tuple[SubtaskSnapshot, OperatorStateShare]]]:
+    """(mode, name) -> what the old subtasks have of it, by their index."""
+    found: dict[tuple[str, str], list[tuple[SubtaskSnapshot, OperatorStateShare]]] = {}
+    for snapshot in old:
+        for info in snapshot.operator_states:
+            if info.operator_uid == operator_uid and snapshot.operator_file is not None:
+                share = OperatorStateShare(info, snapshot.operator_file, 0, info.count)
+                found.setdefault((info.mode, info.name), []).append((snapshot, share))
+    return found
+
+
+def _overlapping(
+    parts: Sequence[tuple[SubtaskSnapshot, OperatorStateShare]], key_groups: tuple[int, int]
+) -> list[OperatorStateShare]:
+    """Of raw state by key group: what was saved by subtasks that owned some of these key groups."""
+    first, last = key_groups
+    return [part for old, part in parts if old.key_groups[0] <= last and first <= old.key_groups[1]]

@@ -1,0 +1,66 @@
+"""A stream that every subtask gets in full, and what can be done with it beside another stream."""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import UsageError
+from penstock.graph.stream_graph import Node, OperatorSpec
+from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.model.descriptors import MapStateDescriptor
+from penstock.model.types import resolve_type
+
+if TYPE_CHECKING:
+    from penstock.datastream.data_stream import DataStream
+    from penstock.datastream.environment import StreamExecutionEnvironment
+
+
+class BroadcastStream:
+    """Made by `stream.broadcast(descriptor, ...)`; the argument of `connect`."""
+
+    def __init__(self, environment: "StreamExecutionEnvironment", node: Node, descriptors: tuple[Any, ...]) -> None:
+        for descriptor in descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise TypeError(f"broadcast() takes MapStateDescriptors, not {descriptor!r}")
+            if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
+                raise UsageError(
+                    f"broadcast state {descriptor.name!r} has a time to live, which only keyed state can have; remove "
+                    f"enable_time_to_live, and remove old entries in process_broadcast_element"
+                )
+        names = [descriptor.name for descriptor in descriptors]
+        if len(set(names)) != len(names):
+            raise UsageError(f"two broadcast states have one name among {names}; give each its own")
+        self._environment = environment
+        self._node = node
+        self._descriptors = descriptors
+
+
+class BroadcastConnectedStream:
+    """A stream, keyed or not, beside a broadcast one."""
+
+    def __init__(self, stream: "DataStream", broadcast_stream: BroadcastStream) -> None:
+        if broadcast_stream._environment is not stream._environment:
+            raise UsageError("cannot connect a broadcast stream of another environment")
+        self._stream = stream
+        self._broadcast = broadcast_stream
+
+    def process(
+        self, func: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output_type: Any = None
+    ) -> "DataStream":
+        """Each record given to `process_element`, each broadcast record to `process_broadcast_element` everywhere."""
+        from penstock.datastream.data_stream import DataStream
+
+        keyed = self._stream._node.kind == "key_by"
+        expected = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
+        if not isinstance(func, expected):
+            given = func.__name__ if isinstance(func, type) else type(func).__name__
+            stream = "a keyed stream" if keyed else "a stream without a key"
+            raise TypeError(
+                f"{expected.__name__} is required on {stream} beside a broadcast one, not {given}: give an instance of "
+                f"a subclass of {expected.__name__}"
+            )
+        kind = "keyed_broadcast" if keyed else "broadcast"
+        name = "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast"
+        spec = OperatorSpec(kind, func, {"descriptors": self._broadcast._descriptors})
+        inputs = [self._stream._node.id, self._broadcast._node.id]
+        environment = self._stream._environment
+        node = environment._graph.add("operator", name, inputs, spec, resolve_type(output_type))
+        return DataStream(environment, node)
