@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
-PAGES = ["operator-state.md"]
+PAGES = ["how-to/operator-state.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
