@@ -11,8 +11,10 @@ from penstock.cli.progress import time_text, watermark_text
 from penstock.control import jobs
 from penstock.control.registry import JobRecord
 from penstock.errors import UsageError
+from penstock.model.snapshot import StateSize
 
 FOLLOW_PAUSE_S = 0.25
+STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
 
 
@@ -66,6 +68,38 @@ def list_row(record: JobRecord) -> list[str]:
     return [record.job_id, record.name, record.status, time_text(record.started_ms), *counters]
 
 
+def state_row(size: StateSize) -> list[str]:
+    """A state's line in the status; ~ stands before an estimate."""
+    hottest = "-"
+    if size.size_bytes and size.group_bytes:
+        most = max(size.group_bytes)
+        hottest = f"{size.first_key_group + size.group_bytes.index(most)} ({bytes_text(most)})"
+    largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])})" if size.largest else "-"
+    entries = f"{'' if size.entries_exact else '~'}{size.entries}"
+    return [
+        size.operator_uid,
+        size.name,
+        entries,
+        f"{'' if size.bytes_exact else '~'}{bytes_text(size.size_bytes)}",
+        hottest,
+        largest,
+    ]
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> bytes_text(999), bytes_text(1_000), bytes_text(123_456_789)
+    ('999 B', '1.0 kB', '123.5 MB')
+    """
+    size, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 999.95:
+            break
+        size, unit = size / 1000, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def status_text(record: JobRecord) -> str:
     """All that is known of a job, for people."""
     facts = {
@@ -84,6 +118,8 @@ def status_text(record: JobRecord) -> str:
         "logs": record.log_dir,
     }
     lines = [f"{name:<12} {value}" for name, value in facts.items() if value is not None]
+    if record.states:
+        lines += ["", table(STATE_COLUMNS, [state_row(size) for size in record.states])]
     if record.processes:
         rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
         lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]
