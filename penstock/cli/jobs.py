@@ -11,6 +11,7 @@ from penstock.cli.progress import time_text, watermark_text
 from penstock.control import jobs
 from penstock.control.registry import JobRecord
 from penstock.errors import UsageError
+from penstock.model.descriptors import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
 
 FOLLOW_PAUSE_S = 0.25
@@ -118,8 +119,10 @@ def status_text(record: JobRecord) -> str:
         "logs": record.log_dir,
     }
     lines = [f"{name:<12} {value}" for name, value in facts.items() if value is not None]
-    if record.states:
-        lines += ["", table(STATE_COLUMNS, [state_row(size) for size in record.states])]
+    # Every keyed function could have timers; most have none.
+    states = [size for size in record.states or () if size.entries or not size.name.startswith(RESERVED_PREFIX)]
+    if states:
+        lines += ["", table(STATE_COLUMNS, [state_row(size) for size in states])]
     if record.processes:
         rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
         lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]

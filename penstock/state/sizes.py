@@ -217,8 +217,8 @@ class Measurement:
 
 def _top(sizes: dict[Key, int]) -> dict[Key, int]:
     """The largest, largest first; none of size 0."""
-    ordered = sorted(((size, key) for key, size in sizes.items() if size > 0), key=lambda found: (-found[0], found[1]))
-    return {key: size for size, key in ordered[:LARGEST]}
+    found = [key for key, size in sizes.items() if size > 0]
+    return {key: sizes[key] for key in sorted(found, key=lambda key: (-sizes[key], key[1]))[:LARGEST]}
 
 
 def spread(total: int, weights: Numbers) -> Numbers:
