@@ -15,6 +15,8 @@ from penstock.model.descriptors import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
 
 FOLLOW_PAUSE_S = 0.25
+HOT = 1.1
+"""How many times the mean a key group must have to be named; estimates that are spread evenly name none."""
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
 
@@ -71,10 +73,6 @@ def list_row(record: JobRecord) -> list[str]:
 
 def state_row(size: StateSize) -> list[str]:
     """A state's line in the status; ~ stands before an estimate."""
-    hottest = "-"
-    if size.size_bytes and size.group_bytes:
-        most = max(size.group_bytes)
-        hottest = f"{size.first_key_group + size.group_bytes.index(most)} ({bytes_text(most)})"
     largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])})" if size.largest else "-"
     entries = f"{'' if size.entries_exact else '~'}{size.entries}"
     return [
@@ -82,9 +80,17 @@ def state_row(size: StateSize) -> list[str]:
         size.name,
         entries,
         f"{'' if size.bytes_exact else '~'}{bytes_text(size.size_bytes)}",
-        hottest,
+        hottest_text(size),
         largest,
     ]
+
+
+def hottest_text(size: StateSize) -> str:
+    """The key group with the most bytes, if it stands out."""
+    most = max(size.group_bytes, default=0)
+    if most * len(size.group_bytes) <= HOT * sum(size.group_bytes):
+        return "-"
+    return f"{size.first_key_group + size.group_bytes.index(most)} ({bytes_text(most)})"
 
 
 def bytes_text(count: int) -> str:

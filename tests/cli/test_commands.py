@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
+from penstock.cli.jobs import hottest_text
 from penstock.cli.main import main
 from penstock.cli.output import table
 from penstock.control.registry import ProcessRecord, Registry
@@ -102,6 +103,21 @@ def test_status_prints_a_line_for_each_state(registry: Registry, capsys: pytest.
         "totals    seen       ~7       ~0 B      -                  -",
         "totals    _timers_b  1        9 B       -                  -",
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "group_bytes", "text"),
+    [
+        (4, [10, 10, 40], "6 (40 B)"),
+        (0, [100, 101, 100], "-"),
+        (0, [0, 0], "-"),
+        (0, [], "-"),
+        (0, [90, 120], "1 (120 B)"),
+    ],
+)
+def test_a_key_group_is_named_only_if_it_stands_out(first: int, group_bytes: list[int], text: str) -> None:
+    size = StateSize("op", "state", 1, sum(group_bytes), True, True, first, [1] * len(group_bytes), group_bytes)
+    assert hottest_text(size) == text
 
 
 def test_status_in_json_has_the_figures_of_every_key_group(
