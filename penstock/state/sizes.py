@@ -274,5 +274,8 @@ def _element_bytes(column: pa.Array, elements: Sequence[pa.Array]) -> Numbers:
 
 def key_text(key: Any) -> str:
     """A user's key for people, on one line and not too long."""
-    text = key if isinstance(key, str) and key.isprintable() else repr(key)
+    try:
+        text = key if isinstance(key, str) and key.isprintable() else repr(key)
+    except ValueError:  # Python does not print a number of thousands of digits
+        text = f"<{type(key).__name__}>"
     return text if len(text) <= KEY_TEXT_LENGTH else text[: KEY_TEXT_LENGTH - 1] + "…"

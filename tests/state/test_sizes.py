@@ -140,6 +140,7 @@ def test_keys_of_any_type_are_shown_on_one_line_of_80_characters() -> None:
     assert measured(new_sizes(), seal(backend, 1, full=True))["value"].largest == [("(7, 'x')", 9)]
     assert [key_text(key) for key in ("a b", "a\nb", 5, "x" * 80)] == ["a b", "'a\\nb'", "5", "x" * 80]
     assert key_text("x" * 81) == "x" * 79 + "…"
+    assert key_text(1 << 100_000) == "<int>"
 
 
 def test_long_keys_that_begin_alike_are_two_keys() -> None:
