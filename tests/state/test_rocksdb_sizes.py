@@ -119,6 +119,24 @@ def test_large_rows_of_one_key_are_one_key(backend: Any) -> None:
     assert len(found["list"].largest) == 10
 
 
+def test_a_compaction_between_two_listings_of_the_files_makes_no_state_smaller(backend: Any) -> None:
+    for value in ("x", "y"):
+        put(backend, dict.fromkeys(KEYS, value))
+        sealed_sizes(backend, 1 if value == "x" else 2)
+    listings: list[int] = []
+
+    def live_files() -> list[Any]:
+        files = backend.store.live_files()
+        listings.append(len(files))
+        if len(listings) == 1:
+            backend.compact("value")
+        return list(files)
+
+    states = [(backend._infos["value"], backend._tables["value"].family)]
+    (size,) = backend._sizes.seal(live_files, states)()
+    assert len(listings) == 2 and size.entries == 1000
+
+
 def test_no_row_that_was_written_is_larger_than_those_kept() -> None:
     largest = LargestRows()
     for size in (5, 900, 3, *range(100, 140), 7):

@@ -146,7 +146,7 @@ class RocksDBBackend(KeyedBackend):
         self.store.link_checkpoint(folder)
         if self._settings.incremental:
             states = [(self._infos[name], table.family) for name, table in self._tables.items()]
-            sizes = self._sizes.seal(self.store.live_files(), states)
+            sizes = self._sizes.seal(self.store.live_files, states)
             return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads, sizes)
         rows = SealedRows(folder, self._settings, infos, self._rows, self.key_codec)
         tables = [

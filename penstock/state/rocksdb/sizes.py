@@ -17,6 +17,9 @@ from penstock.state.rocksdb.key_bytes import KeyBytes
 from penstock.state.rocksdb.store import Family, LiveFile
 from penstock.state.sizes import LARGEST, Numbers, key_text, spread
 
+LISTINGS = 3
+"""How often files are listed when a compaction ends between the two listings that are needed."""
+
 
 class StoreSizes:
     """The sizes of all states of one backend, as they are at a seal."""
@@ -27,12 +30,18 @@ class StoreSizes:
         self._key_groups = key_groups
 
     def seal(
-        self, files: Sequence[LiveFile], states: Sequence[tuple[StateTableInfo, Family]]
+        self, live_files: Callable[[], Sequence[LiveFile]], states: Sequence[tuple[StateTableInfo, Family]]
     ) -> Callable[[], list[StateSize]]:
         """What gives the sizes later, in another thread. After a checkpoint, which leaves no row outside the files."""
-        found = [(info, family.file_numbers(), dict(family.largest.rows)) for info, family in states]
+        for _ in range(LISTINGS):
+            files = {file.number: file for file in live_files()}
+            numbers = [family.file_numbers() for _, family in states]
+            if all(files.keys() >= found for found in numbers):
+                break
+        kept = [(info, dict(family.largest.rows)) for info, family in states]
         return lambda: [
-            self._size(info, [file for file in files if file.number in numbers], rows) for info, numbers, rows in found
+            self._size(info, [files[number] for number in found if number in files], rows)
+            for (info, rows), found in zip(kept, numbers, strict=True)
         ]
 
     def _size(self, info: StateTableInfo, files: Sequence[LiveFile], rows: dict[bytes, int]) -> StateSize:
