@@ -23,6 +23,7 @@ from penstock.checkpoint.names import checkpoint_of
 from penstock.checkpoint.pending import EpochRecord, PendingCheckpoint
 from penstock.checkpoint.retention import SweepScope, collect_garbage
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.state_sizes import add_up
 from penstock.errors import (
     CheckpointError,
     CheckpointFailedError,
@@ -32,7 +33,7 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.model.ids import CheckpointId, SubtaskId
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, Manifest, SourcePosition
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, Manifest, SourcePosition, StateSize
 
 
 class CheckpointListenerHook(Protocol):
@@ -78,6 +79,7 @@ class CheckpointCoordinator:
         self._last, self._newest = self._where_from(restored)
         self._last_epoch = self._last.epoch
         self._commits: CommitRun | None = None
+        self._sizes: list[StateSize] | None = None
         self._failures: list[str] = []
         self._collect_due = True
         self._is_final = False
@@ -251,6 +253,11 @@ class CheckpointCoordinator:
         with self._lock:
             return self._history.entries()
 
+    @property
+    def state_sizes(self) -> list[StateSize] | None:
+        """How large the states were at the newest checkpoint of this attempt; None before it. Never changed."""
+        return self._sizes
+
     # ---- completion, in PROTOCOL R21's order
 
     def _advance(self) -> list[CheckpointId]:
@@ -298,6 +305,7 @@ class CheckpointCoordinator:
             self._committables = {e: found for e, found in self._committables.items() if e > manifest.epoch}
             self._commits = CommitRun(manifest, self._clock, self._settings.commit_timeout_ms / 1000)
             self._history.completed(manifest.checkpoint_id, self._clock.now_ms(), pending.written_bytes())
+            self._sizes = add_up(size for ack in pending.counted() or () for size in ack.sizes)
             self._failures.clear()
             older = [other for number, other in self._pending.items() if number < manifest.checkpoint_id]
         for other in older:

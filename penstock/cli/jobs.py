@@ -11,8 +11,13 @@ from penstock.cli.progress import time_text, watermark_text
 from penstock.control import jobs
 from penstock.control.registry import JobRecord
 from penstock.errors import UsageError
+from penstock.model.descriptors import RESERVED_PREFIX
+from penstock.model.snapshot import StateSize
 
 FOLLOW_PAUSE_S = 0.25
+HOT = 1.1
+"""How many times the mean a key group must have to be named; estimates that are spread evenly name none."""
+STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
 
 
@@ -66,6 +71,42 @@ def list_row(record: JobRecord) -> list[str]:
     return [record.job_id, record.name, record.status, time_text(record.started_ms), *counters]
 
 
+def state_row(size: StateSize) -> list[str]:
+    """A state's line in the status; ~ stands before an estimate."""
+    largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])})" if size.largest else "-"
+    entries = f"{'' if size.entries_exact else '~'}{size.entries}"
+    return [
+        size.operator_uid,
+        size.name,
+        entries,
+        f"{'' if size.bytes_exact else '~'}{bytes_text(size.size_bytes)}",
+        hottest_text(size),
+        largest,
+    ]
+
+
+def hottest_text(size: StateSize) -> str:
+    """The key group with the most bytes, if it stands out."""
+    most = max(size.group_bytes, default=0)
+    if most * len(size.group_bytes) <= HOT * sum(size.group_bytes):
+        return "-"
+    return f"{size.first_key_group + size.group_bytes.index(most)} ({bytes_text(most)})"
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> bytes_text(999), bytes_text(1_000), bytes_text(123_456_789)
+    ('999 B', '1.0 kB', '123.5 MB')
+    """
+    size, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 999.95:
+            break
+        size, unit = size / 1000, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def status_text(record: JobRecord) -> str:
     """All that is known of a job, for people."""
     facts = {
@@ -84,6 +125,10 @@ def status_text(record: JobRecord) -> str:
         "logs": record.log_dir,
     }
     lines = [f"{name:<12} {value}" for name, value in facts.items() if value is not None]
+    # Every keyed function could have timers; most have none.
+    states = [size for size in record.states or () if size.entries or not size.name.startswith(RESERVED_PREFIX)]
+    if states:
+        lines += ["", table(STATE_COLUMNS, [state_row(size) for size in states])]
     if record.processes:
         rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
         lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]

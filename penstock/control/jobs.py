@@ -45,8 +45,9 @@ def find_job(registry: Registry, text: str) -> JobRecord:
 
 
 def job_status(registry: Registry, text: str) -> JobRecord:
-    """The job as it is now: status LOST if its driver is gone, processes only while it runs."""
-    return _as_it_is_now(registry, find_job(registry, text))
+    """The job as it is now: status LOST if its driver is gone, processes only while it runs, sizes of its states."""
+    record = _as_it_is_now(registry, find_job(registry, text))
+    return msgspec.structs.replace(record, states=registry.read_sizes(record.job_id))
 
 
 def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None = None) -> Iterator[LogLine]:

@@ -17,6 +17,7 @@ from penstock.clock import Clock, SystemClock
 from penstock.errors import JobConflictError, JobNotFoundError, StorageError
 from penstock.model.configuration import Configuration
 from penstock.model.job import JobStatus
+from penstock.model.snapshot import StateSize
 
 ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_state())
 """Statuses after which a driver has nothing left to do."""
@@ -63,6 +64,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     rows_per_s: float = 0.0
     processes: list[ProcessRecord] = []
     failure: str | None = None
+    states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
+    """How large each state was at the last checkpoint; only where `penstock status` asks for it."""
 
     @property
     def ended(self) -> bool:
@@ -79,19 +82,33 @@ class Registry:
 
     def write(self, record: JobRecord) -> None:
         """Replace the job's file in one step; a reader sees the old record or the new one, never a part."""
+        self._replace(self._path(record.job_id), msgspec.json.encode(record), record.job_id)
+
+    def write_sizes(self, job_id: str, sizes: list[StateSize]) -> None:
+        """Replace what is known of the size of a job's states: a file of its own, written once per checkpoint."""
+        self._replace(self._sizes_path(job_id), msgspec.json.encode(sizes), job_id)
+
+    def read_sizes(self, job_id: str) -> list[StateSize]:
+        """How large a job's states were at its last checkpoint; empty if nobody has said so."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{record.job_id}-")  # mode 0600
+            return msgspec.json.decode(self._sizes_path(job_id).read_bytes(), type=list[StateSize])
+        except (OSError, msgspec.MsgspecError):
+            return []
+
+    def _replace(self, path: Path, data: bytes, job_id: str) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{job_id}-")  # mode 0600
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(msgspec.json.encode(record))
-                os.replace(temporary, self._path(record.job_id))
+                    file.write(data)
+                os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
                 raise
         except OSError as error:
             raise StorageError(
-                f"cannot write job {record.job_id} into the registry {str(self.folder)!r}: {error}; "
+                f"cannot write job {job_id} into the registry {str(self.folder)!r}: {error}; "
                 f"free the disk or set penstock.registry.dir to a folder that can be written"
             ) from error
 
@@ -153,6 +170,9 @@ class Registry:
     def log_dir(self, job_id: str) -> Path:
         """The folder for a job's logs, beside its record."""
         return self.folder / job_id
+
+    def _sizes_path(self, job_id: str) -> Path:
+        return self.log_dir(self._path(job_id).stem) / "state-sizes.json"
 
     def _path(self, job_id: str) -> Path:
         if not job_id.isalnum():

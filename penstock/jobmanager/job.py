@@ -32,6 +32,7 @@ from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
 from penstock.model.ids import new_token
 from penstock.model.job import JobStatus
+from penstock.model.snapshot import StateSize
 from penstock.storage.blobs import Storage
 
 RECORD_INTERVAL_S = 1.0
@@ -91,6 +92,7 @@ class Job:
         self._rows = _EpochCount()
         self._untimed = _EpochCount()
         self._last_checkpoint: int | None = None
+        self._written_sizes: list[StateSize] | None = None
         self._rate = _Rate(clock)
         self._failure: BaseException | None = None
         self._cancelled = threading.Event()
@@ -231,6 +233,8 @@ class Job:
             self._output.release(newest.epoch)
             self._rows.release(newest.epoch)
             self._untimed.release(newest.epoch)
+        if coordinator is not None:
+            self._write_sizes(coordinator.state_sizes)
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
@@ -285,6 +289,13 @@ class Job:
                 file.write(text + "\n")
 
     # ---- the record
+
+    def _write_sizes(self, sizes: list[StateSize] | None) -> None:
+        """Once per checkpoint: with many key groups this is much more than the record."""
+        if sizes is not None and sizes is not self._written_sizes:
+            self._written_sizes = sizes
+            with suppress(StorageError):
+                self._registry.write_sizes(self.job_id, sizes)
 
     def _set_status(self, status: JobStatus) -> None:
         self._status = status

@@ -134,6 +134,29 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     final: bool = False
 
 
+class StateSize(msgspec.Struct, frozen=True):
+    """How large one keyed state of one operator is: in one subtask, or in all of them together.
+
+    For people to look at: it travels in acks and in the registry, never in the manifest.
+    """
+
+    operator_uid: str
+    name: str
+    entries: int
+    size_bytes: int
+    entries_exact: bool
+    """Whether `entries` was counted; otherwise it is an estimate."""
+    bytes_exact: bool
+    """Whether `size_bytes` and the figures of key groups were counted."""
+    first_key_group: int = 0
+    """The key group that the first figures of both lists are of."""
+    group_entries: list[int] = []
+    """Entries per key group; empty where the lists were left out to keep the whole small."""
+    group_bytes: list[int] = []
+    largest: list[tuple[str, int]] = []
+    """The largest keys as text, cut to 80 characters, and their bytes; largest first, ten at most."""
+
+
 class CheckpointAck(msgspec.Struct, frozen=True):
     """A subtask's writer has put its files (PROTOCOL R17)."""
 
@@ -142,6 +165,7 @@ class CheckpointAck(msgspec.Struct, frozen=True):
     sync_s: float
     async_s: float
     written_bytes: int
+    sizes: list[StateSize] = []
 
 
 class CheckpointDecline(msgspec.Struct, frozen=True):

@@ -7,13 +7,14 @@ the epoch's header names; when the deltas would outweigh the state, or there are
 import hashlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from penstock import failpoint
 from penstock.checkpoint.manifest import verify_file
 from penstock.checkpoint.names import state_file_path
+from penstock.checkpoint.state_sizes import bounded
 from penstock.clock import Clock
 from penstock.codec.frames import MAX_FRAME_BYTES, MIB
 from penstock.errors import CheckpointDeclinedError
@@ -31,6 +32,7 @@ from penstock.runtime.task import Subtask
 from penstock.state.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
 from penstock.state.rows import in_key_groups
 from penstock.state.sealed import SealedFiles, SealedTables
+from penstock.state.sizes import TableSizes
 from penstock.state.snapshot_file import FileData, encode_files, read_chain, row_count
 from penstock.storage.blobs import Storage
 from penstock.storage.memory import MemoryStorage
@@ -81,6 +83,11 @@ class WriteJob:
         """Operators whose state is RocksDB's files."""
         return [operator for operator in self.sealed if isinstance(operator, SealedFiles)]
 
+    def watched_by(self, sizes: TableSizes) -> "WriteJob":
+        """The same job, whose tables are measured as they are written."""
+        sealed = [sizes.watched(part) if isinstance(part, SealedTables) else part for part in self.sealed]
+        return replace(self, sealed=sealed)
+
     @property
     def replaces_tables(self) -> bool:
         """A table is sealed whole. It may be empty, and says then that what older files hold of it is gone."""
@@ -104,6 +111,7 @@ class SnapshotWriter:
         self._clock = clock
         self._limits = limits or InlineLimits()
         self._chains: dict[int, Chain] = {}
+        self._sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
         self._lock = threading.Lock()
         """Around `_chains`: a slow write may end while a later checkpoint is sealed."""
 
@@ -161,6 +169,7 @@ class SnapshotWriter:
             backend = self._subtask.backends.get(info.operator_uid)
             if backend is not None:
                 backend.restore(info, rows)
+                self._sizes.restored(info, rows)
 
     def _load_native(self, snapshot: SubtaskSnapshot, max_parallelism: int, *, is_own: bool) -> None:
         """RocksDB's files: to be gone on with by the subtask that wrote them, row by row by any other."""
@@ -207,7 +216,7 @@ class SnapshotWriter:
         if self._storage is None and self._limits.max_state_bytes is None:
             raise CheckpointDeclinedError("this job has no checkpoint storage")
         started = self._clock.monotonic_s()
-        files, written = self._store(job)
+        files, written = self._store(job.watched_by(self._sizes))
         if job.sealed:
             with self._lock:
                 self._chains[job.checkpoint] = Chain(files)
@@ -229,7 +238,9 @@ class SnapshotWriter:
             [state.info for state in job.operator_states],
             operator_file,
         )
-        return CheckpointAck(job.checkpoint, snapshot, job.sync_s, self._clock.monotonic_s() - started, written)
+        sizes = self._sizes.sizes(job.tables) + [size for operator in job.native for size in operator.sizes()]
+        async_s = self._clock.monotonic_s() - started
+        return CheckpointAck(job.checkpoint, snapshot, job.sync_s, async_s, written, bounded(sizes))
 
     def _store(self, job: WriteJob) -> tuple[list[StateFile], int]:
         """All files of the snapshot, and how many bytes of them are new."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
 from penstock.model.ids import CheckpointId
-from penstock.model.snapshot import StateTableInfo
+from penstock.model.snapshot import StateSize, StateTableInfo
 from penstock.state.rows import Rows
 
 
@@ -24,6 +24,8 @@ class SealedTable:
     """Makes the rows. A table that no function has asked for since it was restored gives them as they were read."""
     full: bool
     """All entries: what older files hold of this table no longer counts."""
+    entries: int | None = None
+    """How many entries the whole table has; None where counting them would hold up the epoch."""
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,5 @@ class SealedFiles:
     infos: tuple[StateTableInfo, ...]
     threads: int
     """How many files may be stored at a time."""
+    sizes: Callable[[], list[StateSize]] = list
+    """How large the states are."""

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
+from penstock.cli.jobs import hottest_text
 from penstock.cli.main import main
 from penstock.cli.output import table
 from penstock.control.registry import ProcessRecord, Registry
+from penstock.model.snapshot import StateSize
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
 
@@ -82,6 +84,67 @@ def test_status_in_json_has_pid_host_role_and_subtasks(registry: Registry, capsy
 def test_status_shows_why_a_job_failed(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(in_registry(registry, "status", B_ID)) == 0
     assert capsys.readouterr().out.endswith("Traceback: boom\n")
+
+
+SIZES = [
+    StateSize("totals", "total", 1200, 52_300, True, False, 0, [400, 700, 100], [20_000, 30_300, 2_000], [("ada", 99)]),
+    StateSize("totals", "seen", 7, 0, False, False),
+]
+
+
+def test_status_prints_a_line_for_each_state(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    timers = [StateSize("totals", name, count, 9, True, True) for name, count in (("_timers_a", 0), ("_timers_b", 1))]
+    registry.write_sizes(A_ID, [*SIZES, *timers])
+    assert main(in_registry(registry, "status", A_ID)) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("OPERATOR", "totals"))]
+    assert lines == [
+        "OPERATOR  STATE      ENTRIES  BYTES     HOTTEST KEY GROUP  LARGEST KEY",
+        "totals    total      1200     ~52.3 kB  1 (30.3 kB)        ada (99 B)",
+        "totals    seen       ~7       ~0 B      -                  -",
+        "totals    _timers_b  1        9 B       -                  -",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "group_bytes", "text"),
+    [
+        (4, [10, 10, 40], "6 (40 B)"),
+        (0, [100, 101, 100], "-"),
+        (0, [0, 0], "-"),
+        (0, [], "-"),
+        (0, [90, 120], "1 (120 B)"),
+    ],
+)
+def test_a_key_group_is_named_only_if_it_stands_out(first: int, group_bytes: list[int], text: str) -> None:
+    size = StateSize("op", "state", 1, sum(group_bytes), True, True, first, [1] * len(group_bytes), group_bytes)
+    assert hottest_text(size) == text
+
+
+def test_status_in_json_has_the_figures_of_every_key_group(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.write_sizes(A_ID, SIZES)
+    assert main(in_registry(registry, "status", A_ID, "--json")) == 0
+    total, _ = json.loads(capsys.readouterr().out)["states"]
+    assert (total["entries"], total["size_bytes"], total["entries_exact"], total["bytes_exact"]) == (
+        1200,
+        52_300,
+        True,
+        False,
+    )
+    assert (total["group_entries"], total["group_bytes"]) == ([400, 700, 100], [20_000, 30_300, 2_000])
+    assert total["largest"] == [["ada", 99]]
+    assert main(in_registry(registry, "list", "-a", "--json")) == 0
+    assert all("states" not in job for job in json.loads(capsys.readouterr().out))
+
+
+def test_status_without_sizes_has_no_states(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(in_registry(registry, "status", A_ID)) == 0
+    assert "OPERATOR" not in capsys.readouterr().out
+    registry.write_sizes(A_ID, SIZES)
+    (registry.log_dir(A_ID) / "state-sizes.json").write_text("{")
+    assert main(in_registry(registry, "status", A_ID, "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["states"] == []
 
 
 @pytest.mark.parametrize("command", ["status", "logs"])

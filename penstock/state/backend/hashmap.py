@@ -35,6 +35,9 @@ from penstock.state.sealed import SealedTable, SealedTables
 from penstock.state.ttl.stamps import converted, is_same_state, live_rows
 from penstock.state.values import guard_of
 
+COUNTED_KEYS = 65536
+"""Keys of a map state whose entries are counted at every seal; it takes about 20 ns per key."""
+
 
 class HashMapBackend(KeyedBackend):
     """Keyed state for a range of key groups. One thread uses it; sealed tables may be read by another.
@@ -121,7 +124,8 @@ class HashMapBackend(KeyedBackend):
             if changed is None or (changed and table.has_at_most(len(changed))):
                 sealed = SealedTable(self._infos[name], self._seal_all(name, table), full=True)
             else:
-                sealed = SealedTable(self._infos[name], table.seal_changes(changed), full=False)
+                count = quick_count(table)
+                sealed = SealedTable(self._infos[name], table.seal_changes(changed), full=False, entries=count)
             tables.append(sealed)
             if base is not None:
                 table.changes.drop_before(base)
@@ -193,3 +197,10 @@ class HashMapBackend(KeyedBackend):
         if descriptor.kind == "aggregating":
             return AggregatingHandle(HeapValueState(self.keys, table, guard))
         return HeapValueState(self.keys, table, guard)
+
+
+def quick_count(table: Table | UnclaimedTable) -> int | None:
+    """How many entries a table has; None for a map with many keys, because each one would have to be looked at."""
+    if isinstance(table, UnclaimedTable) or (isinstance(table, MapTable) and len(table.live) > COUNTED_KEYS):
+        return None
+    return table.entry_count()

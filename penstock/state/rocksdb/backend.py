@@ -29,6 +29,7 @@ from penstock.state.map_keys import map_keys_of
 from penstock.state.rocksdb.compaction import Compaction
 from penstock.state.rocksdb.handles import RocksListState, RocksMapState, RocksValueState
 from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.sizes import StoreSizes
 from penstock.state.rocksdb.store import Batch, Store
 from penstock.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable, opaque
 from penstock.state.rocksdb.timers import RocksTimerTable
@@ -59,6 +60,7 @@ class RocksDBBackend(KeyedBackend):
         self._settings = settings
         self._folder = folder / f"rocksdb-{uuid.uuid4().hex}"
         self._rows = KeyBytes(key_codec, max_parallelism)
+        self._sizes = StoreSizes(self._rows, key_codec, key_groups)
         self._store: Store | None = None
         self._compaction = Compaction()
         self._is_running = False
@@ -143,7 +145,9 @@ class RocksDBBackend(KeyedBackend):
         folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
         self.store.link_checkpoint(folder)
         if self._settings.incremental:
-            return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads)
+            states = [(self._infos[name], table.family) for name, table in self._tables.items()]
+            sizes = self._sizes.seal(self.store.live_files, states)
+            return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads, sizes)
         rows = SealedRows(folder, self._settings, infos, self._rows, self.key_codec)
         tables = [
             SealedTable(info, partial(rows.read, info, self.ttl.snapshot_filter(info.name)), full=True)

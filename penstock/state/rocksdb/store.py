@@ -4,21 +4,24 @@ There is no write-ahead log: what an epoch changed is in the checkpoint or is co
 of its own that goes with it.
 """
 
+import re
 import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import rocksdict
 
 from penstock.errors import StateBackendError
 from penstock.state.backend.settings import BackendSettings
 from penstock.state.rocksdb.key_bytes import end_of
+from penstock.state.rocksdb.largest import LargestRows
 
 _FAMILY = "state-"
 """Column families of states start with it: RocksDB has one of its own."""
 _BLOCK_BYTES = {"SPINNING_DISK_OPTIMIZED_HIGH_MEM": 128 * 1024}
+_FILE_LINE = re.compile(r"^ (\d+):", re.MULTILINE)
 MIB = 1024 * 1024
 
 
@@ -92,6 +95,19 @@ class Store:
         except Exception as error:
             raise StateBackendError(f"RocksDB in {self.folder} cannot make a checkpoint: {error}") from error
 
+    def live_files(self) -> "list[LiveFile]":
+        """The files of all states, with figures that RocksDB keeps."""
+        return [
+            LiveFile(
+                int(Path(file["name"]).stem),
+                file["size"],
+                file["num_entries"] - 2 * file["num_deletions"],  # a delete is an entry, and hides another
+                file["start_key"],
+                file["end_key"],
+            )
+            for file in self._db.live_files()
+        ]
+
     @property
     def last_sequence(self) -> int:
         """Grows with every row that is written, and is kept over a checkpoint."""
@@ -115,6 +131,17 @@ class Store:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class LiveFile(NamedTuple):
+    """An SST file."""
+
+    number: int
+    size: int
+    row_count: int
+    """About how many rows it adds to those of older files; less than 0 where it mostly deletes them."""
+    first_row: bytes
+    last_row: bytes
+
+
 class Family:
     """The rows of one state, in the order of their keys' bytes."""
 
@@ -123,6 +150,7 @@ class Family:
         self.handle = handle
         self.get = raw.get
         """A row's value, or None."""
+        self.largest = LargestRows()
 
     def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Rows from `start` up to before `end`."""
@@ -143,6 +171,10 @@ class Family:
         """About how much room the rows take, on disk and waiting for it."""
         names = ("rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables")
         return sum(self.raw.property_int_value(name) or 0 for name in names)
+
+    def file_numbers(self) -> set[int]:
+        """The numbers of the state's files, from RocksDB's list of them: its figures do not say whose a file is."""
+        return set(map(int, _FILE_LINE.findall(self.raw.property_value("rocksdb.sstables") or "")))
 
     def estimated_rows(self) -> int:
         """About how many rows there are."""
@@ -169,10 +201,15 @@ class Batch:
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         """Add or replace a row."""
+        size, largest = len(key) + len(value), family.largest
+        if size > largest.floor or key in largest.rows:
+            largest.note(key, size)
         self.raw.put(key, value, family.handle)
 
     def delete(self, family: Family, key: bytes) -> None:
         """Remove a row; an absent one is fine."""
+        if key in family.largest.rows:
+            family.largest.drop(key)
         self.raw.delete(key, family.handle)
 
     def __len__(self) -> int:
