@@ -82,7 +82,7 @@ def backend_settings(configuration: Configuration) -> BackendSettings:
     memory = configuration.get_string(rocksdb + "memory.fixed-per-tm", "") or configuration.get_string(
         rocksdb + "memory.fixed-per-slot", ""
     )
-    folders = re.split(r"[,:;]", configuration.get_string(rocksdb + "localdir", ""))
+    folders = re.split(r"[,:;]", configuration.get_string(rocksdb + "localdir", "").replace("file://", ""))
     return BackendSettings(
         kind=kind,
         incremental=configuration.get_boolean("execution.checkpointing.incremental", default_value=True),

@@ -180,7 +180,7 @@ def test_g11_settings_reach_the_backend() -> None:
     configuration = Configuration.from_dict(
         {
             "state.backend.type": "rocksdb",
-            "state.backend.rocksdb.localdir": "/fast/a,/fast/b",
+            "state.backend.rocksdb.localdir": "file:///fast/a,/fast/b",
             "state.backend.rocksdb.memory.fixed-per-slot": "64 mb",
             "state.backend.rocksdb.predefined-options": "FLASH_SSD_OPTIMIZED",
             "state.backend.rocksdb.checkpoint.transfer.thread.num": "9",
