@@ -140,12 +140,12 @@ class RocksListTable:
         self.delta.clear()
 
     def apply(self, rows: Rows, batch: Batch) -> None:
-        """Put restored rows into the batch: each is the whole list of its key."""
-        for index, (key, elements) in enumerate(zip(rows.keys, rows.values, strict=True)):
+        """Put restored rows into the batch: each is the whole list of its key, and of several the last one holds."""
+        for key, index in {key: index for index, key in enumerate(rows.keys)}.items():
             scope = self._keys.scope(key)
             self._delete(scope, batch)
             if rows.deleted is None or not rows.deleted[index]:
-                self._put(scope, self._row.encode(elements), batch)
+                self._put(scope, self._row.encode(rows.values[index]), batch)
 
     def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
         """(state key, None, whole list) of scanned rows."""
