@@ -63,10 +63,14 @@ def fetch_files(files: Sequence[StateFile], folder: Path, read: Callable[[StateF
 
 
 def read_files(
-    folder: Path, infos: Sequence[StateTableInfo], max_parallelism: int, key_groups: tuple[int, int] | None
+    folder: Path,
+    infos: Sequence[StateTableInfo],
+    max_parallelism: int,
+    key_groups: tuple[int, int] | None,
+    settings: BackendSettings,
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
     """The rows of fetched files, some at a time; of these key groups only, or of all. Removes the folder."""
-    store = Store(folder, BackendSettings(kind="rocksdb"), read_only=True)
+    store = Store(folder, settings, read_only=True)
     try:
         for info in infos:
             key_codec = key_codec_of(info)
