@@ -50,3 +50,5 @@ class SealedFiles:
     infos: tuple[StateTableInfo, ...]
     threads: int
     """How many files may be stored at a time."""
+    names: tuple[str, ...]
+    """What was in the folder at the seal: if one of them is gone later, there is no snapshot."""

@@ -143,7 +143,8 @@ class RocksDBBackend(KeyedBackend):
         folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
         self.store.link_checkpoint(folder)
         if self._settings.incremental:
-            sealed = SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads)
+            names = tuple(sorted(path.name for path in folder.iterdir()))
+            sealed = SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads, names)
             weakref.finalize(sealed, shutil.rmtree, folder, ignore_errors=True)  # also when nobody stores it
             return sealed
         rows = SealedRows(folder, self._settings, infos, self._rows, self.key_codec)
