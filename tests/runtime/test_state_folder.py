@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.runtime import state_folder
 from penstock.runtime.state_folder import make_state_folder
 from penstock.runtime.watchdog import identity, is_same_process
 from penstock.state.backend.settings import BackendSettings
@@ -38,3 +39,12 @@ def test_a_folder_goes_with_its_process_alone(tmp_path: Path) -> None:
         process.kill()
     make_state_folder(settings, 0)
     assert own.is_dir() and not other.exists()
+
+
+def test_the_folder_of_a_process_that_cannot_be_seen_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers share a disk, but do not see each other's processes."""
+    settings = BackendSettings(kind="rocksdb", local_dirs=(str(tmp_path),))
+    own = make_state_folder(settings, 0)
+    monkeypatch.setattr(state_folder, "is_same_process", lambda pid, started: False)
+    make_state_folder(settings, 0)
+    assert own.is_dir()
