@@ -189,7 +189,7 @@ class SnapshotWriter:
                 backend.adopt(folder, infos)
                 continue
             groups = place.key_groups if max_parallelism == place.stage.max_parallelism else None
-            for info, rows in native.read_files(folder, infos, max_parallelism, groups):
+            for info, rows in native.read_files(folder, infos, max_parallelism, groups, place.backend):
                 backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
 
     def _read(self, file: StateFile) -> bytes:

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import threading
+from pathlib import Path
 
 import psutil
 
@@ -30,14 +31,23 @@ def is_same_process(pid: int, started: float) -> bool:
     """Whether the process with this pid still is the one that started then, and is not a zombie."""
     try:
         process = psutil.Process(pid)
-        return bool(process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE)
+        return bool(_started(process) == started and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
 
 def identity(pid: int) -> tuple[int, float]:
     """(pid, start time): names one process for ever."""
-    return pid, psutil.Process(pid).create_time()
+    return pid, _started(psutil.Process(pid))
+
+
+def _started(process: psutil.Process) -> float:
+    """In seconds since the system started, where it says so: the time of day may be set while the process runs."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return float(process.create_time())
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def remove_at_exit(folder: str) -> None:

@@ -36,11 +36,11 @@ class Held(Generic[C]):
         self._is_held = True
         return self.live
 
-    def begin_epoch(self) -> None:
-        """What is here now is what `roll_back` goes back to."""
+    def keep(self) -> None:
+        """What is here now is what `roll_back` goes back to; before the first time that is the first content."""
         self._base = self.hold()
 
     def roll_back(self) -> None:
-        """Take back what changed since the epoch began."""
+        """Take back what changed since `keep`."""
         self.live = self._base
         self._is_held = True

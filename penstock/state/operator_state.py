@@ -86,7 +86,7 @@ class OperatorStates(OperatorStateStore):
     def restore(self, info: OperatorStateInfo, rows: pa.Table) -> None:
         """Put a share of an old snapshot behind those restored before. Before the function is opened."""
         if info.mode == RAW:
-            self.raw.partitions.replace(self.raw.partitions.live + rows[VALUE_COLUMN].to_pylist())
+            self.raw.restore_partitions(rows[VALUE_COLUMN].to_pylist())
             return
         if info.mode == RAW_KEYED:
             groups = zip(rows[KEY_GROUP_COLUMN].to_pylist(), rows[VALUE_COLUMN].to_pylist(), strict=True)
@@ -102,12 +102,12 @@ class OperatorStates(OperatorStateStore):
     # ---- epochs
 
     def begin_epoch(self) -> None:
-        """What is here now is what `roll_back` goes back to."""
-        for state in self._every_held():
-            state.begin_epoch()
+        """Nothing to note: what a new function has done in `initialize_state` is a change of the epoch that follows."""
 
     def finish_epoch(self) -> None:
-        """The epoch can no longer be taken back."""
+        """The epoch can no longer be taken back: what is here now is what `roll_back` goes back to."""
+        for state in self._every_held():
+            state.keep()
         self.epochs += 1
 
     def roll_back(self) -> None:

@@ -22,11 +22,17 @@ class OperatorRawState(RawState):
         self._open: list[bytes] | None = None
         self._is_writing = False
 
+    def restore_partitions(self, partitions: list[bytes]) -> None:
+        """Put them behind those restored before."""
+        self.partitions.own().extend(partitions)
+        self.partitions.keep()
+
     def restore_key_groups(self, groups: Iterable[tuple[int, bytes]]) -> None:
         """Take what belongs to this subtask's key groups."""
         if self._range is not None:
             first, last = self._range
             self.key_groups.own().update({group: data for group, data in groups if first <= group <= last})
+            self.key_groups.keep()
 
     def start_function(self) -> None:
         """A new function object: it has asked for nothing yet."""

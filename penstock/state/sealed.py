@@ -52,5 +52,7 @@ class SealedFiles:
     infos: tuple[StateTableInfo, ...]
     threads: int
     """How many files may be stored at a time."""
+    names: tuple[str, ...]
+    """What was in the folder at the seal: if one of them is gone later, there is no snapshot."""
     sizes: Callable[[], list[StateSize]] = list
     """How large the states are."""

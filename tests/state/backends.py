@@ -88,7 +88,7 @@ def seal_data(sealed: SealedTables | SealedFiles) -> bytes:
     files, _ = native.store_files(sealed, [], put)
     folder = Path(_folder.name) / f"fetched-{new_nonce()}"
     native.fetch_files(files, folder, lambda file: stored[file.path], 1)
-    (hashmap,) = _hashmaps(native.read_files(folder, sealed.infos, MAX_PARALLELISM, None))
+    (hashmap,) = _hashmaps(native.read_files(folder, sealed.infos, MAX_PARALLELISM, None, _settings))
     return encode_snapshot([hashmap.seal(CheckpointId(1), None, full=True)])
 
 

@@ -337,3 +337,18 @@ def test_what_a_handle_returns_or_was_given_is_not_the_stored_object() -> None:
             entries.get("e")["c"] = 3
             next(entries.values())["c"] = 3
             collected.get()[0].append(3)
+
+
+def test_what_a_long_list_gives_is_the_callers_own() -> None:
+    """A list of many epochs is written anew when it is read; changing what was read must not change the state."""
+    backend = string_backend()
+    state = backend.table(ListStateDescriptor("l", Types.LIST(Types.LONG())))
+    for number in range(40):
+        with epoch(backend):
+            at(backend, "k")
+            state.add([number])
+    with epoch(backend):
+        at(backend, "k")
+        state.get()[0].append(99)
+    at(backend, "k")
+    assert state.get() == [[number] for number in range(40)]

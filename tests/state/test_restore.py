@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.codec.keys import KeyCodec
 from penstock.errors import TypeMismatchError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -18,7 +19,8 @@ from penstock.model.descriptors import (
 from penstock.model.ids import CheckpointId
 from penstock.model.types import Types
 from penstock.state.backend.base import KeyedBackend
-from penstock.state.snapshot_file import encode_snapshot, read_snapshot
+from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.snapshot_file import encode_snapshot, read_chain, read_snapshot
 from tests.state.backends import (
     MAX_PARALLELISM,
     Average,
@@ -251,3 +253,30 @@ def test_a_pickled_state_is_unpickled_only_when_the_program_declares_it_so(monke
     state = third.table(ValueStateDescriptor("p", Types.PICKLED_BYTE_ARRAY()))
     at(third, "k")
     assert state.value() == {1, 2}
+
+
+def test_of_two_rows_of_a_list_in_one_file_the_later_holds() -> None:
+    """A state that nobody asked for is carried on as it was read: a full file and a delta become one file."""
+    backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), MAX_PARALLELISM, (0, MAX_PARALLELISM - 1))
+    state = backend.table(DESCRIPTORS["list"]())
+    with epoch(backend):
+        for key in KEYS:
+            at(backend, key)
+            state.add_all([1, 2])
+    full = encoded(backend, 1)
+    with epoch(backend):
+        at(backend, "k0")
+        state.add(3)
+        at(backend, "k1")
+        state.clear()
+    delta = encode_snapshot([seal(backend, 2, base=1)])
+    idle = HashMapBackend("op", KeyCodec((Types.STRING(),)), MAX_PARALLELISM, (0, MAX_PARALLELISM - 1))
+    for info, rows in read_chain([full, delta], (0, MAX_PARALLELISM - 1), MAX_PARALLELISM):
+        idle.restore(info, rows)
+    (later,) = restored([[encoded(idle, 3)]])
+    state = later.table(DESCRIPTORS["list"]())
+    found = {}
+    for key in KEYS[:3]:
+        at(later, key)
+        found[key] = state.get()
+    assert found == {"k0": [1, 2, 3], "k1": [], "k2": [1, 2]}

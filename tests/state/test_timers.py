@@ -1,12 +1,14 @@
 """Timers as keyed state (features B10, F6): what the backend keeps of them."""
 
 import random
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.model.type_information import parse_type
 from penstock.model.types import Types
 from penstock.state.backend.hashmap import HashMapBackend
 from penstock.state.timers import Timers
@@ -181,3 +183,13 @@ def test_a_timer_without_a_current_key_is_an_error() -> None:
     for use in (timers.register, timers.delete):
         with pytest.raises(StateAccessError, match="no current key"):
             use(1)
+
+
+def test_a_decimal_key_keeps_its_scale_until_its_timer_fires() -> None:
+    backend = keyed_backend([parse_type("DECIMAL(10,2)")])
+    timers = event_timers(backend)
+    with epoch(backend):
+        backend.keys.key = backend.key_codec.to_state_key(Decimal(100))
+        timers.register(5)
+    with epoch(backend):
+        assert repr(list(timers.due(5))) == "[(5, Decimal('100.00'))]"

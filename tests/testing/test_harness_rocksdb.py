@@ -1,17 +1,25 @@
 """Jobs whose state is in RocksDB: checkpoints of files and of rows, crashes, other parallelism, other backend."""
 
 import random
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.checkpoint.manifest import digest
+from penstock.errors import CheckpointCorruptError, CheckpointFailedError
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext
-from penstock.model.snapshot import SubtaskSnapshot
+from penstock.model.snapshot import NativeName, StateFile, SubtaskSnapshot
 from penstock.model.types import Types
 from penstock.state.backend.settings import BackendSettings
+from penstock.state.rocksdb import native
+from penstock.state.rocksdb.store import Store, shared_memory
+from penstock.state.sealed import SealedFiles
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 
@@ -125,3 +133,54 @@ def test_g6_a_small_change_stores_few_of_rocksdbs_files() -> None:
     stored = sum(second[path].size for path in second.keys() - shared)
     assert shared and stored < sum(file.size for file in first.values()) / 10
     check(tally(FILES, storage, parallelism=1), fed)
+
+
+def test_a_restore_reads_files_within_the_memory_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+
+    class Watched(Store):
+        def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
+            opened.append(settings.memory_bytes)
+            super().__init__(folder, settings, read_only=read_only)
+
+    monkeypatch.setattr(native, "Store", Watched)
+    fed = events(50)
+    harness = tally(FILES, MemoryStorage()).feed([*fed, CHECKPOINT]).rescale(3)
+    check(harness, fed)
+    assert set(opened) == {FILES.memory_bytes}
+
+
+def test_the_memory_of_stores_goes_with_the_last_of_them(tmp_path: Path) -> None:
+    settings = BackendSettings(kind="rocksdb", memory_bytes=17 * MIB)
+    stores = [Store(tmp_path / name, settings) for name in ("a", "b")]
+    memory = weakref.ref(shared_memory(17 * MIB))
+    stores.pop().close()
+    assert memory() is shared_memory(17 * MIB)
+    stores.pop().close()
+    assert memory() is None
+
+
+@pytest.mark.parametrize("gone", ["CURRENT", "MANIFEST-*", "*.sst"])
+def test_files_that_go_before_they_are_stored_fail_the_checkpoint(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TaskManager that ends removes its folder while a snapshot is still being written."""
+    store_files = native.store_files
+
+    def ending(sealed: SealedFiles, *arguments: Any) -> Any:
+        next(sealed.folder.glob(gone)).unlink()
+        return store_files(sealed, *arguments)
+
+    fed = events(50)
+    harness = tally(FILES, MemoryStorage()).feed([*fed, CHECKPOINT])
+    before = harness.manifest
+    monkeypatch.setattr(native, "store_files", ending)
+    with pytest.raises(CheckpointFailedError, match="FileNotFoundError"):
+        harness.feed([*fed, CHECKPOINT])
+    monkeypatch.undo()
+    assert harness.manifest == before
+    check(harness.feed([CRASH]), fed * 2)
+
+
+def test_files_without_the_first_of_them_are_not_an_empty_state() -> None:
+    files = [StateFile("", 1, digest(b"x"), b"x", NativeName("op", "000007.sst"))]
+    with pytest.raises(CheckpointCorruptError, match="CURRENT"), tempfile.TemporaryDirectory() as folder:
+        native.fetch_files(files, Path(folder) / "new", lambda file: file.inline or b"", 1)

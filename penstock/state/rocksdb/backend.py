@@ -145,9 +145,12 @@ class RocksDBBackend(KeyedBackend):
         folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
         self.store.link_checkpoint(folder)
         if self._settings.incremental:
+            names = tuple(sorted(path.name for path in folder.iterdir()))
             states = [(self._infos[name], table.family) for name, table in self._tables.items()]
             sizes = self._sizes.seal(self.store.live_files, states)
-            return SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads, sizes)
+            sealed = SealedFiles(self.operator_uid, base, folder, infos, self._settings.transfer_threads, names, sizes)
+            weakref.finalize(sealed, shutil.rmtree, folder, ignore_errors=True)  # also when nobody stores it
+            return sealed
         rows = SealedRows(folder, self._settings, infos, self._rows, self.key_codec)
         tables = [
             SealedTable(info, partial(rows.read, info, self.ttl.snapshot_filter(info.name)), full=True)

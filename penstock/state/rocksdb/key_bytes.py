@@ -7,6 +7,7 @@ from typing import Any
 from penstock.codec import tagged
 from penstock.codec.keys import KeyCodec
 from penstock.model.key_groups import key_group_of
+from penstock.model.type_information import TypeInformation
 
 _long = struct.Struct(">Q")
 _length = struct.Struct(">I")
@@ -104,4 +105,10 @@ def _converters(codec: KeyCodec) -> tuple[Callable[[Any], bytes], Callable[[byte
             return str.encode, bytes.decode
         if only.name in ("BYTE", "SHORT", "INT", "LONG"):
             return pack_long, unpack_long
+    if any(map(_has_decimal, codec.types)):  # whose canonical bytes leave out zeros at the end, and so its scale
+        return tagged.encode_key, lambda data: codec.decode(codec.encode([tagged.decode(data)]))[0]
     return tagged.encode_key, tagged.decode
+
+
+def _has_decimal(type_info: TypeInformation) -> bool:
+    return type_info.name == "DECIMAL" or any(map(_has_decimal, type_info.children))

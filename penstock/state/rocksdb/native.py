@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.errors import CheckpointCorruptError
 from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
 from penstock.state.backend.settings import BackendSettings
 from penstock.state.rocksdb.backend import all_rows, open_table
@@ -39,7 +40,7 @@ def store_files(
         return stored, stored.size
 
     try:
-        paths = sorted(path for path in sealed.folder.iterdir() if path.suffix == ".sst" or _is_needed(path.name))
+        paths = [sealed.folder / name for name in sealed.names if name.endswith(".sst") or _is_needed(name)]
         with ThreadPoolExecutor(sealed.threads) as pool:
             entries = list(pool.map(entry, paths))
     finally:
@@ -49,6 +50,9 @@ def store_files(
 
 def fetch_files(files: Sequence[StateFile], folder: Path, read: Callable[[StateFile], bytes], threads: int) -> None:
     """Put the files of a checkpoint into a new folder, ready to be opened."""
+    if not any(file.native is not None and file.native.name == "CURRENT" for file in files):
+        # RocksDB would take the folder for a new database.
+        raise CheckpointCorruptError("RocksDB's files", "a file CURRENT among them", f"{len(files)} others")
     folder.mkdir(parents=True)
 
     def fetch(file: StateFile) -> None:
@@ -63,10 +67,14 @@ def fetch_files(files: Sequence[StateFile], folder: Path, read: Callable[[StateF
 
 
 def read_files(
-    folder: Path, infos: Sequence[StateTableInfo], max_parallelism: int, key_groups: tuple[int, int] | None
+    folder: Path,
+    infos: Sequence[StateTableInfo],
+    max_parallelism: int,
+    key_groups: tuple[int, int] | None,
+    settings: BackendSettings,
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
     """The rows of fetched files, some at a time; of these key groups only, or of all. Removes the folder."""
-    store = Store(folder, BackendSettings(kind="rocksdb"), read_only=True)
+    store = Store(folder, settings, read_only=True)
     try:
         for info in infos:
             key_codec = key_codec_of(info)

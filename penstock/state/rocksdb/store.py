@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import rocksdict
 
@@ -226,13 +227,15 @@ class SharedMemory:
         )
 
 
-_memories: dict[int, SharedMemory] = {}
+_memories: WeakValueDictionary[int, SharedMemory] = WeakValueDictionary()
+"""A store holds on to its own: with the last one of a restore, or of a job, the memory goes."""
 _memories_lock = threading.Lock()
 
 
 def shared_memory(limit_bytes: int) -> SharedMemory:
     """The memory of all stores of this process with that bound."""
     with _memories_lock:
-        if limit_bytes not in _memories:
-            _memories[limit_bytes] = SharedMemory(limit_bytes)
-        return _memories[limit_bytes]
+        memory = _memories.get(limit_bytes)
+        if memory is None:
+            memory = _memories[limit_bytes] = SharedMemory(limit_bytes)
+        return memory

@@ -108,12 +108,15 @@ class RocksListTable:
 
     def load(self, key: Any) -> list[Any]:
         """The elements as they were before the epoch."""
-        chunks = [self._value.decode(data) for _, data in self.family.scan_prefix(self._keys.scope(key))]
-        elements = [element for chunk in chunks for element in chunk]
+        chunks = [data for _, data in self.family.scan_prefix(self._keys.scope(key))]
         if len(chunks) > MAX_CHUNKS:
             delta = self.open(key)
-            delta.replaced, delta.elements = True, [*elements, *delta.elements]
-        return elements
+            # Decoded once more below: the caller may change what it gets.
+            delta.replaced, delta.elements = True, [*self._decode(chunks), *delta.elements]
+        return self._decode(chunks)
+
+    def _decode(self, chunks: list[bytes]) -> list[Any]:
+        return [element for data in chunks for element in self._value.decode(data)]
 
     def commit(self, batch: Batch) -> None:
         """Put the epoch's changes into the batch."""
@@ -137,12 +140,12 @@ class RocksListTable:
         self.delta.clear()
 
     def apply(self, rows: Rows, batch: Batch) -> None:
-        """Put restored rows into the batch: each is the whole list of its key."""
-        for index, (key, elements) in enumerate(zip(rows.keys, rows.values, strict=True)):
+        """Put restored rows into the batch: each is the whole list of its key, and of several the last one holds."""
+        for key, index in {key: index for index, key in enumerate(rows.keys)}.items():
             scope = self._keys.scope(key)
             self._delete(scope, batch)
             if rows.deleted is None or not rows.deleted[index]:
-                self._put(scope, self._row.encode(elements), batch)
+                self._put(scope, self._row.encode(rows.values[index]), batch)
 
     def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
         """(state key, None, whole list) of scanned rows."""

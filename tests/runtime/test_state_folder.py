@@ -1,0 +1,50 @@
+"""Processes are known by when they started, and their folders are removed when they are no more, not before."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from penstock.runtime import state_folder
+from penstock.runtime.state_folder import make_state_folder
+from penstock.runtime.watchdog import identity, is_same_process
+from penstock.state.backend.settings import BackendSettings
+
+
+def test_a_process_is_the_same_after_the_clock_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of day at which the system started, from which psutil counts, moves with every correction of it."""
+    known = identity(os.getpid())
+    moved = psutil.boot_time() + 1
+    monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: moved)
+    assert is_same_process(*known)
+    assert not is_same_process(known[0], known[1] + 1)
+
+
+def test_a_folder_goes_with_its_process_alone(tmp_path: Path) -> None:
+    settings = BackendSettings(kind="rocksdb", local_dirs=(str(tmp_path),))
+    own = make_state_folder(settings, 0)
+    program = (
+        "import sys; from penstock.runtime.state_folder import make_state_folder as make;"
+        "from penstock.state.backend.settings import BackendSettings as Settings;"
+        "print(make(Settings(kind='rocksdb', local_dirs=(sys.argv[1],)), 0), flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        other = Path(process.stdout.readline().strip())
+        assert make_state_folder(settings, 0).is_dir() and own.is_dir() and other.is_dir()
+        process.kill()
+    make_state_folder(settings, 0)
+    assert own.is_dir() and not other.exists()
+
+
+def test_the_folder_of_a_process_that_cannot_be_seen_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers share a disk, but do not see each other's processes."""
+    settings = BackendSettings(kind="rocksdb", local_dirs=(str(tmp_path),))
+    own = make_state_folder(settings, 0)
+    monkeypatch.setattr(state_folder, "is_same_process", lambda pid, started: False)
+    make_state_folder(settings, 0)
+    assert own.is_dir()
