@@ -40,6 +40,8 @@ from penstock.state.values import guard_of
 
 RocksTable = RocksValueTable | RocksListTable | RocksMapTable | RocksTimerTable
 RESTORE_ROWS = 65536
+BATCH_BYTES = 32 * 1024 * 1024
+"""Of values as they are stored; decoded they take a few times as much."""
 
 
 class RocksDBBackend(KeyedBackend):
@@ -315,14 +317,39 @@ def all_rows(
     live: Callable[[Any], Any] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Scanned rows of a table as Arrow columns, some at a time, or what `live` leaves. Pickles stay what they are."""
-    entries, stored = table.entries(scan), opaque_info(info)
+    counted = Counted(scan)
+    entries, stored = table.entries(counted), opaque_info(info)
     if live is not None:
         left = ((key, map_key, live(value)) for key, map_key, value in entries)
         entries = (entry for entry in left if entry[2] is not None)
-    while part := list(islice(entries, BATCH_ROWS)):
+    while part := list(islice(counted.until(entries, BATCH_BYTES), BATCH_ROWS)):
         keys, map_keys, values = map(list, zip(*part, strict=True))
         rows = Rows(keys, map_keys if info.map_key_type is not None else None, values, None)
         yield from encode_rows(rows, stored, key_codec)
+
+
+class Counted:
+    """Scanned rows, and how many bytes they had: values may be large, and the state larger than memory."""
+
+    def __init__(self, scan: Iterator[tuple[bytes, bytes]]) -> None:
+        self._scan = scan
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return self
+
+    def __next__(self) -> tuple[bytes, bytes]:
+        row = next(self._scan)
+        self._bytes += len(row[1])
+        return row
+
+    def until(self, entries: Iterator[Any], limit: int) -> Iterator[Any]:
+        """The next entries that are made of these rows, at least one, up to about so many bytes."""
+        end = self._bytes + limit
+        for entry in entries:
+            yield entry
+            if self._bytes >= end:
+                return
 
 
 def opaque_info(info: StateTableInfo) -> StateTableInfo:
