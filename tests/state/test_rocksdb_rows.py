@@ -201,7 +201,8 @@ def test_a_folder_that_cannot_be_used_says_so(tmp_path: Path) -> None:
 
 def test_files_from_a_manifest_stay_in_their_folder(tmp_path: Path) -> None:
     for name in ("../escaped.sst", "/tmp/escaped.sst", "notes.txt", ""):
+        needed = [StateFile("p", 1, "", b"x", NativeName("op", name)) for name in ("CURRENT", "MANIFEST-1")]
         file = StateFile("p", 1, "", b"x", NativeName("op", name))
         with pytest.raises(ValueError, match="not the name of a RocksDB file"):
-            native.fetch_files([file], tmp_path / f"fetched-{len(name)}", lambda file: b"x", 1)
+            native.fetch_files([*needed, file], tmp_path / f"fetched-{len(name)}", lambda file: b"x", 1)
     assert not (tmp_path / "escaped.sst").exists()
