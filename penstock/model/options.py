@@ -246,7 +246,11 @@ OPTIONS: dict[str, Option] = {
         Option("state.backend.rocksdb.localdir", "text", "where RocksDB keeps its files; several: separated by commas"),
         Option("state.backend.rocksdb.memory.fixed-per-tm", "size", "RocksDB's memory in one TaskManager (256 mb)"),
         Option("state.backend.rocksdb.memory.fixed-per-slot", "size", "the same: a TaskManager is one slot"),
-        Option("state.backend.rocksdb.predefined-options", "text", "DEFAULT, FLASH_SSD_OPTIMIZED, …"),
+        Option(
+            "state.backend.rocksdb.predefined-options",
+            "DEFAULT|SPINNING_DISK_OPTIMIZED|SPINNING_DISK_OPTIMIZED_HIGH_MEM|FLASH_SSD_OPTIMIZED",
+            "RocksDB's settings for a kind of disk",
+        ),
         Option("state.backend.rocksdb.checkpoint.transfer.thread.num", "int", "files stored at a time (4)"),
         Option("state.backend.changelog.enabled", "bool", "changelog", "changes are always logged per epoch here"),
         Option("parallelism.default", "int", "parallelism of operators without one of their own"),
