@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from penstock.errors import StateAccessError, UnsupportedValueError
+from penstock.errors import StateAccessError
 from penstock.model.operator_state import BroadcastState, ReadOnlyBroadcastState
 from penstock.model.state import ListState
 from penstock.state.held import Held
@@ -25,31 +25,21 @@ class OperatorListState(ListState[Any]):
 
     def add(self, value: Any) -> None:
         """Add one element at the end."""
-        stored = self._stored(value)
+        stored = self._guard.element(value)
         self._state.own().append(stored)
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Add several elements at the end; if one of them does not fit, none is added."""
-        stored = self._all_stored(values)
+        stored = self._guard.elements(values)
         self._state.own().extend(stored)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace all elements."""
-        self._state.replace(self._all_stored(values))
+        self._state.replace(self._guard.elements(values))
 
     def clear(self) -> None:
         """Forget all elements."""
         self._state.replace([])
-
-    def _stored(self, value: Any) -> Any:
-        if value is None:
-            raise UnsupportedValueError("You cannot add null to a ListState.")
-        return value if type(value) in self._guard.plain else self._guard.store(value)
-
-    def _all_stored(self, values: Iterable[Any]) -> list[Any]:
-        if values is None:
-            raise UnsupportedValueError("List of values to add cannot be null.")
-        return [self._stored(value) for value in values]
 
 
 class OperatorBroadcastState(BroadcastState[Any, Any]):

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointCorruptError, PenstockError
 from penstock.model.snapshot import StateTableInfo
-from penstock.state.backend.base import KeyedBackend
 from penstock.state.rows import HASH_COLUMN, Rows, encode_rows, in_key_groups, key_groups_of, schema_of
 from penstock.state.sealed import SealedTable, SealedTables
 
@@ -179,11 +178,6 @@ def read_chain(
             if index >= last_full.get(_table_id(entry), 0):
                 table = _read_table(data, start, entry, path, _wanted_batches(entry, key_groups, max_parallelism))
                 yield entry.info, in_key_groups(table, key_groups, max_parallelism)
-
-
-def apply_rows(backend: KeyedBackend, info: StateTableInfo, table: pa.Table) -> None:
-    """Put the rows of a table in place in its operator's backend."""
-    backend.restore(info, table)
 
 
 def row_count(data: bytes) -> int:

@@ -6,7 +6,7 @@ already take a fast path; any other goes once through the codec, which converts 
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -48,6 +48,18 @@ class Guard:
     """The form in which a value is kept; raises UnsupportedValueError."""
     load: Convert | None
     """A copy for the user; None when values cannot be changed."""
+
+    def element(self, value: Any) -> Any:
+        """The form in which an element of a list is kept."""
+        if value is None:
+            raise UnsupportedValueError("You cannot add null to a ListState.")
+        return value if type(value) in self.plain else self.store(value)
+
+    def elements(self, values: Iterable[Any]) -> list[Any]:
+        """The form in which elements of a list are kept; if one of them does not fit, none is."""
+        if values is None:
+            raise UnsupportedValueError("List of values to add cannot be null.")
+        return [self.element(value) for value in values]
 
 
 def guard_of(type_info: TypeInformation) -> Guard:

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
-from penstock.model.functions import AggregateFunction
 from penstock.model.ids import CheckpointId, new_nonce
 from penstock.model.key_groups import key_group_range
 from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
@@ -20,7 +19,7 @@ from penstock.state.backend.make import make_backend
 from penstock.state.backend.settings import BackendSettings
 from penstock.state.rocksdb import native
 from penstock.state.sealed import SealedFiles, SealedTables
-from penstock.state.snapshot_file import apply_rows, encode_snapshot, read_chain
+from penstock.state.snapshot_file import encode_snapshot, read_chain
 
 MAX_PARALLELISM = 16
 
@@ -65,7 +64,7 @@ def restored(
         backend = make("op", KeyCodec((Types.STRING(),)), max_parallelism, key_groups)
         for chain in chains:
             for info, rows in read_chain(chain, key_groups, max_parallelism):
-                apply_rows(backend, info, rows)
+                backend.restore(info, rows)
         backends.append(backend)
     return backends
 
@@ -126,21 +125,3 @@ class Epoch:
 def at(backend: KeyedBackend, key: Any) -> None:
     """Make `key` the current key."""
     backend.keys.key = backend.key_codec.to_state_key(key)
-
-
-class Average(AggregateFunction):
-    """Keeps [sum, count] and changes it in place, as users do."""
-
-    def create_accumulator(self) -> list[int]:
-        return [0, 0]
-
-    def add(self, value: int, accumulator: list[int]) -> list[int]:
-        accumulator[0] += value
-        accumulator[1] += 1
-        return accumulator
-
-    def get_result(self, accumulator: list[int]) -> float:
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
-        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]

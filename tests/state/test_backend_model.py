@@ -24,7 +24,8 @@ from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.hashmap import HashMapBackend
 from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.timers import Timers
-from tests.state.backends import KINDS, MAX_PARALLELISM, Average, choose, restored, seal, seal_data, string_backend
+from penstock.testing.conformance_state.tools import Mean
+from tests.state.backends import KINDS, MAX_PARALLELISM, choose, restored, seal, seal_data, string_backend
 
 KEYS = ["a", "b", "ü, a longer key"]
 OTHER_KEYS = [f"other {number}" for number in range(12)]
@@ -49,7 +50,7 @@ def descriptors() -> dict[str, StateDescriptor]:
         "map": MapStateDescriptor("map", Types.STRING(), Types.LONG()),
         "untyped_map": MapStateDescriptor("untyped_map"),
         "reducing": ReducingStateDescriptor("reducing", lambda a, b: a + b, Types.LONG()),
-        "aggregating": AggregatingStateDescriptor("aggregating", Average()),
+        "aggregating": AggregatingStateDescriptor("aggregating", Mean()),
     }
 
 

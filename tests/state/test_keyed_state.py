@@ -13,7 +13,8 @@ from penstock.model.descriptors import (
 from penstock.model.state import ListState, MapState, ValueState
 from penstock.model.types import TAGGED, Types
 from penstock.state.snapshot_file import read_chain
-from tests.state.backends import MAX_PARALLELISM, Average, at, encoded, epoch, keyed_backend, string_backend
+from penstock.testing.conformance_state.tools import Mean
+from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, keyed_backend, string_backend
 
 
 def test_b1_keys_that_alternate_never_mix() -> None:
@@ -64,7 +65,7 @@ def test_b1_untyped_keys_are_true_to_their_type() -> None:
         lambda b: b.table(MapStateDescriptor("s")).is_empty(),
         lambda b: b.table(MapStateDescriptor("s")).clear(),
         lambda b: b.table(ReducingStateDescriptor("s", max)).add(1),
-        lambda b: b.table(AggregatingStateDescriptor("s", Average())).get(),
+        lambda b: b.table(AggregatingStateDescriptor("s", Mean())).get(),
     ],
 )
 def test_state_without_a_current_key_is_an_error(use) -> None:
@@ -258,7 +259,7 @@ def test_b5_reducing_state() -> None:
 
 def test_b6_aggregating_state_stores_the_accumulator() -> None:
     backend = string_backend()
-    descriptor = AggregatingStateDescriptor("a", Average(), Types.LIST(Types.LONG()))
+    descriptor = AggregatingStateDescriptor("a", Mean(), Types.LIST(Types.LONG()))
     state = backend.table(descriptor)
     with epoch(backend):
         at(backend, "k")
@@ -296,7 +297,7 @@ def test_b7_asking_again_brings_the_newest_function() -> None:
     backend = string_backend()
     first = backend.table(ReducingStateDescriptor("r", lambda a, b: a + b, Types.LONG()))
     second = backend.table(ReducingStateDescriptor("r", max, Types.LONG()))
-    averages = [backend.table(AggregatingStateDescriptor("a", Average())) for _ in range(2)]
+    averages = [backend.table(AggregatingStateDescriptor("a", Mean())) for _ in range(2)]
     assert first is second and averages[0] is averages[1]
     with epoch(backend):
         at(backend, "k")

@@ -21,9 +21,9 @@ from penstock.model.types import Types
 from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.hashmap import HashMapBackend
 from penstock.state.snapshot_file import encode_snapshot, read_chain, read_snapshot
+from penstock.testing.conformance_state.tools import Mean
 from tests.state.backends import (
     MAX_PARALLELISM,
-    Average,
     at,
     encoded,
     epoch,
@@ -60,7 +60,7 @@ DESCRIPTORS: dict[str, Callable[[], StateDescriptor]] = {
     "list": lambda: ListStateDescriptor("list", Types.LONG()),
     "map": lambda: MapStateDescriptor("map", Types.STRING(), Types.LONG()),
     "reducing": lambda: ReducingStateDescriptor("reducing", lambda a, b: a + b, Types.LONG()),
-    "aggregating": lambda: AggregatingStateDescriptor("aggregating", Average(), Types.LIST(Types.LONG())),
+    "aggregating": lambda: AggregatingStateDescriptor("aggregating", Mean(), Types.LIST(Types.LONG())),
 }
 
 

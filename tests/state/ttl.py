@@ -20,7 +20,8 @@ from penstock.model.types import Types
 from penstock.state.snapshot_file import encode_snapshot, read_chain
 from penstock.state.ttl.rules import SweepSettings
 from penstock.state.ttl.scan import DISK_COST
-from tests.state.backends import MAX_PARALLELISM, Average, at, choose, seal, string_backend
+from penstock.testing.conformance_state.tools import Mean
+from tests.state.backends import MAX_PARALLELISM, at, choose, seal, string_backend
 
 BACKENDS = ["hashmap", "rocksdb"]
 TAKES_BACK_FINISHED = {"hashmap"}
@@ -43,7 +44,7 @@ def descriptor(kind: str, name: str = "state") -> StateDescriptor:
         "list": lambda: ListStateDescriptor(name, Types.LONG()),
         "map": lambda: MapStateDescriptor(name, Types.STRING(), Types.LONG()),
         "reducing": lambda: ReducingStateDescriptor(name, lambda a, b: a + b, Types.LONG()),
-        "aggregating": lambda: AggregatingStateDescriptor(name, Average()),
+        "aggregating": lambda: AggregatingStateDescriptor(name, Mean()),
     }
     return made[kind]()
 

@@ -12,12 +12,10 @@ class CurrentKey:
     and no access pays for a check.
     """
 
-    __slots__ = ("key", "key_hash")
+    __slots__ = ("key",)
 
     key: Any
     """The state key, as the operator's KeyCodec makes it."""
-    key_hash: int
-    """Spark's hash of the key."""
 
     def __init__(self) -> None:
         self.clear()
@@ -25,7 +23,6 @@ class CurrentKey:
     def clear(self) -> None:
         """Leave the key context."""
         self.key = NO_KEY
-        self.key_hash = 0
 
 
 class NoKey:

@@ -7,7 +7,6 @@ only where they come from the running epoch: what RocksDB gives is the caller's 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.errors import UnsupportedValueError
 from penstock.model.state import ListState, MapState, ValueState
 from penstock.state.backend.current_key import CurrentKey
 from penstock.state.backend.tables import ABSENT
@@ -66,34 +65,24 @@ class RocksListState(ListState[Any]):
 
     def add(self, value: Any) -> None:
         """Add one element at the end."""
-        stored = self._stored(value)
+        stored = self._guard.element(value)
         self._table.open(self._current.key).elements.append(stored)
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Add several elements at the end; if one of them does not fit, none is added."""
-        added = self._all_stored(values)
+        added = self._guard.elements(values)
         if added:
             self._table.open(self._current.key).elements.extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace all elements; without any the state is cleared."""
-        stored = self._all_stored(values)
+        stored = self._guard.elements(values)
         delta = self._table.open(self._current.key)
         delta.replaced, delta.elements = True, stored
 
     def clear(self) -> None:
         """Forget all elements."""
         self.update(())
-
-    def _stored(self, value: Any) -> Any:
-        if value is None:
-            raise UnsupportedValueError("You cannot add null to a ListState.")
-        return value if type(value) in self._guard.plain else self._guard.store(value)
-
-    def _all_stored(self, values: Iterable[Any]) -> list[Any]:
-        if values is None:
-            raise UnsupportedValueError("List of values to add cannot be null.")
-        return [self._stored(value) for value in values]
 
 
 class RocksMapState(MapState[Any, Any]):
