@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from penstock.errors import ConfigurationError
 from penstock.model.ids import JobId
+from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention
 
 
 @dataclass(frozen=True)
@@ -15,13 +17,35 @@ class CheckpointSettings:
     max_concurrent: int = 1
     retained: int = 1
     tolerable_failures: int = 0
-    inline_limit: int = 20_480
     commit_timeout_ms: int = 600_000
     """How long a failing sink commit is tried again before the attempt ends (PROTOCOL R21)."""
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    unaligned: bool = False
+    """Rows not yet processed may be spooled into the checkpoint (PROTOCOL R13)."""
+    aligned_timeout_ms: int = 0
+    """How long an epoch waits for its rows before it spools; 0: not at all."""
+    max_spool_bytes: int = 1 << 30
+    retention: ExternalizedCheckpointRetention | None = None
+    """What of the checkpoints outlives the job (features 6.2); None: nobody has chosen."""
+    compression: bool = False
+    local_backup: bool = False
+    """A second copy of keyed state on the TaskManager's own disk."""
+    local_backup_dirs: tuple[str, ...] = ()
+    recover_from_local: bool = False
 
     def __post_init__(self) -> None:
         if self.retained < 1 or self.max_concurrent < 1 or self.timeout_ms < 1:
             raise ValueError(f"retained, max_concurrent and timeout_ms are at least 1: {self}")
+        if self.unaligned and self.max_concurrent > 1:
+            raise ConfigurationError(
+                "maxConcurrentCheckpoints can't be > 1 if UnalignedCheckpoints enabled; "
+                "set execution.checkpointing.max-concurrent-checkpoints to 1, or unaligned.enabled to false"
+            )
+
+    @property
+    def exactly_once(self) -> bool:
+        """Sinks commit with the checkpoint; otherwise each epoch is a transaction (PROTOCOL R28)."""
+        return self.mode is CheckpointingMode.EXACTLY_ONCE
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from penstock.datastream.state_choices import StateChoices
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
 from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention
-from penstock.model.options import parse_duration_ms
+from penstock.model.options import OPTIONS, parse_duration_ms
 from penstock.model.time import Duration
 
 _PREFIX = "execution.checkpointing."
@@ -24,7 +24,6 @@ FORCE_UNALIGNED = _PREFIX + "unaligned.forced"
 ALIGNED_TIMEOUT = _PREFIX + "aligned-checkpoint-timeout"
 
 DISABLED_INTERVAL_MS = -1
-MIN_INTERVAL_MS = 10
 DEFAULT_TIMEOUT_MS = 600_000
 
 
@@ -67,7 +66,7 @@ class CheckpointConfig:
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> "CheckpointConfig":
         """Take a checkpoint every so many milliseconds."""
-        return self._set_ms(INTERVAL, checkpoint_interval, MIN_INTERVAL_MS)
+        return self._set_ms(INTERVAL, checkpoint_interval)
 
     def get_checkpoint_timeout(self) -> int:
         """Milliseconds after which an unfinished checkpoint is given up."""
@@ -75,7 +74,7 @@ class CheckpointConfig:
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> "CheckpointConfig":
         """Give up a checkpoint after so many milliseconds."""
-        return self._set_ms(TIMEOUT, checkpoint_timeout, MIN_INTERVAL_MS)
+        return self._set_ms(TIMEOUT, checkpoint_timeout)
 
     def get_min_pause_between_checkpoints(self) -> int:
         """Milliseconds between the end of a checkpoint and the start of the next."""
@@ -83,7 +82,7 @@ class CheckpointConfig:
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> "CheckpointConfig":
         """Leave at least so many milliseconds between checkpoints."""
-        return self._set_ms(MIN_PAUSE, min_pause_between_checkpoints, 0)
+        return self._set_ms(MIN_PAUSE, min_pause_between_checkpoints)
 
     def get_max_concurrent_checkpoints(self) -> int:
         """How many checkpoints may be under way at once."""
@@ -91,7 +90,7 @@ class CheckpointConfig:
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> "CheckpointConfig":
         """Allow so many checkpoints at once."""
-        return self._set_count(MAX_CONCURRENT, max_concurrent_checkpoints, 1)
+        return self._set_count(MAX_CONCURRENT, max_concurrent_checkpoints)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         """Whether the first failed checkpoint fails the job."""
@@ -107,7 +106,7 @@ class CheckpointConfig:
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> "CheckpointConfig":
         """Survive so many failed checkpoints in a row."""
-        return self._set_count(TOLERABLE_FAILURES, tolerable_checkpoint_failure_number, 0)
+        return self._set_count(TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
@@ -154,7 +153,7 @@ class CheckpointConfig:
 
     def set_aligned_checkpoint_timeout(self, aligned_checkpoint_timeout: Duration) -> "CheckpointConfig":
         """Let a barrier overtake records after this time."""
-        return self._set_ms(ALIGNED_TIMEOUT, aligned_checkpoint_timeout.to_milliseconds(), 0)
+        return self._set_ms(ALIGNED_TIMEOUT, aligned_checkpoint_timeout.to_milliseconds())
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """The time after which a barrier overtakes records."""
@@ -195,15 +194,12 @@ class CheckpointConfig:
         self._configuration.set_string(key, value)
         return self
 
-    def _set_ms(self, key: str, milliseconds: Any, least: int) -> "CheckpointConfig":
-        if isinstance(milliseconds, bool) or not isinstance(milliseconds, int) or milliseconds < least:
-            what = "Checkpoint interval" if key == INTERVAL else key
-            raise UsageError(f"{what} must be larger than or equal to {least} ms, not {milliseconds!r}")
+    def _set_ms(self, key: str, milliseconds: Any) -> "CheckpointConfig":
+        _check_least(key, milliseconds)
         return self._set(key, f"{milliseconds} ms")
 
-    def _set_count(self, key: str, count: Any, least: int) -> "CheckpointConfig":
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise UsageError(f"{key} is {count!r}; give a number, {least} or more")
+    def _set_count(self, key: str, count: Any) -> "CheckpointConfig":
+        _check_least(key, count)
         self._configuration.set_integer(key, count)
         return self
 
@@ -219,6 +215,13 @@ class CheckpointConfig:
     def _duration(self, key: str, default_ms: int) -> int:
         text = self._text(key, "")
         return parse_duration_ms(text) if text else default_ms
+
+
+def _check_least(key: str, value: Any) -> None:
+    option = OPTIONS[key]
+    least = option.least or 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{option.too_small or f'{key} must be {least} or more'}, not {value!r}")
 
 
 def _boolean(value: bool) -> str:

@@ -1,15 +1,20 @@
 """What a job's configuration means to its JobManager."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.registry import default_folder
 from penstock.errors import ConfigurationError
+from penstock.jobmanager.checkpoint_settings import (
+    checkpoint_settings,
+    checkpoint_warnings,
+    duration_ms,
+    local_folders,
+)
 from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
-from penstock.model.options import parse_duration_ms, parse_size_bytes
+from penstock.model.options import parse_size_bytes
 from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
 from penstock.state.ttl.rules import SweepSettings
 
@@ -41,20 +46,13 @@ class JobSettings:
     null_event_time: str
     passthrough: bool
     backend: BackendSettings = BackendSettings()
+    warnings: tuple[str, ...] = ()
+    """About settings that do not go together; said once, when the job starts."""
 
     @staticmethod
     def of(name: str, configuration: Configuration) -> "JobSettings":
         """The settings in a configuration."""
-        interval = _duration(configuration, "execution.checkpointing.interval")
-        checkpoints = None
-        if interval is not None:
-            checkpoints = CheckpointSettings(
-                interval_ms=interval,
-                timeout_ms=_duration(configuration, "execution.checkpointing.timeout") or 600_000,
-                min_pause_ms=_duration(configuration, "execution.checkpointing.min-pause") or 0,
-                retained=configuration.get_integer("execution.checkpointing.num-retained", 1),
-                tolerable_failures=configuration.get_integer("execution.checkpointing.tolerable-failed-checkpoints", 0),
-            )
+        checkpoints = checkpoint_settings(configuration)
         registry = configuration.get_string("penstock.registry.dir", "")
         max_rows = configuration.get_integer("penstock.epoch.max-rows", 0)
         return JobSettings(
@@ -62,7 +60,7 @@ class JobSettings:
             checkpoints=checkpoints,
             storage=StorageSettings.of(configuration),
             restart=_restart(configuration, checkpointing=checkpoints is not None),
-            epoch_interval_ms=_duration(configuration, "penstock.epoch.interval") or 0,
+            epoch_interval_ms=duration_ms(configuration, "penstock.epoch.interval") or 0,
             max_rows=max_rows or None,
             max_files=configuration.get_integer("penstock.epoch.max-files", 0) or None,
             batch_rows=configuration.get_integer("penstock.batch.rows", BATCH_ROWS),
@@ -70,6 +68,7 @@ class JobSettings:
             null_event_time=configuration.get_string("penstock.event-time.null", "fail"),
             passthrough=configuration.get_boolean("penstock.bench.passthrough", default_value=False),
             backend=backend_settings(configuration),
+            warnings=tuple(checkpoint_warnings(configuration)),
         )
 
 
@@ -82,12 +81,11 @@ def backend_settings(configuration: Configuration) -> BackendSettings:
     memory = configuration.get_string(rocksdb + "memory.fixed-per-tm", "") or configuration.get_string(
         rocksdb + "memory.fixed-per-slot", ""
     )
-    folders = re.split(r"[,:;]", configuration.get_string(rocksdb + "localdir", "").replace("file://", ""))
     return BackendSettings(
         kind=kind,
         incremental=configuration.get_boolean("execution.checkpointing.incremental", default_value=True),
         memory_bytes=parse_size_bytes(memory) if memory else DEFAULT_MEMORY_BYTES,
-        local_dirs=tuple(str(Path(folder).expanduser().absolute()) for folder in folders if folder),
+        local_dirs=local_folders(configuration.get_string(rocksdb + "localdir", "")),
         predefined_options=configuration.get_string(rocksdb + "predefined-options", "DEFAULT"),
         transfer_threads=max(1, configuration.get_integer(rocksdb + "checkpoint.transfer.thread.num", 4)),
         ttl_sweep=_ttl_sweep(configuration),
@@ -96,7 +94,7 @@ def backend_settings(configuration: Configuration) -> BackendSettings:
 
 def _ttl_sweep(configuration: Configuration) -> SweepSettings:
     entries = configuration.get_integer("penstock.state.ttl.sweep-entries", SweepSettings.entries)
-    interval = _duration(configuration, "penstock.state.ttl.sweep-interval")
+    interval = duration_ms(configuration, "penstock.state.ttl.sweep-interval")
     if entries < 0 or interval == 0:
         raise ConfigurationError(
             f"penstock.state.ttl.sweep-entries is {entries} and penstock.state.ttl.sweep-interval is {interval} ms; "
@@ -116,10 +114,5 @@ def _restart(configuration: Configuration, *, checkpointing: bool) -> RestartStr
         )
     explicit = configuration.contains_key("restart-strategy.type")
     attempts = configuration.get_integer("restart-strategy.fixed-delay.attempts", 1 if explicit else 2**31 - 1)
-    delay = _duration(configuration, "restart-strategy.fixed-delay.delay")
+    delay = duration_ms(configuration, "restart-strategy.fixed-delay.delay")
     return RestartStrategy(attempts, 1000 if delay is None else delay)
-
-
-def _duration(configuration: Configuration, key: str) -> int | None:
-    text = configuration.get_string(key, "")
-    return parse_duration_ms(text) if text else None

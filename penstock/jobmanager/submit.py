@@ -21,7 +21,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     """Start the job in the background."""
     check_session(spark)
     settings = JobSettings.of(name, configuration)
-    for warning in graph.warnings:
+    for warning in (*graph.warnings, *settings.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     submission = current_submission()
     identity, resumed = JobIdentity(new_job_id(), name, _program()), False

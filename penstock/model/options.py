@@ -45,6 +45,10 @@ class Option:
     about: str
     ignored: str | None = None
     """Why the key is accepted and has no effect; None when it has one."""
+    least: int | None = None
+    """The least number, or milliseconds, that is allowed."""
+    too_small: str = ""
+    """What is said of less."""
 
 
 def parse_duration_ms(value: str | int) -> int:
@@ -178,7 +182,7 @@ def _meaning(key: str, value: str) -> dict[str, str]:
 def _check_form(option: Option, value: str) -> None:
     form = option.form
     if form == "duration":
-        parse_duration_ms(value)
+        _check_least(option, parse_duration_ms(value), value)
     elif form == "size":
         parse_size_bytes(value)
     elif form == "bool":
@@ -186,11 +190,17 @@ def _check_form(option: Option, value: str) -> None:
             raise ConfigurationError(f"{value!r} is not true or false")
     elif form in ("int", "float"):
         try:
-            int(value) if form == "int" else float(value)
+            number = int(value) if form == "int" else float(value)
         except ValueError:
             raise ConfigurationError(f"{value!r} is not a number") from None
+        _check_least(option, number, value)
     elif form != "text" and value.strip().lower().replace("_", "-") not in form.split("|"):
         raise ConfigurationError(f"{value!r} is not one of {form.replace('|', ', ')}")
+
+
+def _check_least(option: Option, number: float, value: str) -> None:
+    if option.least is not None and number < option.least:
+        raise ConfigurationError(f"{option.too_small or f'give {option.least} or more'}, not {value!r}")
 
 
 def _quantity(value: str | int, units: Mapping[str, float], wanted: str) -> tuple[int, float]:
@@ -210,13 +220,49 @@ _SPARK_MEMORY = "set spark.executor.memory; TaskManagers are plain Python proces
 OPTIONS: dict[str, Option] = {
     option.key: option
     for option in (
-        Option(_CHK + "interval", "duration", "time between the starts of checkpoints; without it there are none"),
+        Option(
+            _CHK + "interval",
+            "duration",
+            "time between the starts of checkpoints; without it there are none",
+            least=10,
+            too_small="Checkpoint interval must be larger than or equal to 10 ms",
+        ),
         Option(_CHK + "mode", "exactly-once|at-least-once", "what a failure may do to output"),
-        Option(_CHK + "timeout", "duration", "an unfinished checkpoint is given up after this time"),
-        Option(_CHK + "min-pause", "duration", "pause between the end of a checkpoint and the next start"),
-        Option(_CHK + "max-concurrent-checkpoints", "int", "how many checkpoints may be under way"),
-        Option(_CHK + "num-retained", "int", "how many completed checkpoints are kept"),
-        Option(_CHK + "tolerable-failed-checkpoints", "int", "failed checkpoints in a row that the job survives"),
+        Option(
+            _CHK + "timeout",
+            "duration",
+            "an unfinished checkpoint is given up after this time",
+            least=10,
+            too_small="Checkpoint timeout must be larger than or equal to 10 ms",
+        ),
+        Option(
+            _CHK + "min-pause",
+            "duration",
+            "pause between the end of a checkpoint and the next start",
+            least=0,
+            too_small="Pause value must be zero or positive",
+        ),
+        Option(
+            _CHK + "max-concurrent-checkpoints",
+            "int",
+            "how many checkpoints may be under way",
+            least=1,
+            too_small="The maximum number of concurrent attempts must be at least one",
+        ),
+        Option(
+            _CHK + "num-retained",
+            "int",
+            "how many completed checkpoints are kept",
+            least=1,
+            too_small="Must retain at least one checkpoint",
+        ),
+        Option(
+            _CHK + "tolerable-failed-checkpoints",
+            "int",
+            "failed checkpoints in a row that the job survives",
+            least=0,
+            too_small="The tolerable failure checkpoint number must be non-negative",
+        ),
         Option(
             _CHK + "externalized-checkpoint-retention",
             "delete-on-cancellation|retain-on-cancellation|no-externalized-checkpoints",
@@ -229,17 +275,17 @@ OPTIONS: dict[str, Option] = {
         Option(_CHK + "data-inline-threshold", "size", "smaller states are kept inside the manifest"),
         Option(_CHK + "write-buffer-size", "size", "buffer", "files are written in one piece"),
         Option(_CHK + "incremental", "bool", "write only what changed"),
-        Option(_CHK + "snapshot-compression", "bool", "compress snapshots", _LATER),
-        Option(_CHK + "unaligned.enabled", "bool", "barriers may overtake records", _LATER),
-        Option(_CHK + "unaligned.forced", "bool", "unaligned where it is usually off", _LATER),
-        Option(_CHK + "aligned-checkpoint-timeout", "duration", "when a barrier may overtake records", _LATER),
-        Option(_CHK + "local-backup.enabled", "bool", "a second copy on local disk", _LATER),
-        Option(_CHK + "local-backup.dirs", "text", "where the second copy is", _LATER),
+        Option(_CHK + "snapshot-compression", "bool", "compress snapshots"),
+        Option(_CHK + "unaligned.enabled", "bool", "barriers may overtake records"),
+        Option(_CHK + "unaligned.forced", "bool", "unaligned where it is usually off"),
+        Option(_CHK + "aligned-checkpoint-timeout", "duration", "when a barrier may overtake records"),
+        Option(_CHK + "local-backup.enabled", "bool", "a second copy on local disk"),
+        Option(_CHK + "local-backup.dirs", "text", "where the second copy is"),
         Option(_CHK + "checkpoints-after-tasks-finish", "bool", "checkpoint ended jobs", "always so here"),
         Option("execution.state-recovery.path", "text", "the checkpoint or savepoint to start from"),
         Option("execution.state-recovery.ignore-unclaimed-state", "bool", "drop state that no operator claims"),
         Option("execution.state-recovery.claim-mode", "claim|no-claim|legacy", "who owns the snapshot"),
-        Option("execution.state-recovery.from-local", "bool", "restore from the local copy", _LATER),
+        Option("execution.state-recovery.from-local", "bool", "restore from the local copy"),
         Option("execution.runtime-mode", "streaming|batch|automatic", "mode", "programs run as streams"),
         Option("execution.buffer-timeout.interval", "duration", "buffers", "records move with their epoch"),
         Option("state.backend.type", "hashmap|rocksdb", "where working state lives"),
@@ -302,7 +348,7 @@ OPTIONS: dict[str, Option] = {
         Option("penstock.event-time.null", "fail|drop", "what happens to a record without event time"),
         Option("penstock.jobmanager-storage.max-state-size", "size", "largest state of an operator's subtask there"),
         Option("penstock.sink.commit-timeout", "duration", "how long a failing commit is tried again"),
-        Option("penstock.unaligned.max-spool", "size", "most bytes spooled by an unaligned checkpoint", _LATER),
+        Option("penstock.unaligned.max-spool", "size", "most bytes spooled by an unaligned checkpoint"),
         Option("penstock.taskmanager.timeout", "duration", "silence after which a TaskManager is lost"),
         Option("penstock.state.ttl.sweep-entries", "int", "entries of a state that a TTL sweep looks at; 0: no sweep"),
         Option("penstock.state.ttl.sweep-interval", "duration", "least time between two TTL sweeps of a state"),

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from penstock.checkpoint import (
     CheckpointCoordinator,
@@ -258,7 +259,7 @@ def new_driver(world: World, settings: CheckpointSettings = SETTINGS) -> Driver:
     return driver
 
 
-def retaining(count: int, **changes: int) -> CheckpointSettings:
+def retaining(count: int, **changes: Any) -> CheckpointSettings:
     return replace(SETTINGS, retained=count, **changes)
 
 

@@ -357,7 +357,7 @@ def test_checkpoint_settings_are_checked(env: Env):
     config = env.get_checkpoint_config()
     with pytest.raises(UsageError, match="timeout must be larger than or equal to 10 ms"):
         config.set_checkpoint_timeout(1)
-    with pytest.raises(UsageError, match="give a number, 1 or more"):
+    with pytest.raises(UsageError, match="The maximum number of concurrent attempts must be at least one"):
         config.set_max_concurrent_checkpoints(0)
     with pytest.raises(TypeError, match="CheckpointingMode"):
         config.set_checkpointing_mode("EXACTLY_ONCE")  # type: ignore[arg-type]
