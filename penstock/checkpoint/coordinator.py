@@ -8,30 +8,27 @@ Failpoints: `Cn.before` is just before the step that leads to the state PROTOCOL
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from penstock import failpoint
-from penstock.checkpoint.commits import CommitRun, SinkCommitter
+from penstock.checkpoint.commits import SinkCommitter
+from penstock.checkpoint.completed import CompletedCheckpoints
 from penstock.checkpoint.completion import Predecessor, build_manifest, first_manifest, publish, require_own_files
 from penstock.checkpoint.decider import Decider
 from penstock.checkpoint.entries import Status
+from penstock.checkpoint.failures import FailureCount, FailureReason
 from penstock.checkpoint.history import CheckpointHistory, CheckpointStats
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.manifest import file_paths
 from penstock.checkpoint.names import checkpoint_of
 from penstock.checkpoint.pending import EpochRecord, PendingCheckpoint
-from penstock.checkpoint.retention import SweepScope, collect_garbage
+from penstock.checkpoint.requests import CheckpointRequest
+from penstock.checkpoint.retention import SweepScope
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.state_sizes import add_up
-from penstock.errors import (
-    CheckpointError,
-    CheckpointFailedError,
-    FencedError,
-    LogCorruptError,
-    NameTakenError,
-    StorageError,
-)
+from penstock.errors import CheckpointError, CheckpointFailedError, FencedError, NameTakenError
 from penstock.model.ids import CheckpointId, SubtaskId
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, Manifest, SourcePosition, StateSize
 
@@ -67,7 +64,6 @@ class CheckpointCoordinator:
         self._log = log
         self._identity = identity
         self._clock = log.clock
-        self._committer = committer
         self._listener = listener
         self._decider = Decider(settings, log.clock)
         self._history = CheckpointHistory()
@@ -75,37 +71,42 @@ class CheckpointCoordinator:
         self._completing = threading.Lock()  # PROTOCOL R21: one at a time
         self._pending: dict[int, PendingCheckpoint] = {}
         self._committables: dict[int, Sequence[Committable]] = {}
+        self._requests: deque[CheckpointRequest] = deque()
+        self._waiting: CheckpointRequest | None = None
+        """For the checkpoint that is being committed."""
         self._next_id = _first_free_id(log.storage.list(""))  # PROTOCOL R7: after the claim
-        self._last, self._newest = self._where_from(restored)
-        self._last_epoch = self._last.epoch
-        self._commits: CommitRun | None = None
+        self._completed = CompletedCheckpoints(settings, log, committer, restored)
+        self._last_epoch = self._completed.last.epoch
         self._sizes: list[StateSize] | None = None
-        self._failures: list[str] = []
-        self._collect_due = True
-        self._is_final = False
-        self._cleaning_failure: str | None = None
+        self._failures = FailureCount(settings.tolerable_failures)
         self._fenced: str | None = None
+        self._closed: FailureReason | None = None
 
     # ---- the epoch's thread
 
     def start(self, epoch: int, subtasks: Sequence[SubtaskId], *, forced: bool = False) -> CheckpointId | None:
         """The number of the checkpoint that the epoch's barrier carries; None if none may start now.
 
-        The epoch's header must name `base_of` this number as what its subtasks build on.
+        What was asked for comes before what is due. The epoch's header must name `base_of` this number as what its
+        subtasks build on.
         """
         with self._lock:
             self._require_owner()
-            busy = len(self._pending) + (self._commits is not None)
-            if not forced and not self._decider.may_start(busy):
+            busy = self._busy_count()
+            is_asked_for = bool(self._requests) and self._decider.has_room(busy)
+            if not (forced or is_asked_for or self._decider.may_start(busy)):
                 return None
+            request = self._requests.popleft() if is_asked_for else None
             number = max(self.next_id, 1)
             self._next_id = number + 1
+            now_ms = self._clock.now_ms()
             deadline_s = self._clock.monotonic_s() + self._settings.timeout_ms / 1000
+            base = self._completed.newest
             self._pending[number] = PendingCheckpoint(
-                number, epoch, frozenset(subtasks), self._newest, self._clock.now_ms(), deadline_s
+                number, epoch, frozenset(subtasks), base, now_ms, deadline_s, request=request
             )
             self._decider.started()
-            self._history.started(number, self._clock.now_ms())
+            self._history.started(number, now_ms, subtasks=len(subtasks), manual=request is not None)
             return CheckpointId(number)
 
     def check_fenced(self) -> None:
@@ -125,14 +126,38 @@ class CheckpointCoordinator:
                 if pending.epoch == record.epoch:
                     pending.record = record
 
-    def abort_all(self, reason: str) -> None:
+    def abort(self, checkpoint_id: int, reason: FailureReason, detail: str = "") -> None:
+        """Give up a checkpoint that its epoch could not carry, before that epoch is committed."""
+        self._abort([checkpoint_id], reason, detail)
+
+    def abort_all(self, reason: FailureReason) -> None:
         """Give up every pending checkpoint; one that is being completed right now is left to its end."""
         with self._lock:
-            chosen = [pending for pending in self._pending.values() if not pending.is_completing]
-            for pending in chosen:
-                self._forget(pending, reason)
-        for pending in chosen:
-            self._listener.aborted(CheckpointId(pending.checkpoint_id), reason)
+            chosen = [number for number, pending in self._pending.items() if not pending.is_completing]
+            given_up = self._forget(chosen, reason)
+        self._tell_aborted(given_up, reason.text())
+
+    def close(self, reason: FailureReason) -> None:
+        """The attempt is over: nothing that is pending completes any more, and nobody waits for it in vain."""
+        self.abort_all(reason)
+        with self._lock:
+            self._closed = reason
+            refused = [*self._requests, *([self._waiting] if self._waiting is not None else [])]
+            self._requests.clear()
+        for request in refused:
+            request.fail(reason.text())
+
+    # ---- any thread
+
+    def request(self, *, full: bool = False) -> CheckpointRequest:
+        """Ask for a checkpoint at the next barrier that has room for one, whatever interval and pause say."""
+        request = CheckpointRequest(full=full)
+        with self._lock:
+            if self._closed is None:
+                self._requests.append(request)
+                return request
+        request.fail(self._closed.text())
+        return request
 
     # ---- RPC threads
 
@@ -188,9 +213,9 @@ class CheckpointCoordinator:
             except NameTakenError as error:
                 raise CheckpointFailedError(f"checkpoint {number} was put by another attempt: {error}") from error
             with self._lock:
-                self._last = Predecessor(number, manifest.epoch)
+                self._completed.last = Predecessor(number, manifest.epoch)
+                self._completed.newest = manifest
                 self._last_epoch = max(self._last_epoch, manifest.epoch)
-                self._newest = manifest
                 self._history.completed(number, self._clock.now_ms(), 0)
 
     def finish(self, status: Status, *, keep_checkpoints: bool) -> None:
@@ -202,19 +227,19 @@ class CheckpointCoordinator:
         with self._completing:
             self._require_owner()
             is_last_chance = status.status == "finished" or not keep_checkpoints
-            if self._pending or (self._commits is not None and is_last_chance):
+            if self._pending or (self._completed.is_committing and is_last_chance):
                 raise CheckpointError("checkpoints are pending or not committed; complete or abort them first")
             self._log.append(status)
             with self._lock:
-                self._newest = None  # nothing builds on it any more
-            self._collect(self._settings.retained if keep_checkpoints else 0)
+                self._completed.newest = None  # nothing builds on it any more
+            self._completed.collect(self._settings.retained if keep_checkpoints else 0, self._scope)
 
     # ---- figures
 
     @property
     def newest_completed(self) -> Manifest | None:
         """The newest checkpoint that subtasks of the next epoch may build on."""
-        return self._newest
+        return self._completed.newest
 
     @property
     def next_id(self) -> int:
@@ -224,29 +249,35 @@ class CheckpointCoordinator:
     @property
     def dirty(self) -> bool:
         """An epoch was committed since the newest completed checkpoint."""
-        return self._last_epoch > self._last.epoch
+        return self._last_epoch > self._completed.last.epoch
 
     @property
     def is_settled(self) -> bool:
         """No checkpoint is pending and every commit is confirmed."""
         with self._lock:
-            return not self._pending and self._commits is None
+            return not self._pending and not self._completed.is_committing
 
     @property
     def cleaning_failure(self) -> str | None:
         """Why the last removal of old files and transactions failed; it is tried again after the next checkpoint."""
-        return self._cleaning_failure
+        return self._completed.cleaning_failure
 
     def base_of(self, checkpoint_id: int) -> Manifest | None:
         """What subtasks may build this pending checkpoint on: kept until it has ended (PROTOCOL R18)."""
         with self._lock:
             pending = self._pending.get(checkpoint_id)
-            return pending.base if pending is not None else None
+            return pending.usable_base if pending is not None else None
 
     def next_due(self) -> float | None:
         """When a periodic checkpoint may start, in monotonic seconds; None if not before a pending one ends."""
         with self._lock:
-            return self._decider.next_due(len(self._pending) + (self._commits is not None))
+            return self._decider.next_due(self._busy_count())
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Somebody waits for a checkpoint that could start now."""
+        with self._lock:
+            return bool(self._requests) and self._decider.has_room(self._busy_count())
 
     def history(self) -> tuple[CheckpointStats, ...]:
         """The last ten checkpoints, oldest first."""
@@ -262,14 +293,15 @@ class CheckpointCoordinator:
 
     def _advance(self) -> list[CheckpointId]:
         told: list[CheckpointId] = []
-        is_settled = self._settle(told)
+        self._settle(told)
         self._abort_hopeless()
-        while is_settled and (pending := self._take_ready()) is not None:
+        while not self._completed.is_committing and (pending := self._take_ready()) is not None:
             if self._complete(pending):
-                is_settled = self._settle(told)
-        if is_settled and self._collect_due and self._may_collect():
-            self._collect(self._settings.retained)
-        self._require_tolerable()
+                self._settle(told)
+        if not self._completed.is_committing:
+            self._completed.collect_if_due(self._scope)
+        with self._lock:
+            self._failures.require_tolerable()
         return told
 
     def _take_ready(self) -> PendingCheckpoint | None:
@@ -288,67 +320,51 @@ class CheckpointCoordinator:
             failpoint.before("C17")
             manifest = self._manifest_of(pending)
             failpoint.after("C17")
-            require_own_files(manifest, pending.base, self._log)
-            publish(manifest, self._log)
-        except (FencedError, LogCorruptError):
-            raise
-        except (StorageError, CheckpointError) as error:
-            if self._log.in_doubt:
-                raise  # PROTOCOL R5: it may exist, so nothing that depends on it may happen
-            if isinstance(error, NameTakenError):
-                self._log.check_fenced()  # PROTOCOL R7: a clash is with an attempt before or after this one
-            self._abort(pending, f"it could not be finalized: {error}", is_failure=True)
+        except CheckpointError as error:
+            self._abort([pending.checkpoint_id], FailureReason.FINALIZE, str(error))
+            return False
+        failure = self._completed.publish(manifest, pending.usable_base)
+        if failure is not None:
+            self._abort([pending.checkpoint_id], FailureReason.FINALIZE, failure)
             return False
         with self._lock:
             del self._pending[pending.checkpoint_id]
-            self._last = Predecessor(manifest.checkpoint_id, manifest.epoch)
+            self._completed.published(manifest)
             self._committables = {e: found for e, found in self._committables.items() if e > manifest.epoch}
-            self._commits = CommitRun(manifest, self._clock, self._settings.commit_timeout_ms / 1000)
             self._history.completed(manifest.checkpoint_id, self._clock.now_ms(), pending.written_bytes())
             self._sizes = add_up(size for ack in pending.counted() or () for size in ack.sizes)
-            self._failures.clear()
-            older = [other for number, other in self._pending.items() if number < manifest.checkpoint_id]
-        for other in older:
-            self._abort(other, f"checkpoint {manifest.checkpoint_id} completed before it", is_failure=False)
+            self._failures.reset()
+            self._waiting = pending.request
+            older = self._forget([n for n in self._pending if n < manifest.checkpoint_id], FailureReason.SUBSUMED)
+        self._tell_aborted(older, FailureReason.SUBSUMED.text())
         return True
 
     def _manifest_of(self, pending: PendingCheckpoint) -> Manifest:
         with self._lock:
             acks = pending.counted() or []
+            last = self._completed.last
             # PROTOCOL R20: committables of the epochs in (epoch of the last complete, e]; later ones stay.
-            epochs = [epoch for epoch in sorted(self._committables) if self._last.epoch < epoch <= pending.epoch]
+            epochs = [epoch for epoch in sorted(self._committables) if last.epoch < epoch <= pending.epoch]
             committables = [committable for epoch in epochs for committable in self._committables[epoch]]
-            return build_manifest(pending, acks, self._identity, self._last, committables)
+            return build_manifest(pending, acks, self._identity, last, committables)
 
-    def _settle(self, told: list[CheckpointId]) -> bool:
-        """Commit, tell and clean up after the last completed checkpoint; false while a commit has to be repeated."""
-        run = self._commits
-        if run is None:
-            return True
-        if not run.is_due or not self._commit(run):
-            return False
-        number = CheckpointId(run.manifest.checkpoint_id)
+    def _settle(self, told: list[CheckpointId]) -> None:
+        """Commit, tell and clean up after the last completed checkpoint, unless a commit has to be repeated later."""
+        manifest = self._completed.commit()
+        if manifest is None:
+            return
+        number = CheckpointId(manifest.checkpoint_id)
         failpoint.before("C21")
         with self._lock:
-            self._commits = None
-            self._newest = run.manifest
+            self._completed.committed(manifest)
             self._decider.completed()
+            request, self._waiting = self._waiting, None
         failpoint.after("C21")
         self._listener.completed(number)
         told.append(number)
-        self._is_final = run.manifest.final
-        if not self._is_final:  # PROTOCOL R31: at the end the status comes before discards
-            self._collect(self._settings.retained)
-            self._sweep_sinks(run.manifest)
-        return True
-
-    def _commit(self, run: CommitRun) -> bool:
-        try:
-            self._log.check_fenced()  # PROTOCOL R4: before commits
-        except StorageError as error:
-            run.postpone(error)
-            return False
-        return run.advance(self._committer)
+        if request is not None:
+            request.complete(number)
+        self._completed.clean_after(manifest, self._scope)
 
     # ---- aborts and garbage
 
@@ -357,57 +373,42 @@ class CheckpointCoordinator:
         now_s = self._clock.monotonic_s()
         with self._lock:
             verdicts = [(pending, self._verdict(pending, now_s)) for pending in self._pending.values()]
-        for pending, reason in verdicts:
-            if reason is not None:
-                self._abort(pending, reason, is_failure=True)
+        for pending, verdict in verdicts:
+            if verdict is not None:
+                self._abort([pending.checkpoint_id], *verdict)
 
-    def _verdict(self, pending: PendingCheckpoint, now_s: float) -> str | None:
+    def _verdict(self, pending: PendingCheckpoint, now_s: float) -> tuple[FailureReason, str] | None:
         declined = pending.declined()
         if declined is not None:
             return declined
         if now_s >= pending.deadline_s and pending.counted() is None:
-            return "Checkpoint expired before completing."
+            return FailureReason.EXPIRED, ""
         return None
 
-    def _abort(self, pending: PendingCheckpoint, reason: str, *, is_failure: bool) -> None:
+    def _abort(self, numbers: Iterable[int], reason: FailureReason, detail: str = "") -> None:
         with self._lock:
-            if pending.checkpoint_id not in self._pending:
-                return
-            self._forget(pending, reason)
-            if is_failure:
-                self._failures.append(reason)
-        self._listener.aborted(CheckpointId(pending.checkpoint_id), reason)
+            given_up = self._forget(numbers, reason, detail)
+        self._tell_aborted(given_up, reason.text(detail))
 
-    def _forget(self, pending: PendingCheckpoint, reason: str) -> None:
-        del self._pending[pending.checkpoint_id]
-        self._history.failed(pending.checkpoint_id, self._clock.now_ms(), reason)
-        self._collect_due = True
+    def _forget(self, numbers: Iterable[int], reason: FailureReason, detail: str = "") -> list[PendingCheckpoint]:
+        """PROTOCOL R22: they will never exist, and their files go with the next removal."""
+        text = reason.text(detail)
+        found = [self._pending.pop(number) for number in list(numbers) if number in self._pending]
+        for pending in found:
+            number = pending.checkpoint_id
+            self._history.failed(number, self._clock.now_ms(), text, pending.acknowledged())
+            self._failures.add(number, reason, text)
+            self._completed.collect_due = True
+        return found
 
-    def _may_collect(self) -> bool:
-        """Not before the first checkpoint, whose number is fixed already, and not between the last and the status."""
-        return self._log.view().started and not self._is_final
+    def _tell_aborted(self, given_up: Iterable[PendingCheckpoint], text: str) -> None:
+        for pending in given_up:
+            if pending.request is not None:
+                pending.request.fail(text)
+            self._listener.aborted(CheckpointId(pending.checkpoint_id), text)
 
-    def _collect(self, retained: int) -> None:
-        """Remove old files. A failure is kept to be shown; what is left goes the next time."""
-        self._collect_due = False
-        self._cleaning_failure = None
-        try:
-            collect_garbage(self._log, retained, self._scope)
-            self._log.shorten_if_due()
-        except (FencedError, LogCorruptError):
-            raise
-        except (StorageError, CheckpointError) as error:
-            if self._log.in_doubt:
-                raise
-            self._cleaning_failure = str(error)
-
-    def _sweep_sinks(self, manifest: Manifest) -> None:
-        try:
-            self._committer.sweep(manifest.committables, self._identity.attempt)
-        except FencedError:
-            raise
-        except Exception as error:
-            self._cleaning_failure = f"old sink transactions could not be swept: {error}"
+    def _busy_count(self) -> int:
+        return len(self._pending) + self._completed.is_committing
 
     def _scope(self, present: Sequence[str]) -> SweepScope:
         with self._lock:
@@ -415,8 +416,8 @@ class CheckpointCoordinator:
             # PROTOCOL R7: a number that an older attempt has used meanwhile is used up, so that its manifest may go.
             self._next_id = max(given_out, _first_free_id(present))
             pins = [pending.base for pending in self._pending.values() if pending.base is not None]
-            if self._newest is not None:
-                pins.append(self._newest)
+            if self._completed.newest is not None:
+                pins.append(self._completed.newest)
             return SweepScope(
                 attempt=self._identity.attempt,
                 next_checkpoint=given_out,
@@ -425,27 +426,9 @@ class CheckpointCoordinator:
                 log_number=self._log.view().number,
             )
 
-    def _require_tolerable(self) -> None:
-        if len(self._failures) > self._settings.tolerable_failures:
-            raise CheckpointFailedError(
-                "Exceeded checkpoint tolerable failure threshold. "
-                f"The latest checkpoint failed due to {self._failures[-1]}"
-            )
-
     def _require_owner(self) -> None:
         if self._fenced is not None:
             raise FencedError(self._fenced)
-
-    # ---- where the attempt begins
-
-    def _where_from(self, restored: Manifest | None) -> tuple[Predecessor, Manifest | None]:
-        if restored is None:
-            return Predecessor(None, 0), None
-        line = self._log.view().line
-        if line and line[-1].checkpoint == restored.checkpoint_id:
-            return Predecessor(restored.checkpoint_id, restored.epoch), restored
-        # From another folder nothing is shared: the first checkpoint is full (PROTOCOL R25).
-        return Predecessor(None, restored.epoch), None
 
 
 def _first_free_id(present: Iterable[str]) -> int:

@@ -21,7 +21,7 @@ class Decider:
     def next_due(self, pending_count: int) -> float | None:
         """When the next one may start, in monotonic seconds; None if never, or not before a pending one ends."""
         interval_ms = self._settings.interval_ms
-        if interval_ms is None or pending_count >= self._concurrency():
+        if interval_ms is None or not self.has_room(pending_count):
             return None
         due = self._last_start_s + interval_ms / 1000
         if self._last_completion_s is not None:
@@ -36,6 +36,6 @@ class Decider:
         """Note that a checkpoint is complete now."""
         self._last_completion_s = self._clock.monotonic_s()
 
-    def _concurrency(self) -> int:
-        """A pause between two checkpoints leaves no room for a second one beside the first."""
-        return 1 if self._settings.min_pause_ms > 0 else self._settings.max_concurrent
+    def has_room(self, pending_count: int) -> bool:
+        """Whether another checkpoint may run beside that many. A pause between two leaves room for one alone."""
+        return pending_count < (1 if self._settings.min_pause_ms > 0 else self._settings.max_concurrent)

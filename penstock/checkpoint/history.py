@@ -17,6 +17,11 @@ class CheckpointStats:
     complete_ms: int | None = None
     written_bytes: int = 0
     failure: str | None = None
+    manual: bool = False
+    """Somebody asked for it."""
+    subtasks: int = 0
+    acknowledged: int = 0
+    """How many of the subtasks had sent their part when it ended."""
 
     @property
     def duration_ms(self) -> int | None:
@@ -36,22 +41,33 @@ class CheckpointHistory:
         """A copy that does not change."""
         return tuple(self._entries)
 
-    def started(self, checkpoint_id: int, now_ms: int) -> None:
+    def started(self, checkpoint_id: int, now_ms: int, *, subtasks: int = 0, manual: bool = False) -> None:
         """Note that one begins."""
-        self._entries.append(CheckpointStats(checkpoint_id, "in_progress", now_ms))
+        self._entries.append(CheckpointStats(checkpoint_id, "in_progress", now_ms, manual=manual, subtasks=subtasks))
 
     def completed(self, checkpoint_id: int, now_ms: int, written_bytes: int) -> None:
         """Note that one exists."""
         self.completed_count += 1
         self._change(
             checkpoint_id,
-            lambda entry: replace(entry, status="completed", complete_ms=now_ms, written_bytes=written_bytes),
+            lambda entry: replace(
+                entry,
+                status="completed",
+                complete_ms=now_ms,
+                written_bytes=written_bytes,
+                acknowledged=entry.subtasks,
+            ),
         )
 
-    def failed(self, checkpoint_id: int, now_ms: int, failure: str) -> None:
+    def failed(self, checkpoint_id: int, now_ms: int, failure: str, acknowledged: int = 0) -> None:
         """Note that one was aborted, and why."""
         self.failed_count += 1
-        self._change(checkpoint_id, lambda entry: replace(entry, status="failed", complete_ms=now_ms, failure=failure))
+        self._change(
+            checkpoint_id,
+            lambda entry: replace(
+                entry, status="failed", complete_ms=now_ms, failure=failure, acknowledged=acknowledged
+            ),
+        )
 
     def _change(self, checkpoint_id: int, change: Callable[[CheckpointStats], CheckpointStats]) -> None:
         for position, entry in enumerate(self._entries):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.checkpoint.failures import FailureReason
+from penstock.checkpoint.requests import CheckpointRequest
 from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, Manifest, SourcePosition
 
@@ -35,9 +37,11 @@ class PendingCheckpoint:
     started_ms: int
     deadline_s: float
     record: EpochRecord | None = None
+    request: CheckpointRequest | None = None
+    """Who asked for it; None: it was due."""
     is_completing: bool = False
     acks: dict[tuple[SubtaskId, Version], CheckpointAck] = field(default_factory=dict)
-    declines: dict[tuple[SubtaskId, Version], str] = field(default_factory=dict)
+    declines: dict[tuple[SubtaskId, Version], CheckpointDecline] = field(default_factory=dict)
 
     def acknowledge(self, ack: CheckpointAck) -> None:
         """Keep an ack. One epoch may run twice, so which ack counts is known only when the epoch is committed."""
@@ -48,7 +52,7 @@ class PendingCheckpoint:
     def decline(self, decline: CheckpointDecline) -> None:
         """Keep a decline; like an ack it counts only for the committed version."""
         if decline.subtask in self.subtasks:
-            self.declines.setdefault((decline.subtask, decline.version), decline.reason)
+            self.declines.setdefault((decline.subtask, decline.version), decline)
 
     def counted(self) -> list[CheckpointAck] | None:
         """The acks of the committed versions in the order of the subtasks; None while one is missing."""
@@ -60,17 +64,30 @@ class PendingCheckpoint:
         acks = [ack for ack in found if ack is not None]
         return acks if len(acks) == len(self.subtasks) else None
 
-    def declined(self) -> str | None:
+    def declined(self) -> tuple[FailureReason, str] | None:
         """Why the checkpoint cannot complete any more; None if it can."""
         if self.record is None:
             return None
         for subtask in self._ordered():
             version = self.record.versions.get(subtask)
             if version is None:
-                return f"epoch {self.epoch} was committed without subtask {subtask}"
-            if (subtask, version) in self.declines:
-                return f"subtask {subtask} declined it: {self.declines[subtask, version]}"
+                detail = f"epoch {self.epoch} was committed without subtask {subtask}"
+                return FailureReason.NOT_RUNNING, detail
+            decline = self.declines.get((subtask, version))
+            if decline is not None:
+                reason = FailureReason.ASYNC if decline.asynchronous else FailureReason.DECLINED
+                return reason, f"subtask {subtask}: {decline.reason}"
         return None
+
+    @property
+    def usable_base(self) -> Manifest | None:
+        """What its subtasks are told to build on: nothing, where the checkpoint was asked for as a full one."""
+        return None if self.request is not None and self.request.full else self.base
+
+    def acknowledged(self) -> int:
+        """How many subtasks have sent an ack that counts."""
+        versions = self.record.versions if self.record is not None else {}
+        return sum((subtask, versions.get(subtask)) in self.acks for subtask in self.subtasks)
 
     def written_bytes(self) -> int:
         """What the acknowledged parts have written."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.control.registry import JobRecord, ProcessRecord, Registry
@@ -251,7 +252,7 @@ class Job:
     def _finish(self, word: Literal["finished", "cancelled"], status: JobStatus) -> None:
         """The job has ended in order: output of completed checkpoints is committed before the log says so (R31)."""
         if self._coordinator is not None:
-            self._coordinator.abort_all("the job has ended")
+            self._coordinator.close(FailureReason.SHUTDOWN)
             self._coordinator.finish(Status(word), keep_checkpoints=True)
         self._end(status)
 

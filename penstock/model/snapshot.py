@@ -175,3 +175,5 @@ class CheckpointDecline(msgspec.Struct, frozen=True):
     subtask: SubtaskId
     version: Version
     reason: str
+    asynchronous: bool = False
+    """It was sealed, and could not be written."""

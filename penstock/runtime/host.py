@@ -173,7 +173,8 @@ class SubtaskHost:
             ack = writer.write(job)
         except Exception as error:  # any failed write declines the checkpoint; the job goes on
             reason = f"{type(error).__name__}: {error}"
-            self._jobmanager.decline(CheckpointDecline(job.checkpoint, writer.subtask_id, job.version, reason))
+            decline = CheckpointDecline(job.checkpoint, writer.subtask_id, job.version, reason, asynchronous=True)
+            self._jobmanager.decline(decline)
             return True
         failpoint.before("C16")
         self._jobmanager.ack(ack)

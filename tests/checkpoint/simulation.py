@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from penstock import failpoint
+from penstock.checkpoint.failures import FailureReason
 from penstock.errors import PenstockError
 from penstock.failpoint import Failpoint, InjectedCrash
 from penstock.storage import Fault
@@ -176,7 +177,7 @@ class Simulation:
             else:
                 driver.run_epoch(self.random.choice((0, 1, 2, 3)), forced=self.random.random() < 0.02)
             if self.chance(0.005):
-                driver.coordinator.abort_all("a test's wish")
+                driver.coordinator.abort_all(FailureReason.SHUTDOWN)
 
     def run_completions(self, process: Process) -> None:
         actor = process.actors[1]

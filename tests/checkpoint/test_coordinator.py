@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from penstock.checkpoint import EpochRecord
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.names import metadata_path
 from penstock.errors import (
     CheckpointError,
@@ -97,8 +98,11 @@ def test_the_history_has_the_last_ten(world: World) -> None:
     assert (stats.checkpoint_id, stats.status, stats.duration_ms) == (1, "completed", 500)
     pending_epoch(driver)
     assert driver.coordinator.history()[-1].duration_ms is None
-    driver.coordinator.abort_all("end")
-    assert (last_reason(driver), driver.coordinator.history()[-1].status) == ("end", "failed")
+    driver.coordinator.abort_all(FailureReason.SHUTDOWN)
+    assert (last_reason(driver), driver.coordinator.history()[-1].status) == (
+        "CheckpointCoordinator shutdown.",
+        "failed",
+    )
     for _ in range(12):
         driver.checkpoint()
     assert [s.checkpoint_id for s in driver.coordinator.history()] == list(range(5, 15))
@@ -183,7 +187,7 @@ def test_l7_a_newer_completion_ends_an_older_checkpoint(world: World) -> None:
     driver.write_all()
     assert driver.coordinator.complete_ready() == []
     failures = {stats.checkpoint_id: stats.failure for stats in driver.coordinator.history()}
-    assert failures[first] == f"checkpoint {second} completed before it"
+    assert failures[first] == "Checkpoint has been subsumed."
     world.sinks.require_rows(driver.position)
 
 
@@ -235,7 +239,7 @@ def test_r20_a_manifest_lists_the_committables_up_to_its_epoch(world: World) -> 
 def test_r20_the_committables_of_an_aborted_checkpoint_are_in_the_next(world: World) -> None:
     driver = new_driver(world)
     pending_epoch(driver)
-    driver.coordinator.abort_all("why not")
+    driver.coordinator.abort_all(FailureReason.SHUTDOWN)
     second = driver.checkpoint()
     assert sorted({c.epoch for c in world.checker.completed[second].committables}) == [1, 2]
     world.sinks.require_rows(driver.position)
@@ -323,7 +327,7 @@ def test_k7_one_failure_more_than_tolerated_ends_the_attempt(world: World, scrip
 def test_newer_completions_and_ends_are_no_failures(world: World) -> None:
     driver = new_driver(world, replace(SETTINGS, tolerable_failures=0))
     pending_epoch(driver)
-    driver.coordinator.abort_all("the attempt ends")
+    driver.coordinator.abort_all(FailureReason.SHUTDOWN)
     pending_epoch(driver)
     driver.queue.clear()
     driver.checkpoint()
@@ -335,7 +339,7 @@ def test_a_log_that_fails_for_certain_aborts_the_checkpoint(world: World, script
     driver.write_all()
     script.add("put_new", "log/", Fault.FAIL)
     assert driver.coordinator.complete_ready() == []
-    assert "could not be finalized" in last_reason(driver)
+    assert last_reason(driver).startswith("Failure to finalize checkpoint. cannot write")
     assert not world.checker.storage.list("chk-1/_metadata")  # put, and swept again
     driver.checkpoint()
     world.sinks.require_rows(driver.position)

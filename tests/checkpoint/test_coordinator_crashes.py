@@ -3,6 +3,7 @@
 import pytest
 
 from penstock import failpoint
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log_reader import read_log
 from penstock.failpoint import Failpoint, InjectedCrash
 from tests.checkpoint.driver import World, new_driver, new_world
@@ -27,7 +28,7 @@ def work(world: World) -> None:
         number = driver.run_epoch(3, forced=True)
         driver.write_all()
         if number is not None and number % 3 == 2:
-            driver.coordinator.abort_all("a test's wish")
+            driver.coordinator.abort_all(FailureReason.SHUTDOWN)
         driver.settle()
     driver.run_epoch(0, forced=True, final=True)
     driver.write_all()

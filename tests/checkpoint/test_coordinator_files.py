@@ -8,6 +8,7 @@ import pytest
 
 from penstock.checkpoint import CheckpointCoordinator, choose_restore, recover_sinks
 from penstock.checkpoint.entries import Discard, Restore
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.manifest import file_paths
 from penstock.checkpoint.names import metadata_path, state_file_path
 from penstock.errors import (
@@ -253,9 +254,9 @@ def test_r22_a_retained_manifest_that_cannot_be_read_stops_garbage_collection(wo
         assert driver.coordinator.cleaning_failure is not None and path in driver.coordinator.cleaning_failure
     assert set(world.checker.retained) == {0, 1, 2, 3, 4}
     world.checker.storage.files[path] = good
-    driver.coordinator.abort_all("nothing is pending")
+    driver.coordinator.abort_all(FailureReason.SHUTDOWN)
     driver.run_epoch(1, forced=True)
-    driver.coordinator.abort_all("so that garbage is collected")
+    driver.coordinator.abort_all(FailureReason.SHUTDOWN)
     driver.coordinator.complete_ready()
     assert driver.coordinator.cleaning_failure is None
     assert set(world.checker.retained) == {1, 2, 3, 4}

@@ -1,0 +1,63 @@
+"""Why a checkpoint failed, in Flink's words, and how many failures in a row a job survives (features 6.5, K7)."""
+
+from enum import Enum
+
+from penstock.errors import CheckpointFailedError
+
+
+class FailureReason(Enum):
+    """What ended a checkpoint that will never exist."""
+
+    EXPIRED = "Checkpoint expired before completing."
+    DECLINED = "Checkpoint was declined."
+    ASYNC = "Asynchronous task checkpoint failed."
+    FINALIZE = "Failure to finalize checkpoint."
+    IO = "An Exception occurred while triggering the checkpoint. IO-problem detected."
+    SUBSUMED = "Checkpoint has been subsumed."
+    NOT_RUNNING = "Not all required tasks are currently running."
+    SHUTDOWN = "CheckpointCoordinator shutdown."
+    SUSPENDING = "Checkpoint Coordinator is suspending."
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is one of the failures that a job survives only so often."""
+        return self in _COUNTED
+
+    def text(self, detail: str = "") -> str:
+        """The reason, and what is known besides."""
+        return f"{self.value} {detail}".rstrip()
+
+
+_COUNTED = (
+    FailureReason.EXPIRED,
+    FailureReason.DECLINED,
+    FailureReason.ASYNC,
+    FailureReason.FINALIZE,
+    FailureReason.IO,
+)
+
+
+class FailureCount:
+    """Failed checkpoints in a row: each counts once, a completed one ends the row. Not thread safe."""
+
+    def __init__(self, tolerable: int) -> None:
+        self._tolerable = tolerable
+        self._failed: set[int] = set()
+        self._latest = ""
+
+    def add(self, checkpoint_id: int, reason: FailureReason, text: str) -> None:
+        """Note that a checkpoint failed; what is not a failure of checkpointing does not count."""
+        if reason.is_counted:
+            self._failed.add(checkpoint_id)
+            self._latest = text
+
+    def reset(self) -> None:
+        """A checkpoint is complete."""
+        self._failed.clear()
+
+    def require_tolerable(self) -> None:
+        """Raise CheckpointFailedError if there are more than the job survives."""
+        if len(self._failed) > self._tolerable:
+            raise CheckpointFailedError(
+                f"Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to {self._latest}"
+            )
