@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.checkpoint.commits import CommitRun, SinkCommitter
 from penstock.checkpoint.completion import Predecessor, publish, require_own_files
+from penstock.checkpoint.entries import Committing
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.retention import SweepScope, collect_garbage
 from penstock.checkpoint.settings import CheckpointSettings
@@ -62,9 +63,15 @@ class CompletedCheckpoints:
         run = self._commits
         if run is None or not run.is_due:
             return None
+        number = run.manifest.checkpoint_id
         try:
-            self._log.check_fenced()  # PROTOCOL R4: before commits
+            if self._log.view().commits_begun < number:
+                self._log.append(Committing(number))  # PROTOCOL R24: from here on output may be visible
+            else:
+                self._log.check_fenced()  # PROTOCOL R4: before commits
         except StorageError as error:
+            if self._log.in_doubt:
+                raise
             run.postpone(error)
             return None
         return run.manifest if run.advance(self._committer) else None

@@ -46,6 +46,12 @@ class Complete(msgspec.Struct, frozen=True, tag="complete", tag_field="type", fo
     metadata_sha256: str
 
 
+class Committing(msgspec.Struct, frozen=True, tag="committing", tag_field="type", forbid_unknown_fields=True):
+    """The checkpoint's sink transactions are committed from here on: going back behind it may repeat output (R24)."""
+
+    checkpoint: int
+
+
 class Discard(msgspec.Struct, frozen=True, tag="discard", tag_field="type", forbid_unknown_fields=True):
     """No longer needed, may be deleted now."""
 
@@ -100,9 +106,13 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
     left_behind: list[Complete]
     open_deletes: list[str]
     entry_count: int
+    commits_begun: int = -1
+    confirmed: list[int] = []
 
 
-Entry: TypeAlias = Claim | Restore | Complete | Discard | Savepoint | Stopping | Resumed | Rescale | Status | Base
+Entry: TypeAlias = (
+    Claim | Restore | Complete | Committing | Discard | Savepoint | Stopping | Resumed | Rescale | Status | Base
+)
 
 TERMINAL = ("finished", "cancelled", "failed")
 """After one of these statuses the job is over: a claim must be asked for by name."""

@@ -11,12 +11,13 @@ The order of a recovery, each step after the one before it:
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from penstock import failpoint
 from penstock.checkpoint.commits import SinkCommitter
-from penstock.checkpoint.entries import Restore
+from penstock.checkpoint.entries import Complete, Restore
+from penstock.checkpoint.fallback import Damage, Fallback, nothing_intact
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import load_manifest, verify_sizes
@@ -45,34 +46,51 @@ def finish_open_deletes(log: JobLog) -> None:
 
 
 def choose_restore(
-    log: JobLog, *, allow_fallback: bool, sinks_idempotent: bool = False, report: Callable[[str], None] | None = None
+    log: JobLog,
+    *,
+    allow_fallback: bool,
+    sinks_idempotent: bool = False,
+    damaged: Mapping[int, CheckpointError] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Manifest | None:
     """The newest checkpoint of the current line whose manifest and file sizes verify; None for a job without any.
 
     `sinks_idempotent`: every sink is idempotent, can revert or is AT_LEAST_ONCE, so that going behind a damaged
-    checkpoint commits nothing twice. `report` is told of each damaged checkpoint that is passed over. A storage that
-    does not answer is a StorageError, never a reason to fall back or to start from nothing.
+    checkpoint commits nothing twice. `damaged` are checkpoints whose contents were found wrong when they were read.
+    `report` is told what is passed over and which input is read again. A storage that does not answer is a
+    StorageError, never a reason to fall back or to start from nothing.
     """
     view = log.view()
     if not view.started:
         return None  # PROTOCOL R23: only a log without `restore` and `complete` starts from nothing
     if not view.line:
         raise _nothing_left(view)
+    passed: list[Damage] = []
     for complete in reversed(view.line):
         try:
-            manifest = load_manifest(log.storage, complete)
-            verify_sizes(log.storage, manifest)
-            return manifest
+            manifest = _verified(log, complete, damaged or {})
         except (CheckpointMissingError, CheckpointCorruptError) as error:
             log.check_fenced()  # PROTOCOL R4: a newer attempt may have deleted it
-            # PROTOCOL R24: commits of any complete checkpoint may have begun.
-            if not (allow_fallback or sinks_idempotent):
-                raise _refused(complete.checkpoint, error) from error
+            passed.append(Damage(complete, error))
+            continue
+        if passed:
+            fallback = Fallback(manifest, passed, max(complete.epoch for complete in view.retained))
+            # PROTOCOL R24: without a `committing` or `restore` in the log nothing of a checkpoint is visible yet.
+            is_visible = any(damage.complete.checkpoint <= view.commits_begun for damage in passed)
+            if is_visible and not (allow_fallback or sinks_idempotent):
+                raise CheckpointError(fallback.refusal())
             if report is not None:
-                report(f"checkpoint {complete.checkpoint} is damaged and passed over: {error}")
-    raise CheckpointError(
-        f"none of the checkpoints {[c.checkpoint for c in view.line]} can be restored: all are damaged"
-    )
+                report(fallback.warning())
+        return manifest
+    raise CheckpointError(nothing_intact(passed))
+
+
+def _verified(log: JobLog, complete: Complete, damaged: Mapping[int, CheckpointError]) -> Manifest:
+    if complete.checkpoint in damaged:
+        raise damaged[complete.checkpoint]
+    manifest = load_manifest(log.storage, complete)
+    verify_sizes(log.storage, manifest)
+    return manifest
 
 
 def record_restore(log: JobLog, manifest: Manifest | None, why: str) -> None:
@@ -88,8 +106,10 @@ def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitt
     """
     committables = manifest.committables if manifest is not None else []
     log.check_fenced()  # PROTOCOL R4: before commits
+    # PROTOCOL R21: behind a later `complete` they were all confirmed, and a sink may have forgotten them since.
+    is_confirmed = manifest is not None and manifest.checkpoint_id in log.view().confirmed
     try:
-        for committable in committables:
+        for committable in committables if not is_confirmed else []:
             failpoint.before("C20")
             committer.commit([committable])
             failpoint.after("C20")
@@ -166,11 +186,3 @@ def _nothing_left(view: LogView) -> CheckpointError:
             f"the job was started from {path!r} and has completed no checkpoint since; start it with `-s {path}` again"
         )
     return CheckpointError("the job has had checkpoints, but none is left in its log; start a new job")
-
-
-def _refused(checkpoint_id: int, error: CheckpointError) -> CheckpointError:
-    return CheckpointError(
-        f"checkpoint {checkpoint_id} cannot be restored: {error}. Output up to it may be committed already, so going "
-        f"back to an older checkpoint would commit the rows after that one twice; "
-        f"bring the file back, or accept that with `--allow-fallback`"
-    )

@@ -7,6 +7,7 @@ from penstock.checkpoint.entries import (
     TERMINAL,
     Base,
     Claim,
+    Committing,
     Complete,
     Discard,
     Record,
@@ -41,6 +42,10 @@ class LogView:
     """The highest checkpoint number in any entry, completed or not."""
     started: bool = False
     """A `restore` or `complete` was written: the job never starts from nothing again (PROTOCOL R23)."""
+    commits_begun: int = -1
+    """The newest checkpoint whose output may be visible already."""
+    confirmed: frozenset[int] = frozenset()
+    """Retained checkpoints whose transactions are all committed: a later one of their line is complete (R21)."""
     base_number: int = 0
     entry_count: int = 0
     """Of all entries ever, also those a `base` has replaced."""
@@ -94,6 +99,8 @@ def apply(view: LogView, record: Record) -> LogView:
             return _restored(view, entry)
         case Complete():
             return _completed(view, entry)
+        case Committing():
+            return replace(view, commits_begun=max(view.commits_begun, entry.checkpoint))
         case Discard():
             return _discarded(view, entry)
         case Savepoint():
@@ -123,6 +130,8 @@ def summarize(view: LogView, still_there: Iterable[str]) -> Base:
         left_behind=list(view.left_behind),
         open_deletes=sorted(still_there),
         entry_count=view.entry_count,
+        commits_begun=view.commits_begun,
+        confirmed=sorted(view.confirmed),
     )
 
 
@@ -140,6 +149,8 @@ def _from_base(base: Base, number: int) -> LogView:
         highest_checkpoint=base.highest_checkpoint,
         started=base.started,
         entry_count=base.entry_count,
+        commits_begun=base.commits_begun,
+        confirmed=frozenset(base.confirmed),
     )
 
 
@@ -165,7 +176,8 @@ def _restored(view: LogView, entry: Restore) -> LogView:
             if complete.checkpoint == entry.checkpoint:
                 line = kept[: position + 1] if kept is view.line else (complete,)
                 behind = tuple(c for c in kept + others if c not in line)
-                return replace(view, restore=entry, line=line, left_behind=behind, started=True)
+                begun = max(view.commits_begun, entry.checkpoint)  # a recovery commits what it restores
+                return replace(view, restore=entry, line=line, left_behind=behind, started=True, commits_begun=begun)
     raise LogCorruptError(f"the log's restore of checkpoint {entry.checkpoint} names none that is complete and kept")
 
 
@@ -177,7 +189,8 @@ def _completed(view: LogView, entry: Complete) -> LogView:
         raise LogCorruptError(
             f"checkpoint {entry.checkpoint} goes back from epoch {view.line[-1].epoch} to {entry.epoch}"
         )
-    return _counted(replace(view, line=(*view.line, entry), started=True), [entry.checkpoint])
+    confirmed = view.confirmed.union(complete.checkpoint for complete in view.line)
+    return _counted(replace(view, line=(*view.line, entry), started=True, confirmed=confirmed), [entry.checkpoint])
 
 
 def _discarded(view: LogView, entry: Discard) -> LogView:
@@ -190,6 +203,7 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
             line=tuple(complete for complete in view.line if complete.checkpoint not in gone),
             left_behind=tuple(complete for complete in view.left_behind if complete.checkpoint not in gone),
             open_deletes=(*view.open_deletes, *entry.files),
+            confirmed=view.confirmed - gone,
         ),
         [*entry.checkpoints, *used],
     )

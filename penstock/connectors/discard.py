@@ -10,6 +10,11 @@ from penstock.model.snapshot import Committable
 class DiscardingSink(Sink):
     """Takes every record and forgets it."""
 
+    @property
+    def allows_fallback(self) -> bool:
+        """Nothing is kept, so nothing can be there twice."""
+        return True
+
     def open(self, context: SinkContext) -> SinkWriter:
         """A writer that does nothing."""
         return _Discard()

@@ -17,7 +17,9 @@ from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.control.registry import JobRecord, ProcessRecord, Registry
 from penstock.errors import (
+    CheckpointCorruptError,
     CheckpointError,
+    CheckpointMissingError,
     FencedError,
     JobConflictError,
     PenstockError,
@@ -28,7 +30,7 @@ from penstock.errors import (
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.output import CollectedRecords, JobOutput
-from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt
+from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, note_damage
 from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
 from penstock.model.ids import new_token
@@ -89,6 +91,7 @@ class Job:
         self._coordinator: CheckpointCoordinator | None = None
         self._log: JobLog | None = None
         self._attempt_number = 0
+        self._damaged: dict[int, CheckpointError] = {}
         self._restarts = 0
         self._rows = _EpochCount()
         self._untimed = _EpochCount()
@@ -200,7 +203,20 @@ class Job:
         if self._cancelled.is_set():
             attempt.cancel()
         self._set_status(JobStatus.RUNNING)
-        ended = attempt.run()
+        try:
+            ended = attempt.run()
+        except (CheckpointCorruptError, CheckpointMissingError) as error:
+            if claimed is None or manifest is None:
+                raise
+            damage = error
+        else:
+            self._finish_attempt(ended=ended)
+            return
+        note_damage(claimed, damage, self._damaged)
+        self._log_failure(f"checkpoint {manifest.checkpoint_id} is damaged", damage)
+        self._run_attempt()  # PROTOCOL R24: from an older checkpoint, or refused
+
+    def _finish_attempt(self, *, ended: bool) -> None:
         if ended:
             self._release_completed()  # the thread that completed the last checkpoint may not have said so yet
             self._finish("finished", JobStatus.FINISHED)
@@ -215,7 +231,11 @@ class Job:
             return None
         self._log = None  # the older attempt's: the claim fences it
         options = RecoveryOptions(
-            request.settings.checkpoints, request.allow_fallback, request.resumed, warn=self._say_warning
+            request.settings.checkpoints,
+            request.allow_fallback,
+            request.resumed,
+            warn=self._say_warning,
+            damaged=self._damaged,
         )
         claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)
         self._attempt_number = claimed.number
@@ -357,8 +377,12 @@ def _is_final(error: PenstockError) -> bool:
 class _EpochCount:
     """Counts rows by epoch; those of epochs that a recovery takes back do not count. Thread safe."""
 
+    KEPT = 100
+
     def __init__(self) -> None:
         self._certain = 0
+        self._certain_at: list[tuple[int, int]] = [(0, 0)]
+        """(epoch, rows up to it) of the last checkpoints, oldest first."""
         self._waiting: dict[int, int] = {}
         self._lock = threading.Lock()
 
@@ -372,17 +396,21 @@ class _EpochCount:
             self._waiting[epoch] = rows
 
     def release(self, epoch: int) -> None:
-        """No recovery goes back behind this epoch."""
+        """A checkpoint of this epoch is complete."""
         with self._lock:
             for number in [number for number in self._waiting if number <= epoch]:
                 self._certain += self._waiting.pop(number)
+            if epoch > self._certain_at[-1][0]:
+                self._certain_at = [*self._certain_at, (epoch, self._certain)][-self.KEPT :]
 
     def roll_back(self, epoch: int) -> None:
         """Epochs after this one are run again; 0: all of them."""
         with self._lock:
             self._waiting = {number: rows for number, rows in self._waiting.items() if number <= epoch}
-            if epoch == 0:
-                self._certain = 0
+            while self._certain_at and self._certain_at[-1][0] > epoch:  # behind a damaged checkpoint
+                del self._certain_at[-1]
+                self._certain = self._certain_at[-1][1] if self._certain_at else 0
+            self._certain_at = self._certain_at or [(0, 0)]
 
 
 class _Rate:

@@ -46,9 +46,11 @@ class CollectedRecords:
         self._waiting = [item for item in self._waiting if item[0] > self._released]
         self._changed.notify_all()
 
-    def roll_back(self) -> None:
-        """Epochs that were not released are run again."""
+    def roll_back(self, epoch: int) -> None:
+        """Everything up to this epoch is certain, epochs after it are run again: also, rarely, released ones."""
         with self._changed:
+            self._released = epoch
+            self._hand_out()
             self._waiting.clear()
 
     def end(self, error: BaseException | None) -> None:
@@ -97,8 +99,7 @@ class JobOutput:
     def roll_back(self, epoch: int) -> None:
         """A new attempt begins after this epoch: what came before is certain, the rest comes again."""
         for records in self.collected.values():
-            records.release(epoch)
-            records.roll_back()
+            records.roll_back(epoch)
 
     def end(self, error: BaseException | None) -> None:
         """The job has ended."""

@@ -1,8 +1,8 @@
 """The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5, 1 to 3)."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
@@ -19,7 +19,7 @@ from penstock.checkpoint.restore import (
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.clock import Clock
-from penstock.errors import JobConflictError, UsageError
+from penstock.errors import CheckpointError, JobConflictError, UsageError
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
@@ -60,6 +60,8 @@ class RecoveryOptions:
     """The job was asked for by name, although its last attempt failed."""
     warn: Callable[[str], None] | None = None
     """Told of a damaged checkpoint that is passed over, and of key groups that are split anew."""
+    damaged: Mapping[int, CheckpointError] = field(default_factory=dict)
+    """Checkpoints whose contents were found wrong when this JobManager restored them."""
 
 
 def begin_attempt(
@@ -79,7 +81,13 @@ def begin_attempt(
     log.claim(claim, reopen=options.reopen)
     failpoint.before("C24")
     finish_open_deletes(log)
-    manifest = choose_restore(log, allow_fallback=options.allow_fallback, sinks_idempotent=False, report=options.warn)
+    manifest = choose_restore(
+        log,
+        allow_fallback=options.allow_fallback,
+        sinks_idempotent=allows_fallback(graph, options.settings),
+        damaged=options.damaged,
+        report=options.warn,
+    )
     if manifest is not None:
         if manifest.job_id != job.job_id:
             raise JobConflictError(
@@ -97,6 +105,30 @@ def begin_attempt(
     identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16])
     coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
     return Attempt(number, token, manifest, coordinator, log)
+
+
+def allows_fallback(graph: JobGraph, settings: CheckpointSettings) -> bool:
+    """Whether every sink takes rows again whose output may be visible (PROTOCOL R24).
+
+    Printed lines and the writers of `to_spark` are at least once in any case. Collected records are handed to the
+    program once, when their checkpoint completes, and cannot be taken back.
+    """
+    if not settings.exactly_once:
+        return True
+    return all(
+        sink.spec.kind == "print" or (sink.spec.kind == "sink" and sink.spec.config.allows_fallback)
+        for sink in graph.sinks
+    )
+
+
+def note_damage(attempt: Attempt, error: CheckpointError, damaged: dict[int, CheckpointError]) -> None:
+    """What the attempt was to restore is damaged: the next one, which gets `damaged`, must not choose it again (R24).
+
+    Raises FencedError if a newer attempt owns the job.
+    """
+    assert attempt.manifest is not None, "only what is restored can be damaged"
+    attempt.log.check_fenced()  # PROTOCOL R4: a newer attempt may have deleted the file
+    damaged[attempt.manifest.checkpoint_id] = error
 
 
 def _why(manifest: Manifest | None, graph: JobGraph, warn: Callable[[str], None] | None) -> str:

@@ -54,6 +54,15 @@ class SinkWriter(ABC):
 class Sink(ABC):
     """The user's description of a sink: plain data, pickled to the TaskManagers and opened there."""
 
+    @property
+    def allows_fallback(self) -> bool:
+        """Whether a recovery may go back behind output that is committed, so that its rows are committed again.
+
+        True only where that does no harm: writing a row again changes nothing, committed output is taken back, or the
+        sink promises each row at least once and no more (PROTOCOL R24).
+        """
+        return False
+
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
         """A writer for one subtask."""

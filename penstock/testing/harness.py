@@ -24,12 +24,26 @@ from penstock import failpoint
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.manifest import load_manifest
 from penstock.checkpoint.settings import CheckpointSettings
-from penstock.errors import ConnectionLostError, StateLostError, UsageError
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointMissingError,
+    ConnectionLostError,
+    StateLostError,
+    UsageError,
+)
 from penstock.failpoint import InjectedCrash
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import AttemptState, EpochBook
-from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
+from penstock.jobmanager.recovery import (
+    Attempt,
+    JobIdentity,
+    RecoveryOptions,
+    begin_attempt,
+    deploy_orders,
+    note_damage,
+)
 from penstock.model.ids import StageId, SubtaskId, Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
@@ -95,6 +109,12 @@ class HarnessOptions:
     backend: BackendSettings = BackendSettings()
     limits: InlineLimits | None = None
     """Which states go into the manifest; None: the defaults."""
+    retained: int = 1
+    """How many checkpoints are kept."""
+    allow_fallback: bool = False
+    """Go back behind a damaged checkpoint although output would be committed twice."""
+    warn: Callable[[str], None] | None = None
+    """Told of a damaged checkpoint that is passed over."""
 
 
 class Harness:
@@ -120,6 +140,7 @@ class Harness:
         self._running = False
         self._ended = False
         self._task_attempts = 0
+        self._damaged: dict[int, CheckpointError] = {}
         self.crashes = 0
         self.lost_tasks = 0
         self._survive(lambda: None)
@@ -134,7 +155,7 @@ class Harness:
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
                 broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`), seed=, clock=,
-                storage=, limits=, crashed=.
+                storage=, limits=, crashed=, retained=, allow_fallback=, warn=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -248,10 +269,20 @@ class Harness:
         """A new attempt from whatever the storage holds (PROTOCOL section 5)."""
         failpoint.set_role("driver")
         identity = JobIdentity(JOB_ID, "harness", "harness")
-        options = RecoveryOptions(CheckpointSettings(interval_ms=None), reopen=True)
+        options = RecoveryOptions(
+            CheckpointSettings(interval_ms=None, retained=self.options.retained),
+            self.options.allow_fallback,
+            reopen=True,
+            warn=self.options.warn,
+            damaged=self._damaged,
+        )
         self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
         manifest = self._attempt.manifest
-        self._deploy(manifest)
+        try:
+            self._deploy(manifest)
+        except (CheckpointCorruptError, CheckpointMissingError) as error:
+            note_damage(self._attempt, error, self._damaged)
+            return self._start()  # PROTOCOL R24: from an older checkpoint, or refused
         self._position = manifest.sources.batch_id if manifest is not None and manifest.sources.batch_id > 0 else 0
         self._ended = manifest is not None and manifest.final
         epoch = manifest.epoch if manifest is not None else 0

@@ -15,9 +15,10 @@ from penstock.checkpoint import (
     recover_sinks,
     require_mapped,
 )
-from penstock.checkpoint.entries import Complete, Discard, Restore
+from penstock.checkpoint.entries import Committing, Complete, Discard, Restore
 from penstock.checkpoint.manifest import digest, encode_manifest
 from penstock.checkpoint.names import metadata_path
+from penstock.checkpoint.view import summarize
 from penstock.errors import CheckpointError, FencedError, LogCorruptError, StorageError
 from penstock.model.ids import Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition
@@ -79,6 +80,7 @@ def test_r24_a_damaged_checkpoint_is_passed_over_only_if_that_is_allowed(storage
     log = claimed_log(storage)
     older = put_checkpoint(log, 1)
     put_checkpoint(log, 2)
+    log.append(Committing(2))
     path = metadata_path(2) if "manifest" in damage else "shared/1-2-s0-0-aa"
     if "missing" in damage:
         del storage.files[path]
@@ -91,6 +93,23 @@ def test_r24_a_damaged_checkpoint_is_passed_over_only_if_that_is_allowed(storage
     assert choose_restore(log, allow_fallback=True, report=said.append) == older
     assert choose_restore(log, allow_fallback=False, sinks_idempotent=True) == older
     assert len(said) == 1 and path in said[0]
+
+
+def test_r24_a_base_keeps_what_may_be_visible_and_what_is_confirmed(storage: MemoryStorage) -> None:
+    log = claimed_log(storage)
+    for number in (1, 2):
+        put_checkpoint(log, number)
+    assert (log.view().commits_begun, log.view().confirmed) == (-1, {1})
+    log.append(Committing(2))
+    log.append(summarize(log.view(), []))
+    for path in storage.list("log/")[:-1]:
+        storage.delete(path)
+    read = open_log(storage).view()
+    assert (read.commits_begun, read.confirmed) == (2, {1})
+    record_restore(log, put_checkpoint(log, 3), "recovery")
+    assert (log.view().commits_begun, log.view().confirmed) == (3, {1, 2})
+    log.append(Discard([1], []))
+    assert log.view().confirmed == {2}
 
 
 def test_r24_with_nothing_left_the_job_does_not_start(storage: MemoryStorage) -> None:

@@ -49,6 +49,20 @@ def test_what_a_recovery_starts_behind_is_certain_and_the_rest_comes_again() -> 
     assert list(records) == [10, 21]
 
 
+def test_r24_behind_a_damaged_checkpoint_records_come_again_but_not_before_their_checkpoint() -> None:
+    output, records = collected()
+    output.committed(epoch(1, 10))
+    output.committed(epoch(2, 20))
+    output.release(2)
+    output.roll_back(1)
+    output.committed(epoch(2, 21))
+    output.roll_back(1)  # once more: what the epoch has shown this time was never certain
+    output.committed(epoch(2, 22))
+    output.release(2)
+    output.end(None)
+    assert list(records) == [10, 20, 22]
+
+
 def test_a_failed_job_raises_after_what_is_certain() -> None:
     output, records = collected()
     output.committed(epoch(1, 10))
