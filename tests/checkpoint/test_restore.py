@@ -99,15 +99,15 @@ def test_r24_a_base_keeps_what_may_be_visible_and_what_is_confirmed(storage: Mem
     log = claimed_log(storage)
     for number in (1, 2):
         put_checkpoint(log, number)
-    assert (log.view().commits_begun, log.view().confirmed) == (-1, {1})
+    assert (log.view().commits_begun, log.view().confirmed) == (-1, frozenset([1]))
     log.append(Committing(2))
     log.append(summarize(log.view(), []))
     for path in storage.list("log/")[:-1]:
         storage.delete(path)
     read = open_log(storage).view()
-    assert (read.commits_begun, read.confirmed) == (2, {1})
+    assert (read.commits_begun, read.confirmed) == (2, frozenset([1]))
     record_restore(log, put_checkpoint(log, 3), "recovery")
-    assert (log.view().commits_begun, log.view().confirmed) == (3, {1, 2})
+    assert (log.view().commits_begun, log.view().confirmed) == (3, frozenset([1, 2]))
     log.append(Discard([1], []))
     assert log.view().confirmed == {2}
 
