@@ -216,7 +216,7 @@ class CheckpointCoordinator:
                 self._completed.last = Predecessor(number, manifest.epoch)
                 self._completed.newest = manifest
                 self._last_epoch = max(self._last_epoch, manifest.epoch)
-                self._history.completed(number, self._clock.now_ms(), 0)
+                self._history.completed(number, self._clock.now_ms())
 
     def finish(self, status: Status, *, keep_checkpoints: bool) -> None:
         """Append how the job ended, then discard and delete what is not kept (PROTOCOL R31).
@@ -279,6 +279,12 @@ class CheckpointCoordinator:
         with self._lock:
             return bool(self._requests) and self._decider.has_room(self._busy_count())
 
+    def spool_after_ms(self, checkpoint_id: int | None, *, waiting: bool) -> int | None:
+        """How long the subtasks of an epoch with this checkpoint, or without any, work on their rows (R13)."""
+        with self._lock:
+            busy = self._busy_count()
+            return self._decider.spool_after_ms(busy, checkpoint=checkpoint_id is not None, waiting=waiting)
+
     def history(self) -> tuple[CheckpointStats, ...]:
         """The last ten checkpoints, oldest first."""
         with self._lock:
@@ -331,8 +337,9 @@ class CheckpointCoordinator:
             del self._pending[pending.checkpoint_id]
             self._completed.published(manifest)
             self._committables = {e: found for e, found in self._committables.items() if e > manifest.epoch}
-            self._history.completed(manifest.checkpoint_id, self._clock.now_ms(), pending.written_bytes())
-            self._sizes = add_up(size for ack in pending.counted() or () for size in ack.sizes)
+            acks = pending.counted() or []
+            self._history.completed(manifest.checkpoint_id, self._clock.now_ms(), acks)
+            self._sizes = add_up(size for ack in acks for size in ack.sizes)
             self._failures.reset()
             self._waiting = pending.request
             older = self._forget([n for n in self._pending if n < manifest.checkpoint_id], FailureReason.SUBSUMED)

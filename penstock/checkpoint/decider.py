@@ -3,6 +3,9 @@
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.clock import Clock
 
+MIN_WORK_MS = 250
+"""An epoch that finds rows waiting works on them at least so long, however often checkpoints are due."""
+
 
 class Decider:
     """Interval, pause and concurrency of periodic checkpoints. The first is due one interval after the start."""
@@ -27,6 +30,22 @@ class Decider:
         if self._last_completion_s is not None:
             due = max(due, self._last_completion_s + self._settings.min_pause_ms / 1000)
         return due
+
+    def spool_after_ms(self, pending_count: int, *, checkpoint: bool, waiting: bool) -> int | None:
+        """How long an epoch works on its rows before the others wait; None: until it has done all (PROTOCOL R13).
+
+        With a checkpoint that is the aligned timeout; without one, until the next checkpoint is due.
+        """
+        settings = self._settings
+        if not settings.unaligned:
+            return None
+        if checkpoint:
+            return max(settings.aligned_timeout_ms, MIN_WORK_MS) if waiting else settings.aligned_timeout_ms
+        if settings.interval_ms is None:
+            return None
+        due_s = self.next_due(pending_count)
+        left_ms = settings.interval_ms if due_s is None else round(1000 * (due_s - self._clock.monotonic_s()))
+        return max(MIN_WORK_MS, left_ms)
 
     def started(self) -> None:
         """Note that a checkpoint starts now."""

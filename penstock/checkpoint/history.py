@@ -1,32 +1,59 @@
 """Figures of the last checkpoints, for people to look at."""
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from penstock.model.ids import SubtaskId
+from penstock.model.snapshot import BarrierFigures, CheckpointAck
 
 HISTORY_LENGTH = 10
 
 
-@dataclass(frozen=True)
-class CheckpointStats:
+class SubtaskStats(msgspec.Struct, frozen=True):
+    """One subtask's part of a checkpoint."""
+
+    subtask: SubtaskId
+    figures: BarrierFigures
+    sync_ms: int
+    async_ms: int
+    written_bytes: int
+
+    @staticmethod
+    def of(ack: CheckpointAck) -> "SubtaskStats":
+        """What its ack says."""
+        sync_ms, async_ms = round(1000 * ack.sync_s), round(1000 * ack.async_s)
+        return SubtaskStats(ack.snapshot.subtask, ack.figures, sync_ms, async_ms, ack.written_bytes)
+
+
+class CheckpointStats(msgspec.Struct, frozen=True):
     """One checkpoint: `status` is in_progress, completed or failed."""
 
     checkpoint_id: int
     status: str
     trigger_ms: int
     complete_ms: int | None = None
+    duration_ms: int | None = None
+    """From the trigger to the end; None while it is in progress."""
+    checkpoint_type: str = "CHECKPOINT"
+    """Flink's word: UNALIGNED_CHECKPOINT if the barrier has overtaken rows."""
     written_bytes: int = 0
+    alignment_ms: int = 0
+    """Of the subtask that waited longest for the barriers of all its channels."""
+    persisted_bytes: int = 0
+    """Of rows in flight."""
     failure: str | None = None
     manual: bool = False
     """Somebody asked for it."""
     subtasks: int = 0
     acknowledged: int = 0
     """How many of the subtasks had sent their part when it ended."""
+    parts: tuple[SubtaskStats, ...] = ()
 
-    @property
-    def duration_ms(self) -> int | None:
-        """From the trigger to the end; None while it is in progress."""
-        return None if self.complete_ms is None else max(0, self.complete_ms - self.trigger_ms)
+    def ended(self, now_ms: int) -> "CheckpointStats":
+        """The same, at its end."""
+        return msgspec.structs.replace(self, complete_ms=now_ms, duration_ms=max(0, now_ms - self.trigger_ms))
 
 
 class CheckpointHistory:
@@ -45,17 +72,22 @@ class CheckpointHistory:
         """Note that one begins."""
         self._entries.append(CheckpointStats(checkpoint_id, "in_progress", now_ms, manual=manual, subtasks=subtasks))
 
-    def completed(self, checkpoint_id: int, now_ms: int, written_bytes: int) -> None:
-        """Note that one exists."""
+    def completed(self, checkpoint_id: int, now_ms: int, acks: Iterable[CheckpointAck] = ()) -> None:
+        """Note that one exists, and what its subtasks said."""
         self.completed_count += 1
+        parts = tuple(SubtaskStats.of(ack) for ack in acks)
+        is_unaligned = any(part.figures.in_flight_rows for part in parts)
         self._change(
             checkpoint_id,
-            lambda entry: replace(
-                entry,
+            lambda entry: msgspec.structs.replace(
+                entry.ended(now_ms),
                 status="completed",
-                complete_ms=now_ms,
-                written_bytes=written_bytes,
                 acknowledged=entry.subtasks,
+                checkpoint_type="UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT",
+                written_bytes=sum(part.written_bytes for part in parts),
+                alignment_ms=max((part.figures.alignment_ms for part in parts), default=0),
+                persisted_bytes=sum(part.figures.persisted_bytes for part in parts),
+                parts=parts,
             ),
         )
 
@@ -64,8 +96,8 @@ class CheckpointHistory:
         self.failed_count += 1
         self._change(
             checkpoint_id,
-            lambda entry: replace(
-                entry, status="failed", complete_ms=now_ms, failure=failure, acknowledged=acknowledged
+            lambda entry: msgspec.structs.replace(
+                entry.ended(now_ms), status="failed", failure=failure, acknowledged=acknowledged
             ),
         )
 

@@ -122,6 +122,7 @@ def state_files(manifest: Manifest) -> Iterator[StateFile]:
     """Every file entry of the manifest, inline ones too."""
     for snapshot in manifest.subtasks:
         yield from snapshot.files
+        yield from snapshot.spool
         if snapshot.operator_file is not None:
             yield snapshot.operator_file
     if manifest.sources.file is not None:
@@ -210,15 +211,17 @@ def _problem_of_file(file: StateFile) -> tuple[str, str] | None:
 
 def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> tuple[str, str] | None:
     first, last = snapshot.key_groups
-    if snapshot.tables and not 0 <= first <= last < manifest.max_parallelism:
+    if (snapshot.tables or snapshot.spool) and not 0 <= first <= last < manifest.max_parallelism:
         return f"key groups below {manifest.max_parallelism}", f"{first} to {last} for subtask {snapshot.subtask}"
     if snapshot.version.epoch > manifest.epoch:
         return f"versions up to epoch {manifest.epoch}", f"{snapshot.version} for subtask {snapshot.subtask}"
-    paths = [file.path for file in snapshot.files if file.inline is None]
+    paths = [file.path for file in (*snapshot.files, *snapshot.spool) if file.inline is None]
     if len(set(paths)) != len(paths):
         return "each file once", f"a file twice for subtask {snapshot.subtask}"
     if snapshot.operator_states and snapshot.operator_file is None:
         return "a file with the operator state", f"none for subtask {snapshot.subtask}"
+    if snapshot.spool_skip < 0 or (snapshot.spool_skip and not snapshot.spool):
+        return "rows in flight", f"{snapshot.spool_skip} fewer than none for subtask {snapshot.subtask}"
     if any(info.count < 0 for info in snapshot.operator_states):
         return "counts from 0", f"operator state with less for subtask {snapshot.subtask}"
     return None
@@ -240,7 +243,7 @@ def _problem_of_key_groups(manifest: Manifest) -> tuple[str, str] | None:
     for snapshot in manifest.subtasks:
         stages.setdefault(snapshot.subtask.stage, []).append(snapshot)
     for stage, snapshots in stages.items():
-        if not any(snapshot.tables for snapshot in snapshots):
+        if not any(snapshot.tables or snapshot.spool for snapshot in snapshots):
             continue
         problem = problem_of_ranges([snapshot.key_groups for snapshot in snapshots], manifest.max_parallelism)
         if problem is not None:

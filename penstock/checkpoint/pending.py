@@ -89,9 +89,5 @@ class PendingCheckpoint:
         versions = self.record.versions if self.record is not None else {}
         return sum((subtask, versions.get(subtask)) in self.acks for subtask in self.subtasks)
 
-    def written_bytes(self) -> int:
-        """What the acknowledged parts have written."""
-        return sum(ack.written_bytes for ack in self.acks.values())
-
     def _ordered(self) -> list[SubtaskId]:
         return sorted(self.subtasks, key=lambda subtask: (subtask.stage, subtask.index))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.checkpoint.history import CheckpointStats
 from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, open_registry, parse_settings
 from penstock.cli.output import print_result, table
 from penstock.cli.progress import time_text, watermark_text
@@ -18,6 +19,7 @@ FOLLOW_PAUSE_S = 0.25
 HOT = 1.1
 """How many times the mean a key group must have to be named; estimates that are spread evenly name none."""
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
+CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
 COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
 
 
@@ -85,6 +87,13 @@ def state_row(size: StateSize) -> list[str]:
     ]
 
 
+def checkpoint_row(stats: CheckpointStats) -> list[str]:
+    """A checkpoint's line in the status."""
+    duration = "-" if stats.duration_ms is None else f"{stats.duration_ms} ms"
+    figures = [duration, f"{stats.alignment_ms} ms", bytes_text(stats.written_bytes), bytes_text(stats.persisted_bytes)]
+    return [str(stats.checkpoint_id), stats.status, stats.checkpoint_type, *figures, stats.failure or ""]
+
+
 def hottest_text(size: StateSize) -> str:
     """The key group with the most bytes, if it stands out."""
     most = max(size.group_bytes, default=0)
@@ -129,6 +138,8 @@ def status_text(record: JobRecord) -> str:
     states = [size for size in record.states or () if size.entries or not size.name.startswith(RESERVED_PREFIX)]
     if states:
         lines += ["", table(STATE_COLUMNS, [state_row(size) for size in states])]
+    if record.checkpoints:
+        lines += ["", table(CHECKPOINT_COLUMNS, [checkpoint_row(stats) for stats in record.checkpoints])]
     if record.processes:
         rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
         lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]

@@ -47,7 +47,8 @@ def find_job(registry: Registry, text: str) -> JobRecord:
 def job_status(registry: Registry, text: str) -> JobRecord:
     """The job as it is now: status LOST if its driver is gone, processes only while it runs, sizes of its states."""
     record = _as_it_is_now(registry, find_job(registry, text))
-    return msgspec.structs.replace(record, states=registry.read_sizes(record.job_id))
+    states, checkpoints = registry.read_sizes(record.job_id), registry.read_checkpoints(record.job_id)
+    return msgspec.structs.replace(record, states=states, checkpoints=checkpoints)
 
 
 def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None = None) -> Iterator[LogLine]:

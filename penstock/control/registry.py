@@ -8,11 +8,13 @@ it was, and readers see by the process that nobody is behind it.
 import os
 import socket
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from penstock.checkpoint.history import CheckpointStats
 from penstock.clock import Clock, SystemClock
 from penstock.errors import JobConflictError, JobNotFoundError, StorageError
 from penstock.model.configuration import Configuration
@@ -66,6 +68,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     failure: str | None = None
     states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
     """How large each state was at the last checkpoint; only where `penstock status` asks for it."""
+    checkpoints: list[CheckpointStats] | msgspec.UnsetType = msgspec.UNSET
+    """The last ten checkpoints, oldest first; only where `penstock status` asks for them."""
 
     @property
     def ended(self) -> bool:
@@ -92,6 +96,17 @@ class Registry:
         """How large a job's states were at its last checkpoint; empty if nobody has said so."""
         try:
             return msgspec.json.decode(self._sizes_path(job_id).read_bytes(), type=list[StateSize])
+        except (OSError, msgspec.MsgspecError):
+            return []
+
+    def write_checkpoints(self, job_id: str, checkpoints: Sequence[CheckpointStats]) -> None:
+        """Replace what is known of a job's last checkpoints."""
+        self._replace(self._checkpoints_path(job_id), msgspec.json.encode(checkpoints), job_id)
+
+    def read_checkpoints(self, job_id: str) -> list[CheckpointStats]:
+        """The last ten checkpoints of a job, oldest first; empty if nobody has said so."""
+        try:
+            return msgspec.json.decode(self._checkpoints_path(job_id).read_bytes(), type=list[CheckpointStats])
         except (OSError, msgspec.MsgspecError):
             return []
 
@@ -173,6 +188,9 @@ class Registry:
 
     def _sizes_path(self, job_id: str) -> Path:
         return self.log_dir(self._path(job_id).stem) / "state-sizes.json"
+
+    def _checkpoints_path(self, job_id: str) -> Path:
+        return self.log_dir(self._path(job_id).stem) / "checkpoints.json"
 
     def _path(self, job_id: str) -> Path:
         if not job_id.isalnum():

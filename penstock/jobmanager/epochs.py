@@ -18,7 +18,7 @@ from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import source_key
-from penstock.runtime.messages import EpochHeader, SubtaskReport
+from penstock.runtime.messages import Deployed, EpochHeader, SubtaskReport
 
 REPORT_TIMEOUT_S = 60.0
 
@@ -85,6 +85,7 @@ class EpochBook:
         self._failure: PenstockError | None = None
         self._running: EpochHeader | None = None
         self._next_timers: dict[SubtaskId, tuple[int | None, int | None]] = {}
+        self._waiting: dict[SubtaskId, int] = {}
         self._told_epoch = state.epoch
         """Of the newest completed checkpoint that the functions know of."""
         self._told_aborted: set[int] = set()
@@ -144,6 +145,7 @@ class EpochBook:
             final=final,
             completed=completed.checkpoint_id if completed is not None else None,
             aborted=aborted,
+            spool_after_ms=self._spool_after_ms(checkpoint, final=final),
         )
         self._news_sent = (completed.epoch if completed is not None else self._told_epoch, aborted)
         with self._changed:
@@ -159,6 +161,11 @@ class EpochBook:
         failed = [stats.checkpoint_id for stats in self._coordinator.history() if stats.status == "failed"]
         is_news = newest is not None and newest.epoch > self._told_epoch
         return newest if is_news else None, [number for number in failed if number not in self._told_aborted]
+
+    def _spool_after_ms(self, checkpoint: int | None, *, final: bool) -> int | None:
+        if self._coordinator is None or final:  # PROTOCOL R31: the last epoch is aligned
+            return None
+        return self._coordinator.spool_after_ms(checkpoint, waiting=self.waiting > 0)
 
     def _watermarks(self, *, final: bool) -> dict[str, int]:
         """Of every generator: its greatest timestamp less its delay, never less than before (PROTOCOL R9)."""
@@ -191,6 +198,7 @@ class EpochBook:
             for uid, timestamp in report.max_timestamps.items():
                 state.max_timestamps[uid] = max(timestamp, state.max_timestamps.get(uid, MIN_WATERMARK))
             self._next_timers[report.subtask] = (report.next_event_timer, report.next_processing_timer)
+            self._waiting[report.subtask] = report.waiting
         state.epoch, state.now_ms = header.epoch, header.now_ms
         state.versions = versions
         self._told_epoch = self._news_sent[0]
@@ -250,9 +258,16 @@ class EpochBook:
         made = self._watermarks(final=False)
         return min((made.get(uid, MIN_WATERMARK) for uid in self._delays), default=None)
 
-    def restore_timers(self, timers: Mapping[SubtaskId, tuple[int | None, int | None]]) -> None:
-        """The next timers of freshly restored subtasks."""
-        self._next_timers.update(timers)
+    @property
+    def waiting(self) -> int:
+        """Rows that subtasks have been given and not worked on; until there are none, no new ones are read (R13)."""
+        return sum(self._waiting.values())
+
+    def restored(self, deployed: Deployed) -> None:
+        """The next timers of freshly restored subtasks, and the rows in flight that they hold."""
+        subtasks = [subtask for subtask, _ in deployed.versions]
+        self._next_timers.update(zip(subtasks, deployed.next_timers, strict=True))
+        self._waiting.update(zip(subtasks, deployed.waiting, strict=True))
 
     def timers_due(self) -> bool:
         """Whether an empty epoch would fire a timer now."""

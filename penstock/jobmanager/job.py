@@ -256,9 +256,12 @@ class Job:
             self._untimed.release(newest.epoch)
         if coordinator is not None:
             self._write_sizes(coordinator.state_sizes)
+            self._write_checkpoints(coordinator)
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
+        if self._coordinator is not None:
+            self._write_checkpoints(self._coordinator)
 
     def _committed(self, summary: EpochSummary) -> None:
         self._rows.add(summary.epoch, summary.rows_in)
@@ -317,6 +320,10 @@ class Job:
             self._written_sizes = sizes
             with suppress(StorageError):
                 self._registry.write_sizes(self.job_id, sizes)
+
+    def _write_checkpoints(self, coordinator: CheckpointCoordinator) -> None:
+        with suppress(StorageError):
+            self._registry.write_checkpoints(self.job_id, coordinator.history())
 
     def _set_status(self, status: JobStatus) -> None:
         self._status = status

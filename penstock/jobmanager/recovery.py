@@ -98,6 +98,7 @@ def begin_attempt(
         require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)
         require_same_sources(manifest.sources.source_uids, [source.uid for source in graph.sources])
         require_whole_key_groups(manifest, graph.max_parallelism)
+        require_same_inputs(manifest, graph)
     record_restore(log, manifest, _why(manifest, graph, options.warn))
     committer = GraphCommitter.of(job.job_id, graph)
     recover_sinks(log, manifest, committer)
@@ -151,6 +152,18 @@ def require_same_sources(saved: Sequence[str], now: Sequence[str]) -> None:
             f"the checkpoint holds the positions of the sources {list(saved)}, in this order, and the program reads "
             f"{list(now)}; give the sources their old order and uids, or start a new job"
         )
+
+
+def require_same_inputs(manifest: Manifest, graph: JobGraph) -> None:
+    """Rows in flight are bound for the inputs of a stage: one with the same operators must be there to take them."""
+    chains = [list(stage.uids) for stage in graph.stages]
+    for snapshot in manifest.subtasks:
+        if snapshot.spool and snapshot.operator_uids not in chains:
+            raise CheckpointError(
+                f"checkpoint {manifest.checkpoint_id} is unaligned and holds rows in flight to the operators "
+                f"{snapshot.operator_uids}, which the program does not have in one stage; go on with the old program "
+                f"until a checkpoint without rows in flight, then change it"
+            )
 
 
 def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: bytes) -> dict[str, Deploy]:

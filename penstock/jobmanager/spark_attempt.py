@@ -18,6 +18,7 @@ from typing import Any
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.settings import CheckpointSettings
 from penstock.clock import Clock
 from penstock.errors import JobFailedError, PenstockError
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
@@ -147,10 +148,10 @@ class SparkAttempt:
         self._registered = taskmanagers.await_registered(count)
         self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
         deployed = pickle.dumps(deployed_plan(self._graph, self._plan.settings))
-        versions, timers = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed))
-        state = AttemptState.of(self._plan.job_id, self._plan.number, versions, self._plan.manifest)
+        restored = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed))
+        state = AttemptState.of(self._plan.job_id, self._plan.number, dict(restored.versions), self._plan.manifest)
         self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock)
-        self.book.restore_timers(timers)
+        self.book.restored(restored)
         self.book.on_failure = self._interrupt
         taskmanagers.listen(AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail))
 
@@ -235,8 +236,10 @@ class SparkAttempt:
             try:
                 self._first_checkpoint()
                 rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
+                self._work_off_spools()
                 self._epoch(rows, rows.sparkSession, batch_id)
                 self._rows_at_s = self._clock.monotonic_s()
+                self._work_off_spools()
             except PenstockError as error:
                 self.book.fail(error)
                 raise
@@ -257,8 +260,19 @@ class SparkAttempt:
         if coordinator is not None and coordinator.newest_completed is None:
             coordinator.first_checkpoint(self._sources.position(coordinator.next_id, self._plan.number))
 
+    def _work_off_spools(self) -> None:
+        """PROTOCOL R13: while rows wait in the subtasks, epochs go on without new ones."""
+        assert self.book is not None
+        while self.book.waiting:
+            if self._over.is_set() or self._cancelled.is_set():
+                raise JobFailedError("the attempt is over")
+            self._empty_epoch()
+
     def _run_empty_epoch_if_due(self) -> None:
         assert self.book is not None
+        if self.book.waiting:
+            self._empty_epoch()
+            return
         if self._clock.monotonic_s() - self._rows_at_s < IDLE_S:
             return
         coordinator = self._plan.coordinator
@@ -337,6 +351,7 @@ class SparkAttempt:
         assert self.book is not None
         for _ in range(FINAL_CHECKPOINT_TRIES):
             with self._lock:
+                self._work_off_spools()
                 failpoint.before("C29")
                 header = self._empty_epoch(final=True)
                 failpoint.after("C29")
@@ -409,8 +424,14 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
         for edge in stage.inputs
         if isinstance(edge.source, StageOutput)
     }
+    checkpoints = settings.checkpoints or CheckpointSettings(None)
     return DeployedPlan(
-        stages, channels, targets, drop_untimed=settings.null_event_time == "drop", backend=settings.backend
+        stages,
+        channels,
+        targets,
+        drop_untimed=settings.null_event_time == "drop",
+        backend=settings.backend,
+        max_spool_bytes=checkpoints.max_spool_bytes,
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError, TaskManagerLostError
-from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline
 from penstock.runtime.messages import (
     Acked,
@@ -78,10 +77,9 @@ class TaskManagers:
                 )
             return [self._registered[name] for name in sorted(self._registered)]
 
-    def deploy(self, orders: Mapping[str, Deploy]) -> tuple[dict[SubtaskId, Version], dict[SubtaskId, Any]]:
-        """Give each TaskManager its subtasks; their first versions and their next timers."""
-        versions: dict[SubtaskId, Version] = {}
-        timers: dict[SubtaskId, Any] = {}
+    def deploy(self, orders: Mapping[str, Deploy]) -> Deployed:
+        """Give each TaskManager its subtasks; what all of them have restored."""
+        all_of_them = Deployed([], [], [])
         results: list[Any] = []
         threads = [
             threading.Thread(target=self._deploy_one, args=(name, order, results)) for name, order in orders.items()
@@ -93,13 +91,14 @@ class TaskManagers:
         for result in results:
             if isinstance(result, PenstockError):
                 raise result
-            versions.update(result.versions)
-            timers.update(zip((subtask for subtask, _ in result.versions), result.next_timers, strict=True))
+            all_of_them.versions.extend(result.versions)
+            all_of_them.next_timers.extend(result.next_timers)
+            all_of_them.waiting.extend(result.waiting)
         if len(results) != len(orders):
             raise TaskManagerLostError(
                 f"only {len(results)} of {len(orders)} TaskManagers restored their state in time"
             )
-        return versions, timers
+        return all_of_them
 
     def _deploy_one(self, name: str, order: Deploy, results: list[Any]) -> None:
         register = self._registered[name]

@@ -88,6 +88,10 @@ class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operator_states: list[OperatorStateInfo] = []
     operator_file: StateFile | None = None
     """Holds all of `operator_states`; None where there are none."""
+    spool: list[StateFile] = []
+    """Rows in flight at the barrier of an unaligned checkpoint, in order."""
+    spool_skip: int = 0
+    """Rows of the first file that were worked on before the barrier."""
 
 
 class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,6 +161,20 @@ class StateSize(msgspec.Struct, frozen=True):
     """The largest keys as text, cut to 80 characters, and their bytes; largest first, ten at most."""
 
 
+class BarrierFigures(msgspec.Struct, frozen=True):
+    """How a checkpoint's barrier passed through one subtask. For people to look at, like sizes."""
+
+    start_delay_ms: int = 0
+    """From the start of the epoch in the JobManager to its start in the subtask."""
+    alignment_ms: int = 0
+    """From there until the barrier of every channel was there, rows before it included."""
+    processed_bytes: int = 0
+    """Of rows that were worked on meanwhile."""
+    persisted_bytes: int = 0
+    """Of rows in flight that the checkpoint holds."""
+    in_flight_rows: int = 0
+
+
 class CheckpointAck(msgspec.Struct, frozen=True):
     """A subtask's writer has put its files (PROTOCOL R17)."""
 
@@ -166,6 +184,7 @@ class CheckpointAck(msgspec.Struct, frozen=True):
     async_s: float
     written_bytes: int
     sizes: list[StateSize] = []
+    figures: BarrierFigures = BarrierFigures()
 
 
 class CheckpointDecline(msgspec.Struct, frozen=True):

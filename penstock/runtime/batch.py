@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 
 @dataclass(slots=True)
 class Batch:
@@ -16,6 +18,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.records)
 
+    def slice(self, start: int, stop: int) -> "Batch":
+        """Some of the records, with what belongs to them."""
+        timestamps = None if self.timestamps is None else self.timestamps[start:stop]
+        return Batch(self.records[start:stop], timestamps, None if self.keys is None else self.keys[start:stop])
+
 
 @dataclass(slots=True)
 class EdgeBatch:
@@ -28,3 +35,11 @@ class EdgeBatch:
     rows: int
     dropped: int = 0
     """Rows that were left out because they had no event time."""
+    columns: pa.RecordBatch | None = None
+    """The rows as they came, where they came as Arrow columns."""
+
+    def slice(self, start: int, stop: int) -> "EdgeBatch":
+        """Some of the rows, of a batch that is read."""
+        batch = self.batch.slice(start, stop)
+        columns = None if self.columns is None else self.columns.slice(start, len(batch))
+        return EdgeBatch(self.edge, batch, len(batch), 0, columns)

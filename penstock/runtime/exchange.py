@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec, null_key
@@ -55,7 +56,7 @@ class StageInput:
 
     def __init__(self, stage: StagePlan, *, drop_untimed: bool = False) -> None:
         self._edges = [
-            _EdgeDecoder(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
+            EdgeColumns(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
             for index, edge in enumerate(stage.inputs)
         ]
         self._event_times = [edge.event_time for edge in stage.inputs]
@@ -80,7 +81,7 @@ class StageInput:
                 timed = self._with_event_time(edge, part)
                 is_read = -1 - edge in self._read
                 decoded = self._edges[edge].decode(timed, timed=self._timed) if is_read else Batch([])
-                yield EdgeBatch(edge, decoded, timed.num_rows, part.num_rows - timed.num_rows)
+                yield EdgeBatch(edge, decoded, timed.num_rows, part.num_rows - timed.num_rows, timed)
 
     def _with_event_time(self, edge: int, part: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a source that have an event time; where rows without one are not dropped they are an error."""
@@ -95,8 +96,8 @@ class StageInput:
         return part.filter(part.column(TIMESTAMP).is_valid())
 
 
-class _EdgeDecoder:
-    """The columns of one input edge."""
+class EdgeColumns:
+    """The columns of one input edge in its stage's input: which they are, and the records in them."""
 
     def __init__(self, index: int, edge: EdgePlan, *, keyed: bool) -> None:
         self._codec = RowCodec(edge.record_type)
@@ -104,6 +105,8 @@ class _EdgeDecoder:
         self._keys: KeyCodec | None = None
         self._key_field: int | None = None
         """The field that is the key as it is decoded."""
+        self._own_names: list[str] = []
+        """Of key columns beside the record's."""
         if keyed:
             self._keys = KeyCodec(edge.key_types)
             if edge.key_selector is None:
@@ -112,7 +115,25 @@ class _EdgeDecoder:
                 if [t.name for t in edge.key_types] in (["STRING"], ["LONG"], ["INT"]):
                     self._key_field = positions[0]
             else:
-                self._key_names = [f"k{index}_{n}" for n in range(len(self._keys.fields))]
+                self._key_names = self._own_names = [f"k{index}_{n}" for n in range(len(self._keys.fields))]
+
+    def encode(self, batch: Batch) -> pa.RecordBatch:
+        """The rows of a batch as they come from an exchange, with their event time."""
+        arrays = [_timestamp_column(batch), *self._codec.encode(batch.records)]
+        if self._own_names:
+            assert self._keys is not None and batch.keys is not None
+            arrays += self._keys.encode(batch.keys)
+        return pa.RecordBatch.from_arrays(arrays, [TIMESTAMP, *self._names, *self._own_names])
+
+    def select(self, part: pa.RecordBatch) -> pa.RecordBatch:
+        """Those columns of a stage's input that are this edge's."""
+        timestamp = [TIMESTAMP] if TIMESTAMP in part.schema.names else []
+        return part.select([*timestamp, *self._names, *self._own_names])
+
+    def hashes(self, part: pa.RecordBatch) -> npt.NDArray[np.int32]:
+        """The hash of each row's key."""
+        assert self._keys is not None
+        return self._keys.hash_batch([part.column(name) for name in self._key_names])
 
     def decode(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
         fields = self._codec.decode_columns([part.column(name) for name in self._names])
@@ -125,6 +146,11 @@ class _EdgeDecoder:
                 raise null_key()
             return Batch(records, timestamps, fields[self._key_field])
         return Batch(records, timestamps, self._keys.decode([part.column(name) for name in self._key_names]))
+
+
+def _timestamp_column(batch: Batch) -> pa.Array:
+    count = len(batch.records)
+    return pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64())
 
 
 def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
@@ -154,9 +180,7 @@ class ArrowOutput:
         if not count:
             return
         arrays = [pa.nulls(count, pa.int32()), pa.nulls(count, pa.binary())]
-        arrays.append(
-            pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64())
-        )
+        arrays.append(_timestamp_column(batch))
         arrays += self._codec.encode(batch.records)
         if self._keys is not None and self._select is not None:
             keys, select = self._keys, self._select

@@ -20,6 +20,7 @@ from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept, Ownership, Run
 from penstock.runtime.snapshots import SnapshotWriter, WriteJob
+from penstock.runtime.spool import MAX_SPOOL_BYTES
 from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
 from penstock.state.backend.settings import BackendSettings
 from penstock.storage.blobs import Storage
@@ -50,6 +51,7 @@ class HostPlace:
     """Of this process, for what a backend keeps on disk."""
     limits: InlineLimits | None = None
     """Which states go into the manifest; None: the defaults."""
+    max_spool_bytes: int = MAX_SPOOL_BYTES
 
 
 @dataclass
@@ -85,8 +87,9 @@ class SubtaskHost:
                 self._place.channels,
                 self._place.backend,
                 self._place.folder,
+                self._place.max_spool_bytes,
             )
-            subtask = Subtask(place, self._place.new_output)
+            subtask = Subtask(place, self._place.new_output, self._clock)
             writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits)
             writer.restore(snapshots, deploy.checkpoint, deploy.max_parallelism_restored)
             writer.restore_operator_state(own_shares)
@@ -96,7 +99,8 @@ class SubtaskHost:
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer)
             versions.append((subtask_id, version))
-        return Deployed(versions, [self._next_timers(subtask_id) for subtask_id, _ in versions])
+        timers = [self._next_timers(subtask_id) for subtask_id, _ in versions]
+        return Deployed(versions, timers, [self._get(subtask_id).subtask.spool.rows for subtask_id, _ in versions])
 
     def _next_timers(self, subtask_id: SubtaskId) -> tuple[int | None, int | None]:
         subtask = self._get(subtask_id).subtask

@@ -48,6 +48,8 @@ class EpochHeader(msgspec.Struct, frozen=True):
     """The newest checkpoint that has been completed since the last epoch, for functions that listen."""
     aborted: list[int] = []
     """Checkpoints that have been given up since the last epoch."""
+    spool_after_ms: int | None = None
+    """So long after its header a subtask lets the rest of its rows wait for the next epoch; None: never (R13)."""
 
 
 class TaskHeader(msgspec.Struct, frozen=True, tag="task"):
@@ -114,6 +116,8 @@ class Deployed(msgspec.Struct, frozen=True, tag="deployed"):
 
     versions: list[tuple[SubtaskId, Version]]
     next_timers: list[tuple[int | None, int | None]] = []
+    waiting: list[int] = []
+    """Of every subtask the rows in flight that were restored."""
 
 
 class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
@@ -134,6 +138,8 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     untimed: int = 0
     """Rows of a source that were left out because they had no event time."""
     changed: bool = True
+    waiting: int = 0
+    """Rows that wait for the next epoch."""
 
 
 class SubtaskFailure(msgspec.Struct, frozen=True, tag="failure"):

@@ -7,9 +7,11 @@ the epoch's header names; when the deltas would outweigh the state, or there are
 import hashlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from penstock import failpoint
 from penstock.checkpoint.manifest import verify_file
@@ -20,6 +22,7 @@ from penstock.codec.frames import MAX_FRAME_BYTES, MIB
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version, new_nonce
 from penstock.model.snapshot import (
+    BarrierFigures,
     CheckpointAck,
     InlineLimits,
     NativeName,
@@ -28,6 +31,7 @@ from penstock.model.snapshot import (
     StateTableInfo,
     SubtaskSnapshot,
 )
+from penstock.runtime.spool import SealedSpool
 from penstock.runtime.task import Subtask
 from penstock.state.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
 from penstock.state.rows import in_key_groups
@@ -72,6 +76,10 @@ class WriteJob:
     operator_states: list[SealedOperatorState]
     watermark: int
     sync_s: float
+    spool: SealedSpool = SealedSpool()
+    known_segments: dict[str, StateFile] = field(default_factory=dict)
+    """Segments of the spool that the base has in its files."""
+    figures: BarrierFigures = BarrierFigures()
 
     @property
     def tables(self) -> list[SealedTables]:
@@ -111,9 +119,11 @@ class SnapshotWriter:
         self._clock = clock
         self._limits = limits or InlineLimits()
         self._chains: dict[int, Chain] = {}
+        self._segments: dict[int, dict[str, StateFile]] = {}
+        """Checkpoint -> segment of the spool -> its file there."""
         self._sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
         self._lock = threading.Lock()
-        """Around `_chains`: a slow write may end while a later checkpoint is sealed."""
+        """Around `_chains` and `_segments`: a slow write may end while a later checkpoint is sealed."""
 
     @property
     def subtask_id(self) -> SubtaskId:
@@ -128,6 +138,7 @@ class SnapshotWriter:
             failpoint.before("C25")
             self._load_tables(snapshot)
             self._load_native(snapshot, max_parallelism, is_own=is_own)
+            self._load_spool(snapshot, checkpoint, is_own=is_own)
             failpoint.after("C25")
         # PROTOCOL I-6: with whatever parallelism, event time goes on from where all parts of the old state were.
         subtask.watermark = min((snapshot.watermark for snapshot in snapshots), default=subtask.watermark)
@@ -192,6 +203,19 @@ class SnapshotWriter:
             for info, rows in native.read_files(folder, infos, max_parallelism, groups, place.backend):
                 backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
 
+    def _load_spool(self, snapshot: SubtaskSnapshot, checkpoint: int | None, *, is_own: bool) -> None:
+        """Rows in flight: all of them for the subtask that had them, those of its key groups for any other."""
+        spool, skip = self._subtask.spool, snapshot.spool_skip
+        for file in snapshot.spool:
+            data, path = self._read(file), file.path or "inline rows in flight"
+            if is_own:
+                segment = spool.restore(data, skip, path)
+                if checkpoint is not None:
+                    self._segments.setdefault(checkpoint, {})[segment.id] = file
+            else:
+                spool.restore_some(data, skip, self._subtask.place.key_groups, path)
+            skip = 0
+
     def _read(self, file: StateFile) -> bytes:
         return verify_file(self._storage or MemoryStorage(), file)  # without one every state is inside the manifest
 
@@ -201,15 +225,21 @@ class SnapshotWriter:
         with self._lock:
             chain = self._chains.get(base) if base is not None and self._limits.max_state_bytes is None else None
             self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
+            known = self._segments.get(base, {}) if base is not None else {}
+            self._segments = {number: kept for number, kept in self._segments.items() if base is None or number >= base}
         full = chain is None or chain.is_long or not self._subtask.place.backend.incremental
-        known = CheckpointId(base) if chain is not None and base is not None else None
+        parent = CheckpointId(base) if chain is not None and base is not None else None
         backends = self._subtask.backends.values()
-        sealed = [backend.seal(CheckpointId(checkpoint), known, full=full) for backend in backends]
+        sealed = [backend.seal(CheckpointId(checkpoint), parent, full=full) for backend in backends]
         if all(operator.base is None for operator in sealed):
             chain = None
         states = [state for owned in self._subtask.operator_states.values() for state in owned.seal()]
         sync_s = self._clock.monotonic_s() - started
-        return WriteJob(checkpoint, version, chain, sealed, states, self._subtask.watermark, sync_s)
+        spool, figures = self._subtask.spool.seal(), self._subtask.figures
+        figures = msgspec.structs.replace(figures, persisted_bytes=spool.size_bytes, in_flight_rows=spool.rows)
+        return WriteJob(
+            checkpoint, version, chain, sealed, states, self._subtask.watermark, sync_s, spool, known, figures
+        )
 
     def write(self, job: WriteJob) -> CheckpointAck:
         """Put the sealed state into storage under a name of its own, and say what there is now."""
@@ -225,6 +255,8 @@ class SnapshotWriter:
             operator_file = self._put(job, encode_operator_states(job.operator_states))
             self._require_small(operator_file.size)
             written += operator_file.size
+        spool, spooled = self._store_spool(job)
+        written += spooled
         self._require_message(written)
         place = self._subtask.place
         snapshot = SubtaskSnapshot(
@@ -237,10 +269,27 @@ class SnapshotWriter:
             list(place.stage.uids),
             [state.info for state in job.operator_states],
             operator_file,
+            spool,
+            job.spool.skip,
         )
         sizes = self._sizes.sizes(job.tables) + [size for operator in job.native for size in operator.sizes()]
         async_s = self._clock.monotonic_s() - started
-        return CheckpointAck(job.checkpoint, snapshot, job.sync_s, async_s, written, bounded(sizes))
+        return CheckpointAck(job.checkpoint, snapshot, job.sync_s, async_s, written, bounded(sizes), job.figures)
+
+    def _store_spool(self, job: WriteJob) -> tuple[list[StateFile], int]:
+        """The files of the rows in flight, and how many bytes of them are new."""
+        files, written = {}, 0
+        for segment in job.spool.segments:
+            known = job.known_segments.get(segment.id)
+            if known is None:
+                known = self._put(job, segment.read())
+                written += known.size
+            files[segment.id] = known
+        self._require_small(written)
+        if files:
+            with self._lock:
+                self._segments[job.checkpoint] = files
+        return list(files.values()), written
 
     def _store(self, job: WriteJob) -> tuple[list[StateFile], int]:
         """All files of the snapshot, and how many bytes of them are new."""

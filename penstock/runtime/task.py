@@ -17,23 +17,26 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock import failpoint
+from penstock.clock import Clock, SystemClock
 from penstock.codec.keys import KeyCodec
-from penstock.errors import PenstockError, SupersededTaskError, UnsupportedValueError, UserFunctionError
+from penstock.errors import PenstockError, UnsupportedValueError, UserFunctionError
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_range
 from penstock.model.row import row_class
 from penstock.model.sink import SinkContext
-from penstock.model.snapshot import Committable
+from penstock.model.snapshot import BarrierFigures, Committable
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import align, channel
 from penstock.runtime.batch import Batch, EdgeBatch
 from penstock.runtime.checkpointed import initialize_function, snapshot_function, tell_function
 from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.intake import Intake
 from penstock.runtime.kinds import make_operator
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport
 from penstock.runtime.operators import Operator, Timestamps
 from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
+from penstock.runtime.spool import MAX_SPOOL_BYTES, Spool
 from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.make import make_backend
 from penstock.state.backend.settings import BackendSettings
@@ -63,7 +66,8 @@ class SubtaskPlace:
     """Input edge id -> number of upstream subtasks; edges from sources are not in it."""
     backend: BackendSettings = BackendSettings()
     folder: str = ""
-    """Of this process, for what a backend keeps on disk."""
+    """Of this process, for what a backend or a spool keeps on disk."""
+    max_spool_bytes: int = MAX_SPOOL_BYTES
 
     @property
     def id(self) -> SubtaskId:
@@ -79,18 +83,24 @@ class EpochResult:
     """What an epoch did, before it has a version."""
 
     outputs: dict[int, Any]
+    is_begun: bool = False
+    """It has had rows."""
     rows_in: int = 0
     rows_out: int = 0
     untimed: int = 0
     """Rows of a source that were left out because they had no event time."""
+    figures: BarrierFigures = BarrierFigures()
     committables: list[Committable] = field(default_factory=list)
 
 
 class Subtask:
     """Operators, keyed state and sinks of one subtask. One epoch at a time, any thread."""
 
-    def __init__(self, place: SubtaskPlace, new_output: Callable[[EdgePlan], EdgeOutput]) -> None:
+    def __init__(
+        self, place: SubtaskPlace, new_output: Callable[[EdgePlan], EdgeOutput], clock: Clock | None = None
+    ) -> None:
         self.place = place
+        self._clock = clock or SystemClock()
         self.stage = place.stage
         self.watermark = MIN_WATERMARK
         self.max_timestamps: dict[str, int] = {}
@@ -100,6 +110,8 @@ class Subtask:
         self._new_output = new_output
         self.backends = {plan.uid: self._backend(plan) for plan in self.stage.operators if plan.keyed}
         self.operator_states = {plan.uid: self._states(plan) for plan in self.stage.operators if plan.kind != "sink"}
+        self.spool = Spool(self.stage, Path(place.folder), place.max_spool_bytes)
+        self._intake = Intake(self.spool, self._clock, self._take)
         self.restored_checkpoint: int | None = None
         """What the functions are told they were restored from."""
         self._consumers = _consumers(self.stage)
@@ -108,12 +120,15 @@ class Subtask:
         self._sinks: dict[int, EpochSink] = {}
         self._outputs: dict[int, list[tuple[int, EdgeOutput]]] = {}
         self._result = EpochResult({})
+        self.figures = BarrierFigures()
+        """Of the last finished epoch."""
         self._reached = MIN_WATERMARK
         self._seen: dict[str, int] = {}
         self._epoch = 0
         self._taken: dict[int, int] = {}
         """How many records each operator has had in the running epoch."""
-        self._begun: list[KeyedBackend | OperatorStates | EpochSink] = []
+        self._taken_bytes = 0
+        self._begun: list[KeyedBackend | OperatorStates | EpochSink | Spool] = []
         """What the running epoch may have changed, so what `roll_back` takes back."""
 
     def _backend(self, plan: OperatorPlan) -> KeyedBackend:
@@ -165,12 +180,17 @@ class Subtask:
         self, header: EpochHeader, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]
     ) -> EpochResult:
         """Take the epoch's input to its end. Leaves the state changed; `finish_epoch` or `roll_back` must follow."""
+        started_s, delay_ms = self._clock.monotonic_s(), max(0, self._clock.now_ms() - header.now_ms)
         self._begin(header)
         self.tell(header.completed, header.aborted)
-        barriers = self._consume(items, cancelled)
+        barriers = self._intake.run(header, items, cancelled)
         failpoint.before("C6")
         watermarks = align(self.stage, self.place.channels, header, barriers)
         failpoint.after("C6")
+        alignment_ms = round(1000 * (self._clock.monotonic_s() - started_s))
+        self._result.figures = BarrierFigures(delay_ms, alignment_ms, self._taken_bytes)
+        if self.spool.rows:  # PROTOCOL R13: event time waits for the rows that wait
+            watermarks = dict.fromkeys(watermarks, MIN_WATERMARK)
         self._advance(header, watermarks)
         for operator in self._operators.values():
             step = partial(snapshot_function, operator.function, operator.context, header)
@@ -189,11 +209,13 @@ class Subtask:
             backend.finish_epoch()
         for states in self.operator_states.values():
             states.finish_epoch()
+        self.spool.finish_epoch()
         for operator in self._operators.values():
             if isinstance(operator, Timestamps):
                 self._seen[operator.plan.uid] = operator.max_timestamp
         self.max_timestamps = dict(self._seen)
         self.watermark = self._reached
+        self.figures = self._result.figures
 
     def roll_back(self) -> None:
         """As if the running epoch had not begun; the functions are new objects (PROTOCOL R11)."""
@@ -212,12 +234,14 @@ class Subtask:
         self._seen = dict(self.max_timestamps)
         self._result = EpochResult({})
         self._taken.clear()
+        self._taken_bytes = 0
         self._reached = self.watermark
         self._begun = []
-        parts: list[KeyedBackend | OperatorStates | EpochSink] = [
+        parts: list[KeyedBackend | OperatorStates | EpochSink | Spool] = [
             *self.backends.values(),
             *self.operator_states.values(),
             *self._sinks.values(),
+            self.spool,
         ]
         for backend in self.backends.values():
             backend.ttl.clock.now_ms = header.now_ms
@@ -236,25 +260,18 @@ class Subtask:
                 step = partial(tell_function, operator.function, completed, aborted)
                 self._guard(operator.plan, "when it was told how a checkpoint ended,", step)
 
-    def _consume(self, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]) -> list[Barrier]:
-        barriers: list[Barrier] = []
-        first = True
-        for item in items:
-            if cancelled():
-                raise SupersededTaskError(f"the run of subtask {self.place.id} was cancelled")
-            if isinstance(item, Barrier):
-                barriers.append(item)
-                continue
-            name = "C4" if first else "C5"
-            first = False
-            failpoint.before(name)
-            if self.place.index == 0 or self.stage.inputs[item.edge].partitioning != "broadcast":
-                self._result.rows_in += item.rows  # what all subtasks get is counted once
-                self._result.untimed += item.dropped
-            self._track_source_time(item)
-            self._emit(-1 - item.edge, item.batch)
-            failpoint.after(name)
-        return barriers
+    def _take(self, item: EdgeBatch) -> None:
+        """Work on rows of one input edge."""
+        name = "C5" if self._result.is_begun else "C4"
+        self._result.is_begun = True
+        failpoint.before(name)
+        if self.place.index == 0 or self.stage.inputs[item.edge].partitioning != "broadcast":
+            self._result.rows_in += item.rows  # what all subtasks get is counted once
+            self._result.untimed += item.dropped
+        self._taken_bytes += item.columns.nbytes if item.columns is not None else 0
+        self._track_source_time(item)
+        self._emit(-1 - item.edge, item.batch)
+        failpoint.after(name)
 
     def _track_source_time(self, item: EdgeBatch) -> None:
         for generator in self.stage.watermark_generators:
@@ -343,7 +360,7 @@ class Subtask:
                 plan, f"in on_timer() in epoch {header.epoch}", partial(operator.advance, reached, header.now_ms)
             )
             watermarks[position] = reached
-            if isinstance(operator, Timestamps):
+            if isinstance(operator, Timestamps) and not self.spool.rows:
                 made = MAX_WATERMARK if header.final else header.watermarks.get(plan.uid, MIN_WATERMARK)
                 watermarks[position] = max(operator.emitted_watermark, made)
             if emitted is not None:
@@ -376,6 +393,7 @@ class Subtask:
             printed=printed,
             collected=[(sink.uid, data) for sink in collected for data in sink.payloads],
             untimed=result.untimed,
+            waiting=self.spool.rows,
         )
 
     def next_timer(self, domain: TimeDomain) -> int | None:

@@ -59,6 +59,7 @@ from penstock.runtime.messages import (
 )
 from penstock.runtime.owner import Kept
 from penstock.runtime.rpc import RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.spool import MAX_SPOOL_BYTES
 from penstock.runtime.state_folder import make_state_folder
 from penstock.runtime.streams import receive_batches, send_batches
 from penstock.runtime.watchdog import ProcessWatch, exit_now, remove_at_exit
@@ -101,6 +102,7 @@ class DeployedPlan(msgspec.Struct):
     drop_untimed: bool = False
     """Rows of a source without event time are left out, not an error."""
     backend: BackendSettings = BackendSettings()
+    max_spool_bytes: int = MAX_SPOOL_BYTES
 
 
 class TaskManager:
@@ -244,6 +246,7 @@ class TaskManager:
             plan.backend,
             str(self._state_folder or self._folder),
             self._config.limits,
+            plan.max_spool_bytes,
         )
         host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from penstock import failpoint
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.manifest import load_manifest
@@ -115,6 +117,8 @@ class HarnessOptions:
     """Go back behind a damaged checkpoint although output would be committed twice."""
     warn: Callable[[str], None] | None = None
     """Told of a damaged checkpoint that is passed over."""
+    spool_after: Callable[[], int | None] = lambda: None
+    """For each epoch: after how many milliseconds rows that were not worked on wait for the next; None: never."""
 
 
 class Harness:
@@ -318,7 +322,7 @@ class Harness:
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
         state = AttemptState.of(JOB_ID, self._attempt.number, versions, manifest)
         self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock)
-        self._book.restore_timers(dict(zip(versions, deployed.next_timers, strict=True)))
+        self._book.restored(deployed)
 
     # ---- input
 
@@ -327,13 +331,21 @@ class Harness:
         while self._position < len(self._items):
             if self._ended:
                 raise UsageError("the input has ended: nothing can be fed after finish()")
+            self._work_off_spools()
             records, control = self._next()
             if records or control is CHECKPOINT or isinstance(control, (Watermark, Advance)):
                 self._segment(records, control)
             if control is CRASH:
                 self._items[self._position - 1] = None  # it happens once; the replay passes it by
                 raise InjectedCrash("CRASH")
+        self._work_off_spools()
         while not self._ended and self._book.timers_due():  # overdue since a restore, or by another timer
+            self._run_empty_epoch()
+            self._work_off_spools()
+
+    def _work_off_spools(self) -> None:
+        """PROTOCOL R13: while rows wait in the subtasks, epochs go on without new ones."""
+        while not self._ended and self._book.waiting:
             self._run_empty_epoch()
 
     def _next(self) -> tuple[list[Any], Any]:
@@ -382,6 +394,8 @@ class Harness:
 
     def _epoch(self, records: Sequence[Any], *, forced: bool, final: bool = False) -> None:
         header = self._book.begin(final=final, forced=forced)
+        if not final:
+            header = msgspec.structs.replace(header, spool_after_ms=self.options.spool_after())
         kept = self._run_stages(header, records)
         position = SourcePosition(self._position, None, ["source"])
         self._book.commit(header, position)

@@ -112,7 +112,7 @@ class StageFeed:
             for batch in self._edge_batches(edge):
                 routed = self._exchange.route(batch, edge, stage, subtask.index)
                 for start in range(0, len(routed), BATCH_RECORDS):
-                    part = _slice(routed, start, start + BATCH_RECORDS)
+                    part = routed.slice(start, start + BATCH_RECORDS)
                     yield EdgeBatch(index, part, len(part))
             if isinstance(edge.source, StageOutput):
                 yield from (barrier for _, barrier in self._outputs.get(edge.id, []))
@@ -135,13 +135,6 @@ class StageFeed:
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:
     return None if values is None else [values[number] for number in chosen]
-
-
-def _slice(batch: Batch, start: int, end: int) -> Batch:
-    def cut(values: list[Any] | None) -> list[Any] | None:
-        return None if values is None else values[start:end]
-
-    return Batch(batch.records[start:end], cut(batch.timestamps), cut(batch.keys))
 
 
 def channels_of(graph: JobGraph) -> dict[int, int]:

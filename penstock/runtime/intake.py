@@ -1,0 +1,106 @@
+"""How the rows of an epoch come into a subtask: those that wait in the spool first, then the input to its end.
+
+Without a limit every row is worked on. With one (PROTOCOL R13), rows are taken in small portions until the limit has
+passed; what is left of keyed input goes behind the spool. Rows of one key never overtake each other: once one row
+waits, all that come after it wait too.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from penstock.clock import Clock
+from penstock.errors import SupersededTaskError
+from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.messages import Barrier, EpochHeader
+from penstock.runtime.spool import Spool
+
+PORTION_S = 0.02
+"""So long work on a portion shall take: the limit is looked at between two."""
+FIRST_PORTION, MAX_PORTION = 64, 10_000
+
+
+class Limit:
+    """When an epoch shall take no more rows, and how many to take before the clock is looked at again."""
+
+    def __init__(self, clock: Clock, after_ms: int) -> None:
+        self._clock = clock
+        self._end_s = clock.monotonic_s() + after_ms / 1000
+        self._is_over = False
+        self.portion = FIRST_PORTION
+
+    def is_over(self) -> bool:
+        """Whether the time has passed; once it has, it stays so."""
+        self._is_over = self._is_over or self._clock.monotonic_s() >= self._end_s
+        return self._is_over
+
+    def pass_time(self, work: Callable[[], None]) -> None:
+        """Do a portion's work, and choose the next portion by how long it took."""
+        started_s = self._clock.monotonic_s()
+        work()
+        elapsed_s = self._clock.monotonic_s() - started_s
+        if elapsed_s > 2 * PORTION_S:
+            self.portion = max(1, self.portion // 2)
+        elif elapsed_s < PORTION_S:
+            self.portion = min(MAX_PORTION, self.portion * 2)
+
+
+class Intake:
+    """The way into one subtask. `take` works on a batch."""
+
+    def __init__(self, spool: Spool, clock: Clock, take: Callable[[EdgeBatch], None]) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._take = take
+        self._limit: Limit | None = None
+        self._cancelled: Callable[[], bool] = lambda: False
+
+    def run(
+        self, header: EpochHeader, items: Iterable[EdgeBatch | Barrier], cancelled: Callable[[], bool]
+    ) -> list[Barrier]:
+        """Take the input to its end; return its barriers. Raises SupersededTaskError once the run is cancelled."""
+        self._limit = None if header.spool_after_ms is None else Limit(self._clock, header.spool_after_ms)
+        self._cancelled = cancelled
+        self._spool.work_off(self._take_some)
+        barriers: list[Barrier] = []
+        for item in items:
+            self._require_current()
+            if isinstance(item, Barrier):
+                barriers.append(item)
+            elif self._limit is None or not self._spool.takes(item.edge):
+                self._take(item)
+            else:
+                self._take_or_spool(item)
+        self._spool.flush()
+        return barriers
+
+    def _take_or_spool(self, item: EdgeBatch) -> None:
+        if item.dropped:  # counted now: only the rows that are there can wait
+            self._take(EdgeBatch(item.edge, Batch([]), 0, item.dropped))
+        taken = 0 if self._spool.rows else self._take_some(item)
+        if taken < len(item.batch):
+            self._spool.add(item.slice(taken, len(item.batch)))
+        if self._spool.is_full:
+            logging.getLogger(__name__).warning(
+                "more rows wait than penstock.unaligned.max-spool allows: this epoch works on all of them (aligned)"
+            )
+            self._limit = None
+            self._spool.work_off(self._take_some)
+
+    def _take_some(self, item: EdgeBatch) -> int:
+        """Work on a batch until the limit has passed; return how many rows were taken."""
+        self._require_current()
+        if self._limit is None:
+            self._take(item)
+            return len(item.batch)
+        taken, count = 0, len(item.batch)
+        while taken < count and not self._limit.is_over():
+            self._require_current()
+            part = item.slice(taken, taken + self._limit.portion)
+            self._limit.pass_time(partial(self._take, part))
+            taken += len(part.batch)
+        return taken
+
+    def _require_current(self) -> None:
+        if self._cancelled():
+            raise SupersededTaskError("the run was cancelled: another task has taken its place")
