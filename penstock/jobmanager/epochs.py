@@ -212,7 +212,7 @@ class EpochBook:
                 versions,
                 committables,
                 position,
-                state.watermarks,
+                dict(state.watermarks),  # a checkpoint may complete after later epochs have moved them
                 dict(state.max_timestamps),
                 self._graph.max_parallelism,
                 header.final,

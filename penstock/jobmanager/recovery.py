@@ -1,6 +1,7 @@
 """The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5, 1 to 3)."""
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -62,6 +63,8 @@ class RecoveryOptions:
     """Told of a damaged checkpoint that is passed over, and of key groups that are split anew."""
     damaged: Mapping[int, CheckpointError] = field(default_factory=dict)
     """Checkpoints whose contents were found wrong when this JobManager restored them."""
+    wait: Callable[[float], None] = time.sleep
+    """The pause before a write to the log without a reply is tried again."""
 
 
 def begin_attempt(
@@ -73,7 +76,7 @@ def begin_attempt(
     clock: Clock,
 ) -> Attempt:
     """Own the job from here on. Everything an older attempt left open is finished or thrown away."""
-    log = JobLog.open(storage, clock)
+    log = JobLog.open(storage, clock, wait=options.wait)
     token = new_token()
     token_hash = hashlib.sha256(token.encode()).hexdigest()
     number = log.view().attempt + 1

@@ -1,6 +1,7 @@
 """A storage in memory that loses replies, fails and crashes when a script says so: for tests and the harness."""
 
 import threading
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -116,11 +117,18 @@ class MemoryStorage:
         self._unsynced.discard(path)
         return linked
 
-    def lose_unsynced(self) -> Paths:
-        """A power cut: files that were not fsynced, or whose folder was not, are gone. Returns their names."""
-        lost = sorted(self._unsynced.intersection(self.files))
+    def lose_unsynced(self, survives: Callable[[str], bool] = lambda path: False) -> Paths:
+        """A power cut: files that were not fsynced, or whose folder was not, are gone. Returns their names.
+
+        What `survives` all the same is durable from now on; of data that was not fsynced half is there.
+        """
+        unsynced = sorted(self._unsynced.intersection(self.files))
+        lost = [path for path in unsynced if not survives(path)]
         for path in lost:
             del self.files[path]
+        for path in unsynced:
+            if TEMPORARY_MARK in path and path in self.files:
+                self.files[path] = self.files[path][: len(self.files[path]) // 2]
         self._unsynced.clear()
         return lost
 

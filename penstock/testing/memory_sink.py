@@ -9,7 +9,7 @@ Its store stands for an outside system that outlives the job's processes: an ope
 stays until it is swept, a prepared one until it is committed or swept, and a committed one is known for ever.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -49,6 +49,8 @@ class SinkStore:
         """Commits of what was committed before: they change nothing."""
         self._transactions: dict[str, Transaction] = {}
         self._committed: list[Transaction] = []
+        self.called: Callable[[str, str], None] = lambda when, transaction: None
+        """Called "before" and "after" each commit with the transaction's name; what it raises fails the commit."""
         _stores[self.id] = self
 
     def begin(self, context: SinkContext, rows: Sequence[Any] = ()) -> Transaction:
@@ -115,7 +117,9 @@ class MemorySink(Sink):
         return _MemoryWriter(self.store, context)
 
     def commit(self, committable: Committable) -> None:
+        self.store.called("before", committable.transaction)
         self.store.commit(committable)
+        self.store.called("after", committable.transaction)
 
     def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:
         needed = {committable.transaction for committable in keep}

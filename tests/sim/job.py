@@ -208,21 +208,23 @@ def large_graph(parallelism: int, sinks: Sinks, *, union: bool = False) -> JobGr
     """source → key_by(function) → Everything (→ sink) → key_by(function) → CountBuckets → sink: three stages."""
     graph = StreamGraph()
     source = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
-    everything = _keyed(graph, source, lambda event: event.key, Everything(union=union), EVERYTHING)
-    _sink(graph, everything, sinks.rows, ROWS_SINK)
-    buckets = _keyed(graph, everything, bucket_of, CountBuckets(), BUCKETS)
-    _sink(graph, buckets, sinks.buckets, BUCKETS_SINK)
+    everything = add_keyed(graph, source, lambda event: event.key, Everything(union=union), EVERYTHING)
+    add_sink(graph, everything, sinks.rows, ROWS_SINK)
+    buckets = add_keyed(graph, everything, bucket_of, CountBuckets(), BUCKETS)
+    add_sink(graph, buckets, sinks.buckets, BUCKETS_SINK)
     return build_job_graph(graph, GraphSettings(parallelism, MAX_PARALLELISM))
 
 
-def _keyed(graph: StreamGraph, node: Node, key: Any, function: Any, uid: str) -> Node:
+def add_keyed(graph: StreamGraph, node: Node, key: Any, function: Any, uid: str) -> Node:
+    """A function behind an exchange by key."""
     key_by = graph.add("key_by", "Key By", [node.id], KeyBy(None, CallableKeySelector(key), (TAGGED,)), TAGGED)
     made = graph.add("operator", uid, [key_by.id], OperatorSpec("keyed_process", function), TAGGED)
     made.uid = uid
     return made
 
 
-def _sink(graph: StreamGraph, node: Node, sink: MemorySink, uid: str) -> None:
+def add_sink(graph: StreamGraph, node: Node, sink: MemorySink, uid: str) -> None:
+    """A sink behind a node."""
     graph.add("sink", uid, [node.id], SinkSpec("sink", sink), TAGGED).uid = uid
 
 

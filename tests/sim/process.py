@@ -1,0 +1,274 @@
+"""One process of the simulated job: a driver with its TaskManager, from its claim to its end.
+
+It is the code of a real job, put together as `SparkAttempt` does: recovery, the subtasks' host, the epochs' book and
+the coordinator. What Spark, sockets and threads do there is done here by actors that a seed schedules.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock import failpoint
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.entries import Status
+from penstock.checkpoint.names import source_file_path
+from penstock.errors import CheckpointError, ConnectionLostError, JobFailedError, PenstockError
+from penstock.graph.execution_graph import assign_subtasks
+from penstock.jobmanager.epochs import AttemptState, EpochBook
+from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
+from penstock.model.ids import StageId, SubtaskId
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition, StateFile
+from penstock.runtime.batch import EdgeBatch
+from penstock.runtime.host import HostPlace, SubtaskHost
+from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.owner import Kept
+from penstock.testing.routing import Exchange, ObjectOutput, StageFeed, channels_of
+from tests.checkpoint.checker import require
+from tests.sim.baton import Actor
+
+if TYPE_CHECKING:
+    from tests.sim.simulation import Simulation
+
+JOB = JobIdentity("0" * 32, "simulated", "simulated")
+FINAL_TRIES = 5
+MAX_LOSSES = 3
+"""Of one task; Spark gives up after the fourth."""
+
+
+class Process:
+    """One attempt. Its first actor runs epochs; it starts one that completes checkpoints, and those that write state."""
+
+    def __init__(self, world: "Simulation", number: int, parallelism: int) -> None:
+        self.name = f"p{number}"
+        self._world = world
+        self._graph = world.job.graph(parallelism)
+        self._exchange = Exchange(self._graph)
+        self.actors = [Actor(self, "epochs", self._run_epochs)]
+        self.attempt = 0
+        self.is_over = False
+        """The attempt has ended; actors that are left see it and stop."""
+        self.is_deaf_until = 0
+        """Until this step no write of it is answered."""
+        self.has_finished = False
+        self.epochs = 0
+        self.told: list[int] = []
+        self._position = 0
+        self._ended = False
+        self._tasks = 0
+        self._has_mail = False
+
+    # ---- the beginning
+
+    def _begin(self) -> None:
+        """A new attempt from whatever the storage holds (PROTOCOL section 5)."""
+        world = self._world
+        options = RecoveryOptions(world.profile.settings, reopen=True, wait=world.wait)
+        begun = begin_attempt(JOB, self._graph, world.ledger.storage, options, self, world.clock)
+        self.attempt, manifest = begun.number, begun.manifest
+        self._coordinator: CheckpointCoordinator = begun.coordinator
+        if manifest is not None and manifest.sources.batch_id > 0:
+            self._position = manifest.sources.batch_id
+        self._ended = manifest is not None and manifest.final
+        self._check_output(manifest)
+        try:
+            self._deploy(manifest)
+        except CheckpointError:
+            begun.log.check_fenced()  # PROTOCOL R4: before a file is called missing
+            raise
+        self._check_state()
+        failpoint.before("C26")
+        failpoint.after("C26")
+        if manifest is None:
+            self._coordinator.first_checkpoint(self._source(self._coordinator.next_id))
+
+    def _deploy(self, manifest: Manifest | None) -> None:
+        world = self._world
+        failpoint.before("C2")
+        place = HostPlace(JOB.job_id, self.attempt, ObjectOutput, channels_of(self._graph))
+        self._host = SubtaskHost(place, world.ledger.storage, self, world.clock)
+        deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
+        deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
+        failpoint.after("C2")
+        versions = dict(deployed.versions)
+        state = AttemptState.of(JOB.job_id, self.attempt, versions, manifest)
+        self._book = EpochBook(self._graph, state, self._coordinator, world.clock)
+        self._book.restore_timers(dict(zip(versions, deployed.next_timers, strict=True)))
+
+    # ---- the actors
+
+    def _run_epochs(self, actor: Actor) -> None:
+        world = self._world
+        self._begin()
+        self._start("completer", self._complete)
+        for number in range(world.profile.writers):
+            self._start(f"writer{number}", self._write)
+        while self._position < len(world.job.records):
+            self._epoch(world.random.choice((0, 1, 1, 2, 3)))
+            world.pass_time()
+            actor.rest()
+        self._finish(actor)
+
+    def _start(self, role: str, work: Any) -> None:
+        self.actors.append(Actor(self, role, work))
+
+    def _complete(self, actor: Actor) -> None:
+        """The one thread of PROTOCOL R21."""
+        while not self.is_over:
+            try:
+                self._coordinator.complete_ready()
+            except PenstockError as error:
+                self._book.fail(error)
+                raise
+            self._has_mail = False
+            self._world.idle(actor, lambda: self._has_mail or self.is_over)
+
+    def _write(self, actor: Actor) -> None:
+        """A background writer of the TaskManager; it may go on after its driver has gone."""
+        while not self.is_over:
+            if not self._host.write_next():
+                self._world.idle(actor, lambda: bool(self._host._writes) or self.is_over, 1_000_000)
+            actor.rest()
+
+    def _finish(self, actor: Actor) -> None:
+        """PROTOCOL R31: an empty epoch with the MAX watermark until its checkpoint is complete, then the status."""
+        if not self._ended:
+            self._final_checkpoint(actor)
+            completed, aborted = self._book.checkpoint_news()
+            self._host.tell(completed.checkpoint_id if completed is not None else None, aborted)
+        self._await_settled(actor)
+        self._coordinator.finish(Status("finished"), keep_checkpoints=True)
+        counts = self.attempt in self._world.ledger.ended_by
+        require(counts, f"I-10: attempt {self.attempt} calls the job finished, the log does not")
+        self._host.close()
+        self.has_finished = True
+
+    def _final_checkpoint(self, actor: Actor) -> None:
+        for _ in range(FINAL_TRIES):
+            failpoint.before("C29")
+            header = self._epoch(0, final=True)
+            failpoint.after("C29")
+            self._await_settled(actor)
+            newest = self._coordinator.newest_completed
+            if newest is not None and newest.checkpoint_id >= (header.checkpoint or 0):
+                self._ended = True
+                return
+        raise JobFailedError("the final checkpoint failed too often")
+
+    def _await_settled(self, actor: Actor) -> None:
+        while not self._coordinator.is_settled:
+            if self._book.failure is not None:
+                raise self._book.failure
+            self._world.pass_time()
+            self._world.idle(actor, lambda: self._coordinator.is_settled or self._book.failure is not None)
+
+    # ---- one epoch
+
+    def _epoch(self, row_count: int, *, final: bool = False) -> EpochHeader:
+        world = self._world
+        records = world.job.records[self._position : self._position + row_count]
+        position = self._position + len(records)
+        for source in self._graph.sources:
+            self._book.set_source_watermark(source.id, world.job.watermarks[position])
+        header = self._book.begin(final=final, forced=world.is_forced())
+        self._run_stages(header, records)
+        self._position = position
+        source_position = self._source(header.checkpoint) if header.checkpoint is not None else None
+        self._book.commit(header, source_position)
+        self.epochs += 1
+        self._check_state(ended=final)
+        return header
+
+    def _source(self, checkpoint: int) -> SourcePosition:
+        """The position, in the manifest or in a file of its own (PROTOCOL R19)."""
+        position = self._position or -1
+        if self._world.random.random() < 0.7:
+            return SourcePosition(position, None, ["source"])
+        data = json.dumps(position).encode()
+        path = source_file_path(self.attempt, checkpoint)
+        self._world.ledger.storage.put_new(path, data)
+        return SourcePosition(position, StateFile(path, len(data), hashlib.sha256(data).hexdigest(), None), ["source"])
+
+    def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> None:
+        feed = self._exchange.feed(header, records)
+        for stage in self._graph.stages:
+            subtasks = [SubtaskId(StageId(stage.id), index) for index in range(stage.parallelism)]
+            order = self._world.random.sample(subtasks, len(subtasks))
+            kept = {subtask: self._run_task(subtask, feed, 0) for subtask in order}
+            for subtask in subtasks:
+                feed.add(kept[subtask].output)
+
+    def _run_task(self, subtask: SubtaskId, feed: StageFeed, tries: int) -> Kept:
+        """What a Spark task does: it brings the rows to the owner and waits for the end."""
+        self._tasks += 1
+        task = TaskHeader("", subtask, self._book.parents[subtask], "end", self._tasks, None, feed.header)
+        failpoint.before("C3")
+        admitted = self._host.admit(task)
+        failpoint.after("C3")
+        if isinstance(admitted, Kept):
+            return admitted
+        try:
+            kept = self._host.execute(task, admitted, _cut(feed.items(subtask), self._world.lost_after(tries)))
+        except ConnectionLostError:
+            self._world.outcome.faults["lost task"] += 1
+            return self._run_task(subtask, feed, tries + 1)
+        failpoint.before("C11")
+        failpoint.after("C11")
+        if self._world.lost_after(tries) is not None:  # the task is lost after its end: another one asks again
+            again = self._run_task(subtask, feed, tries + 1)
+            require(again is kept, f"I-7: subtask {subtask} has another output the second time")
+        return kept
+
+    # ---- what the host and the coordinator tell
+
+    def report(self, report: SubtaskReport) -> None:
+        self._book.report(report)
+
+    def ack(self, ack: CheckpointAck) -> None:
+        self._world.send(lambda: self._take(lambda: self._coordinator.ack(ack)))
+
+    def decline(self, decline: CheckpointDecline) -> None:
+        self._world.outcome.faults["decline"] += 1
+        self._world.send(lambda: self._take(lambda: self._coordinator.decline(decline)))
+
+    def _take(self, letter: Callable[[], None]) -> None:
+        letter()
+        self._has_mail = True
+
+    def completed(self, checkpoint: int) -> None:
+        """I-10, and I-5: the checkpoint counts, and its output is there."""
+        manifest = self._world.ledger.told(self.attempt, checkpoint)
+        self._check_output(manifest)
+        self.told.append(checkpoint)
+
+    def aborted(self, checkpoint: int, reason: str) -> None:
+        """A checkpoint of this attempt will never exist."""
+        found = self._world.ledger.completed.get(checkpoint)
+        require(found is None or found.attempt != self.attempt, f"complete checkpoint {checkpoint} is aborted")
+        kind = "subsumed" if "completed before it" in reason else "aborted"
+        self._world.outcome.faults[f"{kind} checkpoint"] += 1
+
+    # ---- checks
+
+    def _check_state(self, *, ended: bool = False) -> None:
+        """I-1: the state is the fold of the input up to the position."""
+        job = self._world.job
+        wrong = list(job.wrong_state(self._host, job.truth(self._position, ended=ended or self._ended)))
+        require(not wrong, f"I-1: at position {self._position}: {'; '.join(wrong)}")
+
+    def _check_output(self, manifest: Manifest | None) -> None:
+        """I-5: exactly the output of the last checkpoint is committed, unless a newer one is complete already."""
+        ledger, job = self._world.ledger, self._world.job
+        if manifest is None or ledger.newest is None or ledger.newest.checkpoint_id != manifest.checkpoint_id:
+            return
+        truth = job.truth(max(manifest.sources.batch_id, 0), ended=manifest.final)
+        wrong = list(job.wrong_output(truth))
+        require(not wrong, f"I-5: after checkpoint {manifest.checkpoint_id}: {'; '.join(wrong)}")
+
+
+def _cut(items: Iterable[EdgeBatch | Barrier], limit: int | None) -> Iterator[EdgeBatch | Barrier]:
+    """The first items, and then the end of the connection."""
+    for number, item in enumerate(items):
+        if number == limit:
+            raise ConnectionLostError("the task is lost")
+        yield item
