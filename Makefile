@@ -7,7 +7,7 @@ READY  := $(VENV)/ready
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-spark test-process test-large test-faults check format sim bench bench-quick clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults check format sim bench bench-quick clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +20,14 @@ setup: $(READY) ## Make .venv with everything that the other targets need
 demo: $(READY) ## Run a job on local Spark that loses a TaskManager and still counts right
 	@$(SPARK) $(VENV)/bin/penstock demo $(ARGS)
 
-test: $(READY) ## All tests of every day: the tiers unit, spark and process
-	@$(SPARK) $(PY) scripts/tiers.py unit spark process
+test: $(READY) ## All tests of every day: the tiers unit, sim, spark and process
+	@$(SPARK) $(PY) scripts/tiers.py unit sim spark process
 
 test-unit: $(READY) ## Tests without Spark and without other processes
 	@$(PY) scripts/tiers.py unit $(if $(ARGS),-- $(ARGS))
+
+test-sim: $(READY) ## Ten thousand seeds of the simulator
+	@$(PY) scripts/tiers.py sim $(if $(ARGS),-- $(ARGS))
 
 test-spark: $(READY) ## Tests on a real local Spark
 	@$(SPARK) $(PY) scripts/tiers.py spark $(if $(ARGS),-- $(ARGS))
@@ -48,7 +51,7 @@ format: $(READY) ## Bring the code into form
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-sim: $(READY) ## Fault schedules in the harness: SEEDS=N of them, or the one of SEED=k
+sim: $(READY) ## The simulator: SEEDS=N of its seeds, or SEED=k with what happens in it
 	@$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),500))
 
 bench: $(READY) ## Compare engines, for example ARGS="--workload w1 --json FILE"

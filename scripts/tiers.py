@@ -1,4 +1,4 @@
-"""Runs tiers of the tests, one after the other: `python scripts/tiers.py unit spark process`.
+"""Runs tiers of the tests, one after the other: `python scripts/tiers.py unit sim spark process`.
 
 Each tier is a pytest process of its own and ends with the line `tier <name>: N passed, N skipped, S s`. Several tiers
 end with one closing line in pytest's form, which adds them up. The exit code is 1 if any tier failed.
@@ -27,9 +27,10 @@ class Tier:
 
 
 TIERS = {
-    "unit": Tier("not spark and not process and not large and not cluster", 6 * 60),
-    "spark": Tier("spark and not process and not large and not cluster", 10 * 60),
-    "process": Tier("process and not large and not cluster", 9 * 60),
+    "unit": Tier("not spark and not process and not large and not cluster and not sim", 6 * 60),
+    "sim": Tier("sim and not large and not cluster", 5 * 60),
+    "spark": Tier("spark and not process and not large and not cluster and not sim", 10 * 60),
+    "process": Tier("process and not large and not cluster and not sim", 9 * 60),
     "large": Tier("large and not cluster", 60 * 60),
     "cluster": Tier("cluster", 60 * 60),
 }

@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 import tempfile
+import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,7 +47,7 @@ from penstock.jobmanager.recovery import (
     deploy_orders,
     note_damage,
 )
-from penstock.model.ids import StageId, SubtaskId, Version, new_nonce
+from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
@@ -132,7 +133,7 @@ class Harness:
         self._program: FunctionProgram | None = None
         self._random = random.Random(self.options.seed) if self.options.seed is not None else None
         self._exchange = Exchange(graph)
-        self._folder = _fast_folder() / f"penstock-harness-{new_nonce()}"
+        self._folder = _fast_folder() / f"penstock-harness-{uuid.uuid4().hex}"
         """Made when a backend needs it, gone with the harness."""
         self._backends: list[KeyedBackend] = []
         """Of the processes that run now."""

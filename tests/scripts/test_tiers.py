@@ -43,11 +43,11 @@ def test_all_tiers_run_and_one_that_fails_fails_all(
 
 def test_an_unknown_tier_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert tiers.main(["units"]) == 2
-    assert "unit, spark, process" in capsys.readouterr().err
+    assert "unit, sim, spark, process" in capsys.readouterr().err
 
 
 def test_every_test_is_in_exactly_one_tier() -> None:
-    markers = ("spark", "process", "large", "cluster")
+    markers = ("spark", "process", "large", "cluster", "sim")
     for chosen in product([False, True], repeat=len(markers)):
         of_test = dict(zip(markers, chosen, strict=True))
         assert sum(eval(tier.markers, of_test) for tier in tiers.TIERS.values()) == 1, of_test

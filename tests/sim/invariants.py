@@ -4,6 +4,7 @@ A `Watch` is the script of a MemoryStorage: it sees every file appear and go, an
 when it happens. What concerns a whole run is checked after a crash and at the end.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,10 +34,17 @@ class Watch:
         """In the order of their `complete` entries."""
         self._discarded: dict[str, str] = {}
         """File -> the log entry that discards it."""
+        self._trace = hashlib.blake2b(digest_size=8)
+
+    @property
+    def trace(self) -> str:
+        """A hash of everything that was asked of the storage, in its order."""
+        return self._trace.hexdigest()
 
     # ---- the storage's script
 
     def before(self, operation: str, path: str) -> Fault | None:
+        self._trace.update(f"{operation} {path}".encode())
         return None
 
     def landed(self, path: str, data: bytes) -> None:

@@ -7,7 +7,7 @@ what the log says: a mistake in the product's reading of the log is found too. W
 |---|---|
 | I-1, I1 | `Process` compares the state with the oracle after every restore and every epoch |
 | I-2 | `Ledger._entry`: the newest claim's attempt alone appends entries that count |
-| I-3, I6 | `Ledger._complete`: every file is there with size and hash; `_discard`, `deleted`: none goes before its time |
+| I-3, I6 | `Ledger._complete`: all files are there, size and hash right; `_discard`, `deleted`: none goes too early |
 | I-4, I9 | `Ledger.orphans` at the end, after a quiet attempt; `tests/checkpoint/test_garbage_machine.py` bounds them |
 | I-5, I2, I3, I4 | `Ledger.commit`, and the committed rows against the oracle at each told completion and at the end |
 | I-6, I13 | `Ledger._follows`: numbers, epochs, `now` and watermarks; fired timers are part of the oracle's state |

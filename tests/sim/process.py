@@ -37,7 +37,7 @@ MAX_LOSSES = 3
 
 
 class Process:
-    """One attempt. Its first actor runs epochs; it starts one that completes checkpoints, and those that write state."""
+    """One attempt. Its first actor runs epochs; it starts those that complete checkpoints and write state."""
 
     def __init__(self, world: "Simulation", number: int, parallelism: int) -> None:
         self.name = f"p{number}"

@@ -44,6 +44,8 @@ class Profile:
     """Length of the phase with faults."""
     crash: float
     sleep: float
+    append_sleep: float
+    """Per append: a sleep just before it, long enough for others to free its number again, and somebody takes over."""
     takeover: float
     storage_fault: float
     """Per operation that may change something; a third of it for the others."""
@@ -79,6 +81,7 @@ def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
         steps=chance.choice((300, 600, 1200)),
         crash=some(0.0015),
         sleep=some(0.003),
+        append_sleep=some(0.05),
         takeover=some(0.002),
         storage_fault=some(0.03),
         full_disk=some(0.0015, often=0.3),

@@ -7,24 +7,26 @@ replayable input from its beginning; the next life takes the job over as another
 
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from penstock import failpoint
 from penstock.failpoint import Failpoint
 from penstock.graph.job_graph import JobGraph
+from penstock.model import ids
 from penstock.runtime import snapshots
 from penstock.state.backend.settings import BackendSettings
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
 from penstock.testing.harness import HarnessOptions
 from tests.sim.invariants import Watch
 from tests.sim.job import LAST_DUE_MS, Event, Sinks, difference, expected, found, large_graph, make_events, small_graph
+from tests.sim.outcome import Outcome
+from tests.sim.patches import SeededSecrets
+from tests.sim.profile import PLACES
 
-POINTS = tuple(name for name in failpoint.NAMES if name not in ("C27", "C28"))
-"""Crash points of this release; C27 and C28 come with unaligned checkpoints and savepoints."""
-PLACES = tuple(f"{name}.{side}" for name in POINTS for side in ("before", "after"))
 OFTEN = {"C3": 60, "C4": 20, "C5": 20, "C6": 40, "C7": 40, "C9": 40, "C10": 40, "C11": 60, "C12": 12, "C25": 6}
 OFTEN |= {"C1": 3, "C2": 3, "C8": 20, "C13": 80, "C14": 80, "C15": 80, "C16": 20, "C31": 40, "C20": 8, "C23": 20}
 """How often a point is passed in one schedule, about; the others a few times."""
@@ -56,17 +58,6 @@ class Schedule:
     def graph(self, parallelism: int, sinks: Sinks) -> JobGraph:
         """The job, at this parallelism."""
         return (large_graph if self.large else small_graph)(parallelism, sinks, union=self.union)
-
-
-@dataclass
-class Outcome:
-    """How a schedule went."""
-
-    crashes: int = 0
-    checkpoints: int = 0
-    lost_tasks: int = 0
-    hits: set[str] = field(default_factory=set)
-    """Failpoints that were reached."""
 
 
 def make_schedule(seed: int) -> Schedule:
@@ -139,17 +130,21 @@ def run_schedule(seed: int) -> Outcome:
             return None
         return losing.randrange(4)
 
-    with snapshot_limits(schedule.inline_limit_bytes, schedule.max_deltas), armed(schedule.faults):
+    limits = snapshot_limits(schedule.inline_limit_bytes, schedule.max_deltas)
+    with limits, armed(schedule.faults), seeded_names(seed):
         for number, (parallelism, items) in enumerate(schedule.lives):
             backend = backend_of(seed, number)
             options = HarnessOptions(seed + number, clock, watch.storage, crashed, lost_after, backend)
             harness = Harness(schedule.graph(parallelism, sinks), options).feed(items)
             if items is schedule.lives[-1][1]:
                 harness.feed([Advance(LAST_DUE_MS)]).finish()
-            outcome.crashes += harness.crashes
-            outcome.lost_tasks += harness.lost_tasks
-    outcome.hits = {fault.place for fault in schedule.faults if fault.seen >= fault.hit}
+            outcome.attempts += harness.crashes + 1
+            outcome.faults["crash"] += harness.crashes
+            outcome.faults["lost task"] += harness.lost_tasks
+    outcome.hits.update({fault.place for fault in schedule.faults if fault.seen >= fault.hit})
+    outcome.faults += Counter()
     outcome.checkpoints = len(watch.completed)
+    outcome.trace = watch.trace
     wrong = difference(found(harness, sinks), expected(schedule.events, large=schedule.large, union=schedule.union))
     assert not wrong, "\n".join(wrong)
     _check_quiet_end(schedule, watch, sinks, clock)
@@ -173,6 +168,17 @@ def armed(faults: list[Failpoint]) -> Iterator[None]:
         yield
     finally:
         failpoint.disarm()
+
+
+@contextmanager
+def seeded_names(seed: int) -> Iterator[None]:
+    """The block with names and tokens that only the seed decides."""
+    saved = vars(ids)["secrets"]
+    vars(ids)["secrets"] = SeededSecrets(seed)
+    try:
+        yield
+    finally:
+        vars(ids)["secrets"] = saved
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from penstock.checkpoint.log_reader import read_log
 from penstock.errors import (
@@ -28,6 +27,7 @@ from tests.checkpoint.checker import Violation, require
 from tests.sim.baton import Actor
 from tests.sim.ledger import Ledger
 from tests.sim.light_job import make_job
+from tests.sim.outcome import Outcome
 from tests.sim.patches import patched
 from tests.sim.process import MAX_LOSSES, Process
 from tests.sim.profile import Profile, make_profile
@@ -41,28 +41,15 @@ EXPECTED = (CheckpointFailedError, FencedError, JobConflictError, JobFailedError
 PUT_FAULTS = (Fault.FAIL, Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.LATE)
 
 
-@dataclass
-class Outcome:
-    """What a run went through."""
-
-    steps: int = 0
-    attempts: int = 0
-    checkpoints: int = 0
-    ghosts: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    hits: Counter[str] = field(default_factory=Counter)
-    """Crash points at which something happened."""
-    trace: str = ""
-
-
 class Simulation:
     """The run of one seed. Everything is drawn from the seed, in an order that only the seed decides."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
         self.seed = seed
+        self._tell = tell
         self.random = random.Random(seed)
         self.profile: Profile = make_profile(self.random, is_calm=seed % 4 == 0)
-        self.job = make_job(self.random, self.random.randrange(5, 13))
+        self.job = make_job(self.random, self.random.randrange(6, 16))
         self.clock = ManualClock()
         self.ledger = Ledger(self.on_call)
         self.outcome = Outcome()
@@ -74,7 +61,8 @@ class Simulation:
         self._passed: Counter[str] = Counter()
         self._mail: list[tuple[int, Callable[[], None]]] = []
         self._trace = hashlib.blake2b(digest_size=8)
-        self._power_cut = False
+        self._wants_takeover = False
+        self._write_trace(f"seed {seed}: {self.profile}, {self.job.records}")
         for sink in self.job.sinks:
             sink.store.called = self._sink_called
 
@@ -89,7 +77,8 @@ class Simulation:
                 for process in self.processes:
                     self._end(process.actors)
         self.outcome.checkpoints = len(self.ledger.completed)
-        self.outcome.ghosts = self.ledger.ghosts
+        if self.ledger.ghosts:
+            self.outcome.faults["append below a higher number"] = self.ledger.ghosts
         self.outcome.trace = self._trace.hexdigest()
         return self.outcome
 
@@ -106,6 +95,7 @@ class Simulation:
             self._disturb()
             self._advance()
         if not self.is_faulty:
+            self.outcome.faults.pop("subsumed checkpoint", None)
             require(self.outcome.attempts == 1, f"I-9: {self.outcome.attempts} attempts without any fault")
             require(self.outcome.faults["aborted checkpoint"] == 0, "a checkpoint fails without any fault")
 
@@ -140,7 +130,7 @@ class Simulation:
         rows = [list(sink.rows) for sink in self.job.sinks]
         wrong = list(self.job.wrong_output(truth))
         require(not wrong, f"I-5: at the end: {'; '.join(wrong)}")
-        quiet = self._start()
+        quiet = self._start(1)
         while not all(actor.is_done for actor in quiet.actors):
             self._advance()
         require(quiet.has_finished, "I-9: a job that has ended cannot be ended again")
@@ -158,7 +148,9 @@ class Simulation:
         """Start, crash or put to sleep; let a late write land, time jump, the disk fill up."""
         alive = [process for process in self.processes if any(not actor.is_done for actor in process.actors[:2])]
         owners = [process for process in alive if not process.is_over]
-        if not owners or (len(alive) < MAX_PROCESSES and self._chance(self.profile.takeover)):
+        takes_over = self._wants_takeover or self._chance(self.profile.takeover)
+        self._wants_takeover = False
+        if not owners or (len(alive) < MAX_PROCESSES and takes_over):
             if self.outcome.attempts >= MAX_ATTEMPTS:
                 self.outcome.steps = max(self.steps, self.profile.steps)
                 return
@@ -196,9 +188,7 @@ class Simulation:
             actor
             for process in self.processes
             for actor in process.actors
-            if not actor.is_done
-            and actor.paused_until <= self.steps
-            and (actor.waits_for is None or actor.waits_for())
+            if not actor.is_done and actor.paused_until <= self.steps and (actor.waits_for is None or actor.waits_for())
         ]
         if not ready:
             self.clock.advance(20)
@@ -231,9 +221,11 @@ class Simulation:
         elif error is not None:
             raise error
 
-    def _start(self) -> Process:
+    def _start(self, parallelism: int | None = None) -> Process:
         self.outcome.attempts += 1
-        process = Process(self, self.outcome.attempts, self.random.choice((1, 2, 2, 3)))
+        chosen = parallelism or self.random.choice((1, 1, 2, 3))
+        self._write_trace(f"p{self.outcome.attempts} starts with parallelism {chosen}")
+        process = Process(self, self.outcome.attempts, chosen)
         self.processes = [old for old in self.processes if not all(actor.is_done for actor in old.actors)]
         self.processes.append(process)
         return process
@@ -283,6 +275,8 @@ class Simulation:
 
     def _write_trace(self, line: str) -> None:
         self._trace.update(line.encode())
+        if self._tell is not None:
+            self._tell(line)
 
     # ---- where actors come by
 
@@ -292,6 +286,10 @@ class Simulation:
         if actor is None or actor.is_doomed:
             return None
         self._write_trace(f"{actor} {operation} {path}")
+        if operation == "put_new" and path.startswith("log/") and self._chance(self.profile.append_sleep):
+            self._put_to_sleep([actor], 800)
+            self._wants_takeover = True
+            actor.rest()
         self._may_rest(actor, self.profile.stay)
         if not self.is_faulty:
             return None

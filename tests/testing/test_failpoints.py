@@ -16,7 +16,8 @@ from penstock.testing.harness import HarnessOptions
 from tests.faults.failpoints import DRIVER, TASK, TASKMANAGER
 from tests.sim.invariants import Watch
 from tests.sim.job import LAST_DUE_MS, Event, Sinks, difference, expected, found, large_graph
-from tests.sim.schedule import PLACES, POINTS, armed, snapshot_limits
+from tests.sim.profile import PLACES, POINTS
+from tests.sim.schedule import armed, snapshot_limits
 
 LATER = {"C28": "savepoints"}
 """Points of features that this release does not have."""
