@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.names import source_file_path
 from penstock.errors import CheckpointError, ConnectionLostError, JobFailedError, PenstockError
 from penstock.graph.execution_graph import assign_subtasks
@@ -245,7 +246,7 @@ class Process:
         """A checkpoint of this attempt will never exist."""
         found = self._world.ledger.completed.get(checkpoint)
         require(found is None or found.attempt != self.attempt, f"complete checkpoint {checkpoint} is aborted")
-        kind = "subsumed" if "completed before it" in reason else "aborted"
+        kind = "subsumed" if reason.startswith(FailureReason.SUBSUMED.value) else "aborted"
         self._world.outcome.faults[f"{kind} checkpoint"] += 1
 
     # ---- checks
