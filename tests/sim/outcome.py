@@ -10,6 +10,8 @@ from tests.sim.profile import PLACES
 class Outcome:
     """What a run went through."""
 
+    is_calm: bool = False
+    """No fault was to happen."""
     steps: int = 0
     attempts: int = 0
     checkpoints: int = 0
@@ -37,7 +39,7 @@ class Summary:
     def add(self, outcome: Outcome) -> None:
         """One more seed."""
         self.seeds += 1
-        self.calm += not outcome.faults
+        self.calm += outcome.is_calm
         self.attempts += outcome.attempts
         self.checkpoints += outcome.checkpoints
         self.steps += outcome.steps

@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
@@ -94,7 +96,7 @@ class Process:
         versions = dict(deployed.versions)
         state = AttemptState.of(JOB.job_id, self.attempt, versions, manifest)
         self._book = EpochBook(self._graph, state, self._coordinator, world.clock)
-        self._book.restore_timers(dict(zip(versions, deployed.next_timers, strict=True)))
+        self._book.restored(deployed)
 
     # ---- the actors
 
@@ -105,9 +107,12 @@ class Process:
         for number in range(world.profile.writers):
             self._start(f"writer{number}", self._write)
         while self._position < len(world.job.records):
-            self._epoch(world.random.choice((0, 1, 1, 2, 3)))
+            # PROTOCOL R13: while rows wait in the subtasks, no new ones are read.
+            self._epoch(0 if self._book.waiting else world.random.choice((0, 1, 1, 2, 3)))
             world.pass_time()
             actor.rest()
+        while self._book.waiting:
+            self._epoch(0)
         self._finish(actor)
 
     def _start(self, role: str, work: Any) -> None:
@@ -172,6 +177,8 @@ class Process:
         for source in self._graph.sources:
             self._book.set_source_watermark(source.id, world.job.watermarks[position])
         header = self._book.begin(final=final, forced=world.is_forced())
+        if not final:
+            header = msgspec.structs.replace(header, spool_after_ms=world.spool_after_ms())
         self._run_stages(header, records)
         self._position = position
         source_position = self._source(header.checkpoint) if header.checkpoint is not None else None
@@ -254,6 +261,11 @@ class Process:
     def _check_state(self, *, ended: bool = False) -> None:
         """I-1: the state is the fold of the input up to the position."""
         job = self._world.job
+        if self._book.waiting:
+            counted = job.counted(self._host) + self._book.waiting
+            require(job.has_buckets or counted == self._position, f"I10: {counted} rows at {self._position}")
+            self._world.outcome.faults["rows in flight"] += 1
+            return
         wrong = list(job.wrong_state(self._host, job.truth(self._position, ended=ended or self._ended)))
         require(not wrong, f"I-1: at position {self._position}: {'; '.join(wrong)}")
 
@@ -263,7 +275,8 @@ class Process:
         if manifest is None or ledger.newest is None or ledger.newest.checkpoint_id != manifest.checkpoint_id:
             return
         truth = job.truth(max(manifest.sources.batch_id, 0), ended=manifest.final)
-        wrong = list(job.wrong_output(truth))
+        in_flight = any(snapshot.spool for snapshot in manifest.subtasks)
+        wrong = list(job.wrong_output(truth, in_flight=in_flight))
         require(not wrong, f"I-5: after checkpoint {manifest.checkpoint_id}: {'; '.join(wrong)}")
 
 

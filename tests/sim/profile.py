@@ -7,11 +7,23 @@ from penstock import failpoint
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.runtime import snapshots
 
-LATER_POINTS = ("C27", "C28")
-"""Crash points of unaligned checkpoints and savepoints."""
+LATER_POINTS = ("C28",)
+"""Crash points that no run passes: of savepoints."""
 POINTS = tuple(name for name in failpoint.NAMES if name not in LATER_POINTS)
 PLACES = tuple(f"{name}.{side}" for name in POINTS for side in ("before", "after"))
-OFTEN = {"C3": 40, "C4": 20, "C5": 10, "C6": 30, "C7": 10, "C9": 30, "C10": 30, "C11": 30, "C12": 12, "C25": 4}
+OFTEN = {
+    "C3": 40,
+    "C4": 20,
+    "C5": 10,
+    "C6": 30,
+    "C7": 10,
+    "C9": 30,
+    "C10": 30,
+    "C11": 30,
+    "C12": 12,
+    "C25": 4,
+    "C27": 6,
+}
 OFTEN |= {"C1": 3, "C2": 3, "C8": 10, "C13": 40, "C14": 40, "C15": 40, "C16": 10, "C31": 20, "C20": 8, "C23": 10}
 """How often a point is passed in one run, about; the others a few times."""
 ACTIONS = ("crash", "crash", "crash driver", "power cut", "sleep")
@@ -39,6 +51,7 @@ class Profile:
     """State writers of one TaskManager."""
     stay: float
     """The chance that an actor goes on where it could rest."""
+    unaligned: bool
     planned: tuple[Planned, ...]
     steps: int
     """Length of the phase with faults."""
@@ -77,6 +90,7 @@ def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
         max_deltas=chance.choice((1, 3, snapshots.MAX_DELTAS)),
         writers=chance.choice((1, 1, 2)),
         stay=chance.choice((0.5, 0.8, 0.95)),
+        unaligned=chance.random() < 0.3,
         planned=planned,
         steps=chance.choice((300, 600, 1200)),
         crash=some(0.0015),

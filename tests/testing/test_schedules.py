@@ -63,7 +63,7 @@ def test_the_canary_fails_and_its_replay_fails_too(capsys: pytest.CaptureFixture
 
 
 def test_a_wrong_result_fails_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(LightJob, "wrong_output", lambda self, truth: ["row 7 is lost"])
+    monkeypatch.setattr(LightJob, "wrong_output", lambda self, truth, **_: ["row 7 is lost"])
     assert main(["--seed", "3"]) == 1
     captured = capsys.readouterr()
     assert "row 7 is lost" in captured.err and "make sim SEED=3" in captured.err
@@ -75,8 +75,8 @@ def test_a_function_that_counts_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     def twice(self, record, ctx):
         yield from honest(self, record, ctx)
-        if record.number == 2:
-            self.bits.update((self.bits.value() or 0) + (1 << record.number))
+        if record[0] == 2:
+            self.bits.update((self.bits.value() or 0) + (1 << record[0]))
 
     monkeypatch.setattr(light_job.SumUp, "process_element", twice)
     assert len(run_seeds([0, 1, 2]).failures) == 3
