@@ -10,16 +10,13 @@ The order of a recovery, each step after the one before it:
     recover_sinks(log, manifest, committer)
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 
 from penstock import failpoint
 from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.entries import Complete, Restore
 from penstock.checkpoint.fallback import Damage, Fallback, nothing_intact
 from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import load_manifest, verify_sizes
 from penstock.checkpoint.retention import delete_files
 from penstock.checkpoint.view import LogView
@@ -30,12 +27,7 @@ from penstock.errors import (
     CheckpointMissingError,
     PenstockError,
 )
-from penstock.model.ids import JobId
 from penstock.model.snapshot import Manifest, SubtaskSnapshot
-from penstock.storage.address import join_address, parse_address
-from penstock.storage.blobs import open_storage
-
-_JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def finish_open_deletes(log: JobLog) -> None:
@@ -156,19 +148,6 @@ def require_mapped(
             f"checkpoint {manifest.checkpoint_id} has output to commit for sinks that the program does not have: "
             f"{silent}; start the old program until its next checkpoint, then remove the sink"
         )
-
-
-def find_jobs(address: str) -> list[tuple[JobId, LogView]]:
-    """Every job that was ever claimed below a checkpoint folder, with what its log says, in the order of their ids.
-
-    Raises LogCorruptError for a log that cannot be read: a job with state must not be taken for none (PROTOCOL R6).
-    """
-    place = parse_address(address)
-    if isinstance(place, Path) and not place.is_dir():
-        return []
-    names = [name for name in open_storage(address).folders() if _JOB_ID.fullmatch(name)]
-    views = ((JobId(name), read_log(open_storage(join_address(address, name)))) for name in names)
-    return [(job_id, view) for job_id, view in views if view.attempt > 0]
 
 
 def _operators(old: SubtaskSnapshot) -> set[str]:

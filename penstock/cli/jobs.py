@@ -1,5 +1,6 @@
 """`penstock list`, `status` and `logs`."""
 
+import sys
 import threading
 from typing import Annotated
 
@@ -35,7 +36,10 @@ def list_jobs(
     if running and everything:
         raise UsageError("-r and -a exclude each other")
     selection = jobs.Selection.RUNNING if running else jobs.Selection.ALL if everything else jobs.Selection.NOT_ENDED
-    records = jobs.list_jobs(open_registry(parse_settings(settings)), selection)
+    registry = open_registry(parse_settings(settings))
+    records = jobs.list_jobs(registry, selection)
+    for problem in registry.unreadable():
+        print(f"warning: {problem}", file=sys.stderr)
     print_result(table(COLUMNS, [list_row(record) for record in records]) if records else "no jobs", records)
 
 

@@ -8,7 +8,7 @@ it was, and readers see by the process that nobody is behind it.
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -138,7 +138,7 @@ class Registry:
             raise StorageError(f"cannot read the job record {str(path)!r}: {error}; remove the file") from error
 
     def list(self) -> list[JobRecord]:
-        """All records, oldest job first. A file that is not a record is nobody's job and left out."""
+        """All records that can be read, oldest job first; `unreadable` says which cannot."""
         records = []
         for path in self.folder.glob("*.json"):
             try:
@@ -146,6 +146,16 @@ class Registry:
             except (JobNotFoundError, StorageError):
                 continue
         return sorted(records, key=lambda record: (record.started_ms, record.job_id))
+
+    def unreadable(self) -> Iterator[str]:
+        """Why records cannot be read, one line for each."""
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                self.read(path.stem)
+            except StorageError as error:
+                yield str(error)
+            except JobNotFoundError:
+                continue  # removed in between, or not named like a job
 
     def find(self, text: str) -> JobRecord:
         """The one job meant by an id, a unique prefix of one, or the name of a job that is running once."""

@@ -1,11 +1,12 @@
 """Where a job keeps its checkpoints: in files, or in the memory of its JobManager (features J1 to J5, H1)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.checkpoint.job_folders import UnreadableJob, find_jobs, refuse
 from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import load_manifest
-from penstock.checkpoint.restore import find_jobs
 from penstock.checkpoint.view import LogView
 from penstock.errors import ConfigurationError, JobConflictError, UsageError
 from penstock.model.configuration import Configuration
@@ -67,14 +68,17 @@ class StorageSettings:
             )
         return storage
 
-    def jobs(self) -> list[tuple[JobId, LogView]]:
-        """The jobs that have checkpoints here. Raises UsageError where there is nothing that outlives a JobManager."""
+    def jobs(self, unreadable: Callable[[UnreadableJob], None] = refuse) -> list[tuple[JobId, LogView]]:
+        """The jobs that have checkpoints here; `unreadable` raises for those that must not be passed over.
+
+        Raises UsageError where there is nothing that outlives a JobManager.
+        """
         if self.address is None:
             raise UsageError(
                 f"--resume needs checkpoints that outlive the JobManager, and {STORAGE} is 'jobmanager' without a "
                 f"folder: there is no job log on disk; use FileSystemCheckpointStorage, or set {DIRECTORY}"
             )
-        return find_jobs(self.address) if self.create_subdir else _job_in(self.address)
+        return find_jobs(self.address, unreadable) if self.create_subdir else _job_in(self.address)
 
 
 def _job_in(address: str) -> list[tuple[JobId, LogView]]:

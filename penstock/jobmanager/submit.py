@@ -1,13 +1,15 @@
 """How a program's graph becomes a running job: its identity, new or resumed, and the job itself."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.checkpoint.job_folders import UnreadableJob
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
-from penstock.errors import JobConflictError, UsageError
+from penstock.errors import JobConflictError, LogCorruptError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.job import Job, JobExecutionResult, JobRequest
 from penstock.jobmanager.recovery import JobIdentity
@@ -65,7 +67,7 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
         raise JobConflictError(f"job {name!r} is running ({ids}); cancel it before it is resumed")
     open_jobs = [
         job_id
-        for job_id, view in settings.storage.jobs()
+        for job_id, view in settings.storage.jobs(partial(_pass_over, name))
         if view.claim is not None
         and view.claim.name == name
         and (view.status is None or view.status.status not in ("finished", "cancelled"))
@@ -73,6 +75,16 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
     if len(open_jobs) > 1:
         raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(open_jobs)}; remove the others")
     return open_jobs[0] if open_jobs else None
+
+
+def _pass_over(name: str, job: UnreadableJob) -> None:
+    """PROTOCOL R6: a job that cannot be read is named; one that may be the wanted job is not taken for none."""
+    if job.may_be(name):
+        raise LogCorruptError(
+            f"{job}; it may be the job {name!r} that is to be resumed: bring its log back, or move {job.address} away "
+            f"if it is another one"
+        ) from job.error
+    print(f"warning: {job}; it is not {name!r} and is left alone", file=sys.stderr)
 
 
 def _program() -> str:

@@ -1,14 +1,12 @@
 """What a new attempt starts from (PROTOCOL R3, R6, R23, R24, R26)."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from penstock.checkpoint import (
     choose_restore,
-    find_jobs,
     finish_open_deletes,
     plan_restore,
     record_restore,
@@ -19,10 +17,10 @@ from penstock.checkpoint.entries import Committing, Complete, Discard, Restore
 from penstock.checkpoint.manifest import digest, encode_manifest
 from penstock.checkpoint.names import metadata_path
 from penstock.checkpoint.view import summarize
-from penstock.errors import CheckpointError, FencedError, LogCorruptError, StorageError
+from penstock.errors import CheckpointError, FencedError, StorageError
 from penstock.model.ids import Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition
-from penstock.storage import Fault, LocalStorage, MemoryStorage, Storage
+from penstock.storage import Fault, MemoryStorage
 from tests.checkpoint.logs import Script, claimed_log, open_log
 from tests.checkpoint.manifests import committable, file_of, manifest, snapshot, table
 
@@ -231,33 +229,3 @@ def test_state_without_an_operator_is_refused_unless_it_may_be_dropped() -> None
 def test_r26_output_without_a_sink_is_refused() -> None:
     with pytest.raises(CheckpointError, match=r"sinks that the program does not have: \['sink'\]"):
         require_mapped(manifest(), ["op"], ["other"], allow_non_restored=True)
-
-
-# ---- jobs
-
-
-def job_storage(folder: Path, letter: str) -> Storage:
-    return LocalStorage(folder / (letter * 32))
-
-
-def test_jobs_are_found_by_their_folders(tmp_path: Path) -> None:
-    assert find_jobs(str(tmp_path / "nothing")) == []
-    claimed_log(job_storage(tmp_path, "b"))
-    put_checkpoint(claimed_log(job_storage(tmp_path, "a")), 1)
-    job_storage(tmp_path, "c")  # never claimed
-    (tmp_path / "notes").mkdir()
-    (tmp_path / ("d" * 32)).write_bytes(b"a file")
-    found = find_jobs(str(tmp_path))
-    assert [(job_id, view.attempt, view.highest_checkpoint) for job_id, view in found] == [
-        ("a" * 32, 1, 1),
-        ("b" * 32, 1, -1),
-    ]
-
-
-def test_r6_a_job_whose_log_is_gone_is_not_taken_for_none(tmp_path: Path) -> None:
-    storage = job_storage(tmp_path, "a")
-    put_checkpoint(claimed_log(storage), 1)
-    for path in storage.list("log/"):
-        storage.delete(path)
-    with pytest.raises(LogCorruptError):
-        find_jobs(str(tmp_path))

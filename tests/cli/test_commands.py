@@ -45,6 +45,16 @@ def test_list_selects_and_prints_json(
     assert [job["job_id"] for job in json.loads(capsys.readouterr().out)] == ids
 
 
+def test_list_names_a_record_that_cannot_be_read_and_goes_on(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (registry.folder / f"{'c' * 32}.json").write_bytes(b"{")
+    assert main(in_registry(registry, "list", "-a", "--json")) == 0
+    shown = capsys.readouterr()
+    assert [job["job_id"] for job in json.loads(shown.out)] == [A_ID, B_ID]
+    assert "c" * 32 in shown.err and shown.err.startswith("warning: ")
+
+
 def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(in_registry(Registry(tmp_path), "list")) == 0
     assert capsys.readouterr().out == "no jobs\n"

@@ -1,0 +1,83 @@
+"""The jobs below a checkpoint folder, also those whose logs cannot be read (PROTOCOL R6)."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.checkpoint.entries import Base, Claim, decode_record
+from penstock.checkpoint.log_reader import entry_numbers, read_log
+from penstock.checkpoint.names import log_entry_path
+from penstock.checkpoint.view import LogView
+from penstock.errors import CheckpointError, LogCorruptError, StorageError
+from penstock.model.ids import JobId
+from penstock.storage.address import join_address, parse_address
+from penstock.storage.blobs import Storage, open_storage
+
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class UnreadableJob:
+    """A job folder whose log cannot be read to its end."""
+
+    job_id: JobId
+    address: str
+    names: frozenset[str]
+    """What the claims that can be read call the job; none: nobody knows."""
+    error: CheckpointError | StorageError
+
+    def may_be(self, name: str) -> bool:
+        """Whether it could be the job of that name."""
+        return not self.names or name in self.names
+
+    def __str__(self) -> str:
+        name = f" ({', '.join(map(repr, sorted(self.names)))})" if self.names else ""
+        return f"the log of job {self.job_id}{name} in {self.address} cannot be read: {self.error}"
+
+
+def refuse(job: UnreadableJob) -> None:
+    """A job with state must not be taken for none (PROTOCOL R6)."""
+    raise LogCorruptError(str(job)) from job.error
+
+
+def find_jobs(address: str, unreadable: Callable[[UnreadableJob], None] = refuse) -> list[tuple[JobId, LogView]]:
+    """Every job that was ever claimed below a checkpoint folder, with what its log says, in the order of their ids.
+
+    `unreadable` is told of each job whose log cannot be read, and raises where that must not be passed over.
+    """
+    place = parse_address(address)
+    if isinstance(place, Path) and not place.is_dir():
+        return []
+    found = []
+    for name in open_storage(address).folders():
+        if _JOB_ID.fullmatch(name):
+            folder = join_address(address, name)
+            try:
+                view = read_log(open_storage(folder))
+            except (CheckpointError, StorageError) as error:
+                unreadable(UnreadableJob(JobId(name), folder, _names_in(folder), error))
+                continue
+            if view.attempt > 0:
+                found.append((JobId(name), view))
+    return found
+
+
+def _names_in(folder: str) -> frozenset[str]:
+    try:
+        return frozenset(_claimed_names(open_storage(folder)))
+    except StorageError:
+        return frozenset()
+
+
+def _claimed_names(storage: Storage) -> Iterator[str]:
+    """The names in all claims that can be read, one by one."""
+    for number in entry_numbers(storage):
+        path = log_entry_path(number)
+        try:
+            entry = decode_record(storage.read(path), path).entry
+        except (CheckpointError, StorageError):
+            continue
+        claim = entry.claim if isinstance(entry, Base) else entry
+        if isinstance(claim, Claim):
+            yield claim.name

@@ -1,0 +1,40 @@
+"""Which job `--resume` goes on with, beside jobs that cannot be read (PROTOCOL R6)."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import LogCorruptError
+from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.submit import _resumable
+from penstock.model.configuration import Configuration
+from penstock.storage.local import LocalStorage
+from tests.checkpoint.logs import claimed_log
+from tests.checkpoint.test_job_folders import damaged_job
+
+
+def settings(folder: Path) -> JobSettings:
+    values = {
+        "execution.checkpointing.interval": "1s",
+        "execution.checkpointing.dir": str(folder),
+        "penstock.registry.dir": str(folder / "registry"),
+    }
+    return JobSettings.of("job", Configuration.from_dict(values))
+
+
+def test_r6_a_job_of_another_name_that_cannot_be_read_is_named_and_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claimed_log(LocalStorage(tmp_path / ("c" * 32)))  # its name is `job`
+    damaged_job(tmp_path, "a", "orders", 1)
+    assert _resumable(settings(tmp_path), "job") == "c" * 32
+    assert "a" * 32 in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("readable", [0, 1])
+def test_r6_a_job_that_may_be_the_wanted_one_is_refused(tmp_path: Path, readable: int) -> None:
+    claimed_log(LocalStorage(tmp_path / ("c" * 32)))
+    damaged_job(tmp_path, "a", "job", readable)
+    with pytest.raises(LogCorruptError, match="may be the job 'job'.*move .*away") as refusal:
+        _resumable(settings(tmp_path), "job")
+    assert "a" * 32 in str(refusal.value) and refusal.value.exit_code == 5
