@@ -7,8 +7,10 @@ from penstock.checkpoint.settings import CheckpointSettings
 from penstock.model.configuration import Configuration
 from penstock.model.job import SNAPSHOT_COMPRESSION, CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.model.options import parse_duration_ms, parse_size_bytes
+from penstock.runtime.local_copies import LocalBackup
 
 _CHK = "execution.checkpointing."
+NOT_WITH_UNALIGNED = "local recovery does not go with unaligned checkpoints; no local copies are made or read"
 UNALIGNED_NEEDS = "Unaligned checkpoints can only be used with checkpointing mode EXACTLY_ONCE"
 
 
@@ -45,9 +47,21 @@ def checkpoint_settings(configuration: Configuration) -> CheckpointSettings | No
 def checkpoint_warnings(configuration: Configuration) -> list[str]:
     """What is said about settings that do not go together and are not refused."""
     settings = checkpoint_settings(configuration)
-    if settings is None or settings.exactly_once or not _flag(configuration, "unaligned.enabled"):
+    if settings is None:
         return []
-    return [f"{UNALIGNED_NEEDS}; they are off for this job"]
+    warnings = []
+    if not settings.exactly_once and _flag(configuration, "unaligned.enabled"):
+        warnings.append(f"{UNALIGNED_NEEDS}; they are off for this job")
+    if settings.unaligned and (settings.local_backup or settings.recover_from_local):
+        warnings.append(NOT_WITH_UNALIGNED)
+    return warnings
+
+
+def local_backup(settings: CheckpointSettings | None) -> LocalBackup:
+    """The local copies that a job makes and reads; none with unaligned checkpoints, as in Flink (features K9)."""
+    if settings is None or settings.unaligned:
+        return LocalBackup()
+    return LocalBackup(settings.local_backup, settings.recover_from_local, settings.local_backup_dirs)
 
 
 def local_folders(text: str) -> tuple[str, ...]:

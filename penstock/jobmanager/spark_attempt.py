@@ -23,6 +23,7 @@ from penstock.clock import Clock
 from penstock.errors import JobFailedError, PenstockError
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
 from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
+from penstock.jobmanager.checkpoint_settings import local_backup
 from penstock.jobmanager.committer import GraphCommitter
 from penstock.jobmanager.epoch_log import EpochLog
 from penstock.jobmanager.epochs import AttemptState, EpochBook, EpochSummary
@@ -101,18 +102,21 @@ class SparkAttempt:
         host = str(self._spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
         hello = Hello(self._plan.token, self._plan.number, "jobmanager")
         taskmanagers = TaskManagers(host, hello, self._clock)
+        job_ended = False
         try:
             self._deploy(taskmanagers)
             self._start_query()
             if not self._drive() or self._cancelled.is_set():
+                job_ended = True
                 return False  # never True without the final epoch: rows since the last checkpoint are in none
             self._final_epoch()
             self._tell_functions(taskmanagers)
+            job_ended = True
             return True
         finally:
             self._over.set()
             self._stop_query()
-            taskmanagers.close("the attempt is over")
+            taskmanagers.close("the attempt is over", job_ended=job_ended)
             self._end_completion()
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -143,6 +147,7 @@ class SparkAttempt:
             sys_path=tuple(sys.path),
             driver=identity(os.getpid()) if local else None,
             limits=self._plan.settings.storage.limits,
+            local=local_backup(self._plan.settings.checkpoints),
         )
         start_taskmanagers(self._spark, template, count)
         self._registered = taskmanagers.await_registered(count)

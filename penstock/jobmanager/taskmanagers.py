@@ -161,12 +161,12 @@ class TaskManagers:
                 if now - seen > SILENCE_LIMIT_S:
                     self._lost(name, f"no heartbeat for {now - seen:.0f} s")
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, job_ended: bool) -> None:
         """Stop every TaskManager and end the endpoint; those that do not listen end by themselves."""
         self._closing.set()
         for client in self._clients.values():
             try:
-                client.call(Stop(reason), 5.0)
+                client.call(Stop(reason, job_ended), 5.0)
             except PenstockError:
                 continue  # it is gone already, or its watchdog ends it
             finally:

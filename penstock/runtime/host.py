@@ -3,6 +3,7 @@
 The TaskManager process feeds it from connections, the test harness by plain calls; both get the same protocol.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from penstock.model.ids import SubtaskId, Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
 from penstock.model.time import TimeDomain
 from penstock.runtime.batch import EdgeBatch
+from penstock.runtime.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept, Ownership, Run
 from penstock.runtime.snapshots import SnapshotWriter, WriteJob
@@ -52,6 +54,8 @@ class HostPlace:
     limits: InlineLimits | None = None
     """Which states go into the manifest; None: the defaults."""
     max_spool_bytes: int = MAX_SPOOL_BYTES
+    copies: LocalCopies | None = None
+    """Second copies of keyed state on this machine."""
 
 
 @dataclass
@@ -90,7 +94,7 @@ class SubtaskHost:
                 self._place.max_spool_bytes,
             )
             subtask = Subtask(place, self._place.new_output, self._clock)
-            writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits)
+            writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits, self._place.copies)
             writer.restore(snapshots, deploy.checkpoint, deploy.max_parallelism_restored)
             writer.restore_operator_state(own_shares)
             if deploy.restored_epoch > 0:  # the checkpoint before the first epoch holds nothing
@@ -99,8 +103,12 @@ class SubtaskHost:
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer)
             versions.append((subtask_id, version))
+        restored = sum((owned.writer.restored for owned in self._owned.values()), RestoreFigures())
+        if deploy.checkpoint is not None:
+            logging.getLogger(__name__).info("checkpoint %s is restored: %s", deploy.checkpoint, restored)
         timers = [self._next_timers(subtask_id) for subtask_id, _ in versions]
-        return Deployed(versions, timers, [self._get(subtask_id).subtask.spool.rows for subtask_id, _ in versions])
+        waiting = [self._get(subtask_id).subtask.spool.rows for subtask_id, _ in versions]
+        return Deployed(versions, timers, waiting, restored)
 
     def _next_timers(self, subtask_id: SubtaskId) -> tuple[int | None, int | None]:
         subtask = self._get(subtask_id).subtask
@@ -127,6 +135,8 @@ class SubtaskHost:
         except Exception as error:
             owned.ownership.lose(run, f"{type(error).__name__}: {error}")  # the version has no state that matches it
             raise
+        if header.epoch.completed is not None:
+            owned.writer.confirm(header.epoch.completed)
         if header.epoch.checkpoint is not None:
             self._seal(owned, header, version)
         failpoint.after("C9")

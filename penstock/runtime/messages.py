@@ -16,6 +16,7 @@ from penstock.model.snapshot import (
     OperatorStateShare,
     SubtaskSnapshot,
 )
+from penstock.runtime.local_copies import RestoreFigures
 
 
 class Barrier(msgspec.Struct, frozen=True, array_like=True):
@@ -118,6 +119,7 @@ class Deployed(msgspec.Struct, frozen=True, tag="deployed"):
     next_timers: list[tuple[int | None, int | None]] = []
     waiting: list[int] = []
     """Of every subtask the rows in flight that were restored."""
+    restored: RestoreFigures = RestoreFigures()
 
 
 class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
@@ -181,6 +183,8 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
     """A TaskManager shall end."""
 
     reason: str
+    job_ended: bool = False
+    """Nobody will ask for the job's local copies again."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):

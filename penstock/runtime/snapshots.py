@@ -31,6 +31,7 @@ from penstock.model.snapshot import (
     StateTableInfo,
     SubtaskSnapshot,
 )
+from penstock.runtime.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.spool import SealedSpool
 from penstock.runtime.task import Subtask
 from penstock.state.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
@@ -112,12 +113,20 @@ class SnapshotWriter:
     """Seals and writes the state of one subtask. `seal` in the epoch's thread, `write` in the background."""
 
     def __init__(
-        self, subtask: Subtask, storage: Storage | None, clock: Clock, limits: InlineLimits | None = None
+        self,
+        subtask: Subtask,
+        storage: Storage | None,
+        clock: Clock,
+        limits: InlineLimits | None = None,
+        copies: LocalCopies | None = None,
     ) -> None:
         self._subtask = subtask
         self._storage = storage
         self._clock = clock
         self._limits = limits or InlineLimits()
+        self._copies = copies
+        self.restored = RestoreFigures()
+        """Where the files of keyed state came from."""
         self._chains: dict[int, Chain] = {}
         self._segments: dict[int, dict[str, StateFile]] = {}
         """Checkpoint -> segment of the spool -> its file there."""
@@ -172,9 +181,9 @@ class SnapshotWriter:
     def _load_tables(self, snapshot: SubtaskSnapshot) -> None:
         entries = [file for file in snapshot.files if file.native is None]
         place = self._subtask.place
-        files: list[FileData] = [partial(self._read, file) for file in entries]
+        files: list[FileData] = [partial(self._read_keyed, file) for file in entries]
         if sum(file.size for file in entries) <= HELD_BYTES:
-            files = [self._read(file) for file in entries]
+            files = [self._read_keyed(file) for file in entries]
         names = [file.path or "inline state" for file in entries]
         for info, rows in read_chain(files, place.key_groups, place.stage.max_parallelism, paths=names):
             backend = self._subtask.backends.get(info.operator_uid)
@@ -195,7 +204,7 @@ class SnapshotWriter:
             infos = [info for info in snapshot.tables if info.operator_uid == uid]
             place = self._subtask.place
             folder = Path(place.folder) / f"restored-{new_nonce()}"
-            native.fetch_files(files, folder, self._read, place.backend.transfer_threads)
+            native.fetch_files(files, folder, self._read_keyed, place.backend.transfer_threads)
             if is_own and isinstance(backend, RocksDBBackend) and place.backend.incremental:
                 backend.adopt(folder, infos)
                 continue
@@ -215,6 +224,29 @@ class SnapshotWriter:
             else:
                 spool.restore_some(data, skip, self._subtask.place.key_groups, path)
             skip = 0
+
+    def _read_keyed(self, file: StateFile) -> bytes:
+        """The bytes of a file of keyed state: of its local copy, if there is one and it is the same (features K9)."""
+        data = self._copies.read(file) if self._copies is not None and file.inline is None else None
+        if data is not None:
+            figures = RestoreFigures(local_files=1, local_bytes=len(data))
+        else:
+            data = self._read(file)
+            figures = RestoreFigures() if file.inline is not None else RestoreFigures(0, 0, 1, len(data))
+        with self._lock:  # files of RocksDB are fetched by several threads
+            self.restored += figures
+        return data
+
+    def confirm(self, checkpoint: int) -> None:
+        """The checkpoint is complete: local copies that it does not need may go."""
+        if self._copies is not None:
+            with self._lock:
+                chain = self._chains.get(checkpoint)
+                files = [file for number, kept in self._chains.items() if number > checkpoint for file in kept.files]
+            files += chain.files if chain is not None else []
+            place = self._subtask.place
+            newer = (place.attempt, checkpoint)
+            self._copies.confirm(place.id, place.stage.parallelism, newer, {file.path for file in files})
 
     def _read(self, file: StateFile) -> bytes:
         return verify_file(self._storage or MemoryStorage(), file)  # without one every state is inside the manifest
@@ -300,13 +332,13 @@ class SnapshotWriter:
             before = written
             for data in encode_files(tables):
                 if not files or job.replaces_tables or row_count(data):
-                    files.append(self._put(job, data))
+                    files.append(self._put_keyed(job, data))
                     written += files[-1].size
             self._require_small(written - before)
         for operator in job.native:
             from penstock.state.rocksdb import native
 
-            stored, size = native.store_files(operator, base, partial(self._put, job))
+            stored, size = native.store_files(operator, base, partial(self._put_keyed, job))
             self._require_small(size)
             files += stored
             written += size
@@ -334,6 +366,13 @@ class SnapshotWriter:
                 f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
                 f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
             )
+
+    def _put_keyed(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
+        """Store a file of keyed state; a local copy is made once it is in the checkpoint storage (features X2)."""
+        file = self._put(job, data, native)
+        if self._copies is not None and file.inline is None:
+            self._copies.keep(file.path, data)
+        return file
 
     def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
         digest = hashlib.sha256(data).hexdigest()

@@ -40,6 +40,7 @@ from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
 from penstock.runtime.exchange import ArrowOutput, StageInput
 from penstock.runtime.host import HostPlace, SubtaskHost
+from penstock.runtime.local_copies import LocalBackup, LocalCopies
 from penstock.runtime.logs import current_log, redirect_output
 from penstock.runtime.messages import (
     Acked,
@@ -90,6 +91,7 @@ class TaskManagerConfig(msgspec.Struct, frozen=True):
     """(pid, start time) of processes this one must not outlive."""
     limits: InlineLimits = InlineLimits()
     """With `max_state_bytes` every state travels to the JobManager: there is nothing to read or write here."""
+    local: LocalBackup = LocalBackup()
 
 
 class DeployedPlan(msgspec.Struct):
@@ -114,6 +116,7 @@ class TaskManager:
         self._hello = Hello(config.token, config.attempt, config.taskmanager)
         self._jobmanager = RpcClient(config.jobmanager, self._hello)
         self._storage = _open_storage(config)
+        self._copies = LocalCopies(config.local, config.job_id, self._clock)
         self._plan: DeployedPlan | None = None
         self._inputs: dict[str, StageInput] = {}
         self._host: SubtaskHost | None = None
@@ -223,6 +226,8 @@ class TaskManager:
                 self._host.tell(message.completed, message.aborted)
             return Ok()
         if isinstance(message, Stop):
+            if message.job_ended:
+                self._copies.remove()
             self._done.set()
             return Ok()
         raise RpcError(f"a TaskManager does not take a {type(message).__name__}")
@@ -247,6 +252,7 @@ class TaskManager:
             str(self._state_folder or self._folder),
             self._config.limits,
             plan.max_spool_bytes,
+            self._copies,
         )
         host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)

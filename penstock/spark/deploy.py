@@ -24,6 +24,7 @@ from penstock import failpoint
 from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import InlineLimits
+from penstock.runtime.local_copies import LocalBackup
 from penstock.runtime.taskmanager import TaskManagerConfig
 from penstock.runtime.watchdog import identity
 
@@ -42,6 +43,7 @@ class TaskManagerTemplate:
     driver: tuple[int, float] | None
     """The driver's process, where it is on the same machine."""
     limits: InlineLimits = InlineLimits()
+    local: LocalBackup = LocalBackup()
 
 
 def slot_count(session: SparkSession) -> int:
@@ -100,6 +102,7 @@ def start_process(template: TaskManagerTemplate, index: int, watch: list[tuple[i
         executor=str(watch[0][0]) if watch else "",
         watch=watch + ([template.driver] if template.driver is not None else []),
         limits=template.limits,
+        local=template.local,
     )
     Path(template.log_dir).mkdir(parents=True, exist_ok=True)
     paths = list(dict.fromkeys([*template.sys_path, *sys.path]))

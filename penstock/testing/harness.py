@@ -51,6 +51,7 @@ from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
+from penstock.runtime.local_copies import LocalBackup, LocalCopies
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept
 from penstock.state.backend.base import KeyedBackend
@@ -112,6 +113,8 @@ class HarnessOptions:
     backend: BackendSettings = BackendSettings()
     limits: InlineLimits | None = None
     """Which states go into the manifest; None: the defaults."""
+    local: LocalBackup = LocalBackup()
+    """Second copies of keyed state, which survive a crash."""
     retained: int = 1
     """How many checkpoints are kept."""
     allow_fallback: bool = False
@@ -160,7 +163,7 @@ class Harness:
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
                 broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`), seed=, clock=,
-                storage=, limits=, crashed=, retained=, allow_fallback=, warn=.
+                storage=, limits=, local=, crashed=, retained=, allow_fallback=, warn=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -308,6 +311,7 @@ class Harness:
             self.options.backend,
             str(self._folder),
             self.options.limits,
+            copies=LocalCopies(self.options.local, JOB_ID, self.clock),
         )
         _close(self._backends)
         limits = self.options.limits
@@ -316,6 +320,7 @@ class Harness:
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
         try:
             deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
+            self.restored = deployed.restored
         finally:
             self._backends.extend(b for subtask in self._host.subtasks() for b in subtask.backends.values())
         failpoint.set_role("driver")
