@@ -13,6 +13,7 @@ PenstockError
 │   ├── FileMissingError            no file of that name
 │   ├── NameTakenError              R1: a name is never written twice
 │   └── UnknownOutcomeError         a write whose reply was lost
+│       └── NotDurableError         a file that is there, but perhaps not after a power failure
 ├── CheckpointError
 │   ├── CheckpointCorruptError
 │   ├── CheckpointMissingError
@@ -107,6 +108,13 @@ class NameTakenError(StorageError):
 
 class UnknownOutcomeError(StorageError):
     """A write whose reply was lost: it may or may not have happened; read back before deciding (PROTOCOL R5)."""
+
+
+class NotDurableError(UnknownOutcomeError):
+    """The file is there, but an fsync of its folder failed: a power failure may take it away again.
+
+    A second fsync would say that all is well without having written anything, so the write is never repeated.
+    """
 
 
 class CheckpointError(PenstockError):

@@ -319,7 +319,7 @@ class DataStream(NodeSettings):
         from penstock.spark.sources import apply_sql
 
         frame = apply_sql(before, op)
-        check_source(frame)
+        check_source(frame, replayable=True)  # its sources were checked by from_dataframe()
         node = self._add("jvm", f"{op[0]}({', '.join(op[1:])})", JvmSpec(op, frame), describe(frame))
         return DataStream(self._environment, node)
 

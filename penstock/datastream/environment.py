@@ -72,14 +72,21 @@ class StreamExecutionEnvironment:
     # Sources
 
     def from_dataframe(
-        self, df: Any, *, event_time: str | None = None, max_out_of_orderness: Any = None, name: str | None = None
+        self,
+        df: Any,
+        *,
+        event_time: str | None = None,
+        max_out_of_orderness: Any = None,
+        name: str | None = None,
+        replayable: bool = False,
     ) -> DataStream:
         """The rows of a streaming DataFrame as records.
 
         `event_time` names its timestamp column; records may come up to `max_out_of_orderness` late: "5 seconds", a
-        Duration, or milliseconds.
+        Duration, or milliseconds. `replayable` is your word for a source that we do not know, such as a data source
+        in Python: it gives the same rows for the same offsets, and always begins at the same one.
         """
-        spec = sources.dataframe_source(df, event_time, max_out_of_orderness)
+        spec = sources.dataframe_source(df, event_time, max_out_of_orderness, replayable=replayable)
         return self._source(name or "DataFrame", spec)
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:

@@ -18,7 +18,9 @@ _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
 _EVENT_TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "LONG", "INT")
 
 
-def dataframe_source(df: Any, event_time: str | None, max_out_of_orderness: Any) -> SourceSpec:
+def dataframe_source(
+    df: Any, event_time: str | None, max_out_of_orderness: Any, *, replayable: bool = False
+) -> SourceSpec:
     """A source of the rows of a streaming DataFrame."""
     from penstock.spark.frames import check_source, describe
 
@@ -30,7 +32,7 @@ def dataframe_source(df: Any, event_time: str | None, max_out_of_orderness: Any)
             "the DataFrame is not streaming; read it with env.spark.readStream instead of .read, or bring a small one "
             "in with env.from_collection(df.collect())"
         )
-    check_source(df)
+    check_source(df, replayable=replayable)
     record_type = describe(df)
     return SourceSpec("dataframe", df, record_type, _event_time(event_time, max_out_of_orderness, record_type))
 

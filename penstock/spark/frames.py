@@ -20,6 +20,8 @@ STATEFUL_NODES = {
     "TransformWithState": "transformWithState()",
     "TransformWithStateInPySpark": "transformWithState()",
 }
+REPLAYABLE = frozenset({"rate", "rate-micro-batch", "kafka"})
+FORGETFUL = frozenset({"socket", "textSocket", "memory", "MemoryStream"})
 IN_KEYED_STATE = "do it behind from_dataframe() with keyed state, where snapshots hold it"
 
 
@@ -28,8 +30,11 @@ def describe(frame: Any) -> TypeInformation:
     return resolve_type(frame.schema)
 
 
-def check_source(frame: DataFrame) -> None:
-    """Raise UsageError unless the DataFrame can be a source (PROTOCOL R27)."""
+def check_source(frame: DataFrame, *, replayable: bool = False) -> None:
+    """Raise UsageError unless the DataFrame can be a source (PROTOCOL R27).
+
+    `replayable`: the user says that every source in it gives the same rows for the same offsets, from a fixed start.
+    """
     if not frame.isStreaming:
         raise UsageError("the DataFrame is not streaming; read it with spark.readStream, or use from_collection")
     analyzed = frame._jdf.queryExecution().analyzed()
@@ -47,6 +52,8 @@ def check_source(frame: DataFrame) -> None:
             )
         if name == "StreamingRelation":
             _check_file_source(node)
+        if node.children().size() == 0:
+            _check_replayable(node, replayable=replayable)
     if not analyzed.deterministic():
         raise UsageError(
             "the DataFrame contains an expression that gives another value each time, such as rand() or uuid(): rows "
@@ -63,6 +70,26 @@ def _check_file_source(relation: Any) -> None:
                 "the source has the option cleanSource, but a recovery may need files again that it has removed; leave "
                 "it out and remove old files by other means"
             )
+
+
+def _check_replayable(leaf: Any, *, replayable: bool) -> None:
+    """A recovery reads again what came after the checkpoint: the source must still have it, and begin where it began.
+
+    Spark's file, rate and Kafka sources do, and write down where they began. Of others nobody knows; a Python source's
+    `initialOffset` is asked again by every query that has no batch behind it.
+    """
+    name = str(leaf.sourceName()) if str(leaf.nodeName()).startswith("StreamingRelation") else str(leaf.nodeName())
+    if name in FORGETFUL:
+        raise UsageError(
+            f"the source {name!r} keeps its rows in memory alone, so that a recovery could not read them again; write "
+            f"them to files or to Kafka and read those"
+        )
+    if not (replayable or name.startswith("FileSource[") or name in REPLAYABLE):
+        raise UsageError(
+            f"nothing is known of the source {name!r}: a recovery reads the same offsets again and must get the same "
+            f"rows, and a first start that failed must begin at the same initial offset again; if the source does "
+            f"both, say so with from_dataframe(df, replayable=True)"
+        )
 
 
 def _joins_streams(join: Any) -> bool:

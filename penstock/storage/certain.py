@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from penstock.errors import FileMissingError, NameTakenError, StorageError, UnknownOutcomeError
+from penstock.errors import FileMissingError, NameTakenError, NotDurableError, StorageError, UnknownOutcomeError
 from penstock.storage.blobs import Storage
 
 WAITS_S = (0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
@@ -12,13 +12,16 @@ WAITS_S = (0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
 def put_certain(storage: Storage, path: str, data: bytes, wait: Callable[[float], None]) -> None:
     """Write a new file and know that it is there. The data must be unlike that of any other writer of this name.
 
-    Raises NameTakenError if another writer's file is there, UnknownOutcomeError if that cannot be found out, and any
-    other StorageError if nothing was written under this name and nothing will be.
+    Raises NameTakenError if another writer's file is there, UnknownOutcomeError if that cannot be found out or if the
+    file may not survive a power failure, and any other StorageError if nothing was written under this name and nothing
+    will be.
     """
     doubtful = False
     for seconds in (*WAITS_S, None):
         try:
             return _put_or_find(storage, path, data)
+        except NotDurableError:
+            raise  # PROTOCOL R1: after an fsync error the name is dead
         except UnknownOutcomeError:
             doubtful = True  # PROTOCOL R5: absent is not failed, so the same write again until the name is taken
         except NameTakenError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock import failpoint
-from penstock.errors import FileMissingError, NameTakenError, StorageError, UnknownOutcomeError
+from penstock.errors import FileMissingError, NameTakenError, NotDurableError, StorageError, UnknownOutcomeError
 from penstock.model.ids import new_nonce
 from penstock.storage.paths import TEMPORARY_MARK, Paths, confine, confine_new
 
@@ -31,6 +31,8 @@ class LocalStorage:
         _make_root(self._root)
         self._real_root = os.path.realpath(self._root)
         self._durable_folders: set[Path] = set()
+        self._lost_folders: set[Path] = set()
+        """Folders whose own names may not survive a power failure: nothing more is put into them."""
 
     @property
     def uri(self) -> str:
@@ -39,6 +41,7 @@ class LocalStorage:
     def put_new(self, path: str, data: bytes) -> None:
         """Write a new file: temporary file, fsync, link, fsync of the folder (PROTOCOL R1)."""
         target = self._target(confine_new(path))
+        self._require_durable_folders(target, path)
         failpoint.before("C13")
         descriptor, temporary = self._create_temporary(target)
         try:
@@ -141,14 +144,25 @@ class LocalStorage:
 
     def _make_durable(self, folder: Path, path: str) -> None:
         """Fsync the folder, and its parents up to the root unless that was done before."""
+        doubtful: set[Path] = set()
         try:
             _fsync_folder(folder)
             for parent in _up_to(folder, self._root):
                 if parent not in self._durable_folders:
+                    doubtful = {parent}
                     _fsync_folder(parent.parent)
                     self._durable_folders.add(parent)
         except OSError as error:
-            raise UnknownOutcomeError(f"{path!r} may not be durable in {self.uri}: {error}") from error
+            self._lost_folders |= doubtful
+            raise NotDurableError(f"{path!r} may not be durable in {self.uri}: {error}") from error
+
+    def _require_durable_folders(self, target: Path, path: str) -> None:
+        lost = self._lost_folders.intersection(_up_to(target.parent, self._root))
+        if lost:
+            raise StorageError(
+                f"cannot write {path!r} in {self.uri}: an fsync of the folder above {min(lost).name!r} failed, so that "
+                f"the folder may not survive a power failure; look at the disk, then start the job again"
+            )
 
 
 def _write_durably(descriptor: int, data: bytes) -> None:

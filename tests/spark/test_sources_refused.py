@@ -11,6 +11,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import UsageError
 from penstock.spark.frames import check_source
 from penstock.spark.session import check_session
+from tests.spark.counting_source import CountingSource
 from tests.spark.jobs import Jobs
 
 SCHEMA = "customer string, amount double, at timestamp"
@@ -63,6 +64,34 @@ def test_a_source_that_removes_its_files_is_refused(jobs: Jobs) -> None:
     (jobs.folder / "in").mkdir()
     with pytest.raises(UsageError, match="cleanSource"):
         check_source(reader.json(str(jobs.folder / "in")))
+
+
+def test_r27_a_python_source_must_be_said_to_be_replayable(jobs: Jobs) -> None:
+    jobs.spark.dataSource.register(CountingSource)
+    frame = jobs.spark.readStream.format("counting").load()
+    with pytest.raises(UsageError, match="(?s)'counting'.*same offsets.*initial offset.*replayable=True"):
+        jobs.environment().from_dataframe(frame)
+    with pytest.raises(UsageError, match="'counting'"):
+        check_source(frame.union(jobs.json_stream("value bigint")))
+    stream = jobs.environment().from_dataframe(frame, replayable=True)
+    assert stream.where("value > 3").get_type().get_field_names() == ["value"]
+    with pytest.raises(UsageError, match="rand"):
+        check_source(frame.withColumn("lot", F.rand()), replayable=True)
+
+
+def test_r27_a_source_that_keeps_its_rows_in_memory_is_refused(jobs: Jobs) -> None:
+    frame = jobs.spark.readStream.format("socket").options(host="localhost", port=9).load()
+    with pytest.raises(UsageError, match="'socket'.*memory alone.*Kafka"):
+        jobs.environment().from_dataframe(frame, replayable=True)
+
+
+def test_r27_sources_that_write_down_where_they_began_are_fine(jobs: Jobs) -> None:
+    reader = jobs.spark.readStream
+    check_source(reader.format("rate").load())
+    check_source(reader.format("rate-micro-batch").option("rowsPerBatch", 3).load())
+    for name in ("json", "csv", "parquet", "orc"):
+        check_source(reader.format(name).schema("value bigint").load(str(jobs.folder)))
+    check_source(reader.format("text").load(str(jobs.folder)))
 
 
 def session_with(**settings: str) -> Any:

@@ -1,0 +1,96 @@
+"""Sources go back to the checkpoint when a TaskManager is killed: every row once (PROTOCOL R19, R23, R27)."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from penstock.common import WatermarkStrategy
+from penstock.datastream import DataStream, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from tests.spark.counting_source import CountingSource
+from tests.spark.jobs import Jobs, read_json
+from tests.spark.recoveries import (
+    COUNTED,
+    RESTARTS,
+    Count,
+    await_attempt,
+    await_checkpoints,
+    cancel,
+    check_counts,
+    kill_taskmanager,
+)
+from tests.waiting import wait_until
+
+FILES, PER_FILE = 40, 50
+Open = Callable[[Jobs, StreamExecutionEnvironment], DataStream]
+
+
+def files(jobs: Jobs, env: StreamExecutionEnvironment) -> DataStream:
+    for number in range(FILES):
+        rows = [{"value": number * PER_FILE + row} for row in range(PER_FILE)]
+        jobs.write_json(f"{number}.json", rows)
+    reader = jobs.spark.readStream.schema("value bigint").option("maxFilesPerTrigger", 1)
+    return env.from_dataframe(reader.json(str(jobs.folder / "in")))
+
+
+def rate(jobs: Jobs, env: StreamExecutionEnvironment) -> DataStream:
+    return env.from_dataframe(jobs.spark.readStream.format("rate").option("rowsPerSecond", 100).load())
+
+
+def python(jobs: Jobs, env: StreamExecutionEnvironment) -> DataStream:
+    jobs.spark.dataSource.register(CountingSource)
+    return env.from_dataframe(jobs.spark.readStream.format("counting").load(), replayable=True)
+
+
+@pytest.mark.parametrize("opened", [files, rate, python], ids=lambda opened: opened.__name__)
+def test_an_unbounded_source_gives_every_row_once_over_a_kill(jobs: Jobs, opened: Open) -> None:
+    env = jobs.environment(2, RESTARTS)
+    stream = opened(jobs, env).key_by(lambda row: row.value % 7).process(Count(), output_type=COUNTED).uid("count")
+    stream.sink_to(FileSink.for_row_format(jobs.folder / "out", "json").build())
+    job = env.execute_async("rewound")
+    for attempt in (1, 2):
+        before = jobs.record().last_checkpoint or 0
+        await_checkpoints(jobs, before + 2)
+        kill_taskmanager(jobs)
+        await_attempt(jobs, attempt + 1)
+    await_checkpoints(jobs, (jobs.record().last_checkpoint or 0) + 2)
+    if opened is files:
+        wait_until(lambda: len(read_json(jobs.folder / "out")) >= FILES * PER_FILE, timeout_s=100)
+    cancel(job)
+    rows = read_json(jobs.folder / "out")
+    check_counts(rows, FILES * PER_FILE if opened is files else None)
+    assert len(rows) > 100
+
+
+def test_a_number_sequence_gives_every_number_once_over_a_kill(jobs: Jobs) -> None:
+    env = jobs.environment(2, {**RESTARTS, "penstock.epoch.max-rows": "40"})
+    numbers = env.from_source(NumberSequenceSource(0, 1_999), WatermarkStrategy.no_watermarks(), "numbers")
+    rows = numbers.map(lambda number: (number,), "value bigint").key_by(lambda row: row.value % 7)
+    stream = rows.process(Count(), output_type=COUNTED).uid("count")
+    stream.sink_to(FileSink.for_row_format(jobs.folder / "out", "json").build())
+    job = env.execute_async("numbers")
+    await_checkpoints(jobs, 2)
+    kill_taskmanager(jobs)
+    job.get_job_execution_result().result(110)
+    assert jobs.record().attempt == 2
+    check_counts(read_json(jobs.folder / "out"), 2_000)
+
+
+def test_r23_rate_goes_on_with_the_clock_of_its_first_start(jobs: Jobs) -> None:
+    """A row's timestamp follows from its number and the creation time, which travels with the checkpoint."""
+    env = jobs.environment(1, RESTARTS)
+    frame = jobs.spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+    stream = env.from_dataframe(frame.selectExpr("value", "unix_millis(timestamp) as ms"))
+    stream.sink_to(FileSink.for_row_format(jobs.folder / "out", "json").build())
+    job = env.execute_async("rate")
+    await_checkpoints(jobs, 1)
+    kill_taskmanager(jobs)
+    await_attempt(jobs, 2)
+    await_checkpoints(jobs, (jobs.record().last_checkpoint or 0) + 2)
+    cancel(job)
+    rows = read_json(jobs.folder / "out")
+    assert sorted(row["value"] for row in rows) == list(range(len(rows)))
+    first = {row["ms"] - row["value"] * 10 for row in rows}
+    assert len(first) == 1 and datetime.fromtimestamp(first.pop() / 1000).year >= 2024
