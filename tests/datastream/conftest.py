@@ -86,7 +86,10 @@ def apply_sql(frame: FakeFrame, op: tuple[str, ...]) -> FakeFrame:
 def spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakeSpark:
     fake = FakeSpark()
     modules: dict[str, dict[str, Any]] = {
-        "penstock.spark.frames": {"describe": lambda df: resolve_type(df.ddl), "check_source": lambda df: None},
+        "penstock.spark.frames": {
+            "describe": lambda df: resolve_type(df.ddl),
+            "check_source": lambda df, **options: None,
+        },
         "penstock.spark.sources": {"apply_sql": apply_sql},
         "penstock.spark.session": {"make_session": fake.make_session},
         "penstock.jobmanager": {"run_job": fake.run_job, "submit_job": fake.submit_job},
