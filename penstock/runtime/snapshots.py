@@ -1,7 +1,7 @@
 """A subtask's part of checkpoints: seal, write, and what it may build on (PROTOCOL R12, R17, R18).
 
-A snapshot is a full file and a few deltas on top of it. The delta holds every key that changed since the checkpoint
-the epoch's header names; when the deltas would outweigh the state, or there are many, a full file starts anew.
+A snapshot is a full file and a few deltas on top of it (`chains.py`). A delta builds on files of the checkpoint that
+the epoch's header names; when the deltas would outweigh the state, a full file starts anew.
 """
 
 import hashlib
@@ -31,6 +31,7 @@ from penstock.model.snapshot import (
     StateTableInfo,
     SubtaskSnapshot,
 )
+from penstock.runtime.chains import Chain, Layer
 from penstock.runtime.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.spool import SealedSpool
 from penstock.runtime.task import Subtask
@@ -42,27 +43,11 @@ from penstock.state.snapshot_file import FileData, encode_files, read_chain, row
 from penstock.storage.blobs import Storage
 from penstock.storage.memory import MemoryStorage
 
-MAX_DELTAS = 8
 INLINE_LIMIT_BYTES = 20 * 1024
 HELD_BYTES = 256 * 1024 * 1024
 """A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
 MAX_INLINE_BYTES = MAX_FRAME_BYTES - 4 * MIB
 """What an ack can carry: a frame, less what else it says."""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """The files of one checkpoint: the first holds everything, the others what changed since."""
-
-    files: list[StateFile]
-
-    @property
-    def is_long(self) -> bool:
-        """Deltas outweigh the state they build on, or there are many: time for a full file."""
-        if self.files[0].native is not None:
-            return False  # RocksDB's compaction sees to that
-        deltas = self.files[1:]
-        return len(deltas) >= MAX_DELTAS or sum(file.size for file in deltas) > self.files[0].size
 
 
 @dataclass(frozen=True)
@@ -81,6 +66,8 @@ class WriteJob:
     known_segments: dict[str, StateFile] = field(default_factory=dict)
     """Segments of the spool that the base has in its files."""
     figures: BarrierFigures = BarrierFigures()
+    level: int = 0
+    """Of the delta in its chain."""
 
     @property
     def tables(self) -> list[SealedTables]:
@@ -130,6 +117,8 @@ class SnapshotWriter:
         self._chains: dict[int, Chain] = {}
         self._segments: dict[int, dict[str, StateFile]] = {}
         """Checkpoint -> segment of the spool -> its file there."""
+        self._sealed: set[int] = set()
+        """Checkpoints that a later header may name."""
         self._sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
         self._lock = threading.Lock()
         """Around `_chains` and `_segments`: a slow write may end while a later checkpoint is sealed."""
@@ -152,7 +141,8 @@ class SnapshotWriter:
         # PROTOCOL I-6: with whatever parallelism, event time goes on from where all parts of the old state were.
         subtask.watermark = min((snapshot.watermark for snapshot in snapshots), default=subtask.watermark)
         if checkpoint is not None and is_own and same[0].files and self._is_own_format(same[0].files):
-            self._chains[checkpoint] = Chain(list(same[0].files))
+            self._chains[checkpoint] = Chain((Layer(tuple(same[0].files), checkpoint),))
+            self._sealed.add(checkpoint)
             for backend in subtask.backends.values():
                 backend.start_from(CheckpointId(checkpoint))
 
@@ -254,24 +244,37 @@ class SnapshotWriter:
     def seal(self, checkpoint: int, base: int | None, version: Version) -> WriteJob:
         """Freeze the state as it is now. The only part that holds up the epoch."""
         started = self._clock.monotonic_s()
-        with self._lock:
-            chain = self._chains.get(base) if base is not None and self._limits.max_state_bytes is None else None
-            self._chains = {number: kept for number, kept in self._chains.items() if base is None or number >= base}
-            known = self._segments.get(base, {}) if base is not None else {}
-            self._segments = {number: kept for number, kept in self._segments.items() if base is None or number >= base}
+        chain, known = self._forget_before(base)
         full = chain is None or chain.is_long or not self._subtask.place.backend.incremental
-        parent = CheckpointId(base) if chain is not None and base is not None else None
+        below, level = chain.below() if chain is not None else (None, 0)
+        parent = CheckpointId(below.checkpoint) if below is not None else None
         backends = self._subtask.backends.values()
         sealed = [backend.seal(CheckpointId(checkpoint), parent, full=full) for backend in backends]
         if all(operator.base is None for operator in sealed):
-            chain = None
+            below, level = None, 0
+        self._sealed.add(checkpoint)
         states = [state for owned in self._subtask.operator_states.values() for state in owned.seal()]
         sync_s = self._clock.monotonic_s() - started
         spool, figures = self._subtask.spool.seal(), self._subtask.figures
         figures = msgspec.structs.replace(figures, persisted_bytes=spool.size_bytes, in_flight_rows=spool.rows)
         return WriteJob(
-            checkpoint, version, chain, sealed, states, self._subtask.watermark, sync_s, spool, known, figures
+            checkpoint, version, below, sealed, states, self._subtask.watermark, sync_s, spool, known, figures, level
         )
+
+    def _forget_before(self, base: int | None) -> tuple[Chain | None, dict[str, StateFile]]:
+        """The files of the base, of state and of the spool. Nothing before it will be named again."""
+        with self._lock:
+            chain = self._chains.get(base) if base is not None and self._limits.max_state_bytes is None else None
+            segments = self._segments.get(base, {}) if base is not None else {}
+            if base is not None:
+                self._chains = {number: kept for number, kept in self._chains.items() if number >= base}
+                self._segments = {number: kept for number, kept in self._segments.items() if number >= base}
+                self._sealed = {number for number in self._sealed if number >= base}
+            needed = {layer.checkpoint for kept in self._chains.values() for layer in kept.layers}
+        if base is not None:
+            for backend in self._subtask.backends.values():
+                backend.retain({CheckpointId(number) for number in needed | self._sealed})
+        return chain, segments
 
     def write(self, job: WriteJob) -> CheckpointAck:
         """Put the sealed state into storage under a name of its own, and say what there is now."""
@@ -279,9 +282,9 @@ class SnapshotWriter:
             raise CheckpointDeclinedError("this job has no checkpoint storage")
         started = self._clock.monotonic_s()
         files, written = self._store(job.watched_by(self._sizes))
-        if job.sealed:
+        if job.sealed and files:
             with self._lock:
-                self._chains[job.checkpoint] = Chain(files)
+                self._chains[job.checkpoint] = _chain(job, files)
         operator_file = None
         if job.operator_states:
             operator_file = self._put(job, encode_operator_states(job.operator_states))
@@ -385,3 +388,13 @@ class SnapshotWriter:
         path = state_file_path(place.attempt, job.checkpoint, place.id)
         self._storage.put_new(path, data)
         return StateFile(path, len(data), digest, None, native)
+
+
+def _chain(job: WriteJob, files: Sequence[StateFile]) -> Chain:
+    """The files of a checkpoint as the next one may build on them."""
+    if job.base is None or job.native:
+        return Chain((Layer(tuple(files), job.checkpoint),))
+    layers, new = job.base.layers, tuple(files[len(job.base.files) :])
+    if not new:  # nothing has changed: the last layer brings the chain up to this checkpoint too
+        return Chain((*layers[:-1], replace(layers[-1], checkpoint=job.checkpoint)))
+    return Chain((*layers, Layer(new, job.checkpoint, job.level)))

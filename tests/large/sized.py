@@ -1,12 +1,14 @@
 """One subtask with much state and no engine around it, as a process of its own, so that its memory can be told.
 
-`python -m tests.large.sized rocksdb|hashmap KEYS VALUE_BYTES FOLDER` prints one JSON document of figures.
+`python -m tests.large.sized rocksdb|hashmap|changes KEYS VALUE_BYTES FOLDER` prints one JSON document of figures.
 """
 
+import gc
 import json
 import os
 import random
 import resource
+import statistics
 import sys
 import threading
 import time
@@ -35,6 +37,7 @@ MEMORY_BYTES = 512 * MIB
 BATCH = 10_000
 EPOCH_BATCHES = 10
 ALL_GROUPS = 128
+CHANGED, ROUNDS = 1_000, 40
 
 
 class Put(KeyedProcessFunction):
@@ -184,9 +187,42 @@ def measure_hashmap(keys: int, value_bytes: int, folder: Path) -> dict[str, Any]
     return figures
 
 
+def measure_changes(keys: int, value_bytes: int, folder: Path) -> dict[str, Any]:
+    """Checkpoints after a thousand changed keys, in turn with a state of a hundredth of the keys."""
+    figures: dict[str, Any] = {"keys": [keys // 100, keys], "changed_keys": CHANGED, "rounds": ROUNDS}
+    for kind in ("hashmap", "rocksdb"):
+        jobs = [Sized(kind, folder / f"{kind}-{count}") for count in figures["keys"]]
+        for job, count in zip(jobs, figures["keys"], strict=True):
+            job.open([], None)
+            job.put(range(count), value_bytes, 1)
+            job.snapshot()
+        gc.collect()
+        gc.freeze()  # as in a TaskManager
+        seconds: list[list[float]] = [[], []]
+        written: list[list[int]] = [[], []]
+        for number in range(ROUNDS):
+            for index, job in enumerate(jobs):
+                changed = random.Random(number).sample(range(figures["keys"][index]), CHANGED)
+                job.put(changed, value_bytes, number)
+                ack, sync_s = job.snapshot()
+                seconds[index].append(sync_s + ack.async_s)
+                written[index].append(ack.written_bytes)
+        medians = [statistics.median(found) for found in seconds]
+        figures[kind] = {
+            "median_s": medians,
+            "longest_s": [max(found) for found in seconds],
+            "median_bytes": [statistics.median(found) for found in written],
+            "largest_bytes": [max(found) for found in written],
+            "ratio": medians[1] / medians[0],
+        }
+        for job in jobs:
+            job.subtask.backends["put"].close()
+    return figures
+
+
 if __name__ == "__main__":
     kind, keys, value_bytes, folder = sys.argv[1:]
-    measure = {"rocksdb": measure_rocksdb, "hashmap": measure_hashmap}[kind]
+    measure = {"rocksdb": measure_rocksdb, "hashmap": measure_hashmap, "changes": measure_changes}[kind]
     print(json.dumps(measure(int(keys), int(value_bytes), Path(folder))))
     sys.stdout.flush()
     os._exit(0)

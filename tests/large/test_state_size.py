@@ -48,3 +48,10 @@ def test_a_million_keys_in_the_hashmap_backend(tmp_path: Path) -> None:
     assert figures["changed_uploaded_bytes"] <= 0.02 * figures["full_bytes"]
     assert figures["pause_s"] < 0.05 * figures["write_s"]
     assert figures["rows_per_s_while_written"] > 0
+
+
+def test_a_checkpoint_costs_what_has_changed_not_what_there_is(tmp_path: Path) -> None:
+    figures = measure("changes", 1_000_000, 100, tmp_path)
+    for kind in ("hashmap", "rocksdb"):
+        assert figures[kind]["ratio"] < 1.5, figures[kind]
+    assert figures["hashmap"]["largest_bytes"][1] < 0.1 * 1_000_000 * 100  # never the whole state again

@@ -16,8 +16,8 @@ from penstock.model.ids import Version
 from penstock.model.key_groups import key_group_range
 from penstock.model.snapshot import InlineLimits, Manifest, SourcePosition, SubtaskSnapshot
 from penstock.model.time import TimeDomain
+from penstock.runtime import chains, snapshots
 from penstock.runtime import host as host_module
-from penstock.runtime import snapshots
 from penstock.runtime.snapshots import SnapshotWriter
 from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.clocks import ManualClock
@@ -77,7 +77,7 @@ class Model:
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "INLINE_LIMIT_BYTES", 0)
-    monkeypatch.setattr(snapshots, "MAX_DELTAS", 3)
+    monkeypatch.setattr(chains, "MAX_DELTAS", 3)
 
 
 KEYS = [f"key {number}" for number in range(40)]
@@ -117,22 +117,25 @@ def chain(tasks: Tasks, checkpoint: int) -> list[str]:
     return [file.path for file in snapshot.files]
 
 
-def test_a_delta_builds_on_the_named_checkpoint_and_many_deltas_become_one_full_file() -> None:
+def test_a_delta_builds_on_the_named_checkpoint_and_many_deltas_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_DELTAS", 2)
+    monkeypatch.setattr(chains.Chain, "is_long", False)
     tasks, model = filled()
     lengths = []
-    for number in range(2, 10):
+    for number in range(2, 16):
         records = [(KEYS[number], f"at {number}"), (KEYS[number + 1], None)]
         tasks.run(records, checkpoint=number, base=number - 1)
         model.take(records)
         lengths.append(len(chain(tasks, number)))
         model.check(restored(tasks, number), KEYS)
-    assert lengths == [2, 3, 4, 1, 2, 3, 4, 1]
-    assert chain(tasks, 2)[0] == chain(tasks, 1)[0]
-    assert not set(chain(tasks, 5)) & set(chain(tasks, 4))
+    # The state; deltas of level 0, 1 and 2 as a counter to base three would stand.
+    assert lengths == [2, 3, 2, 3, 4, 3, 4, 5, 2, 3, 4, 3, 4, 5]
+    assert {chain(tasks, number)[0] for number in range(1, 16)} == {chain(tasks, 1)[0]}
+    assert not set(chain(tasks, 4)) & set(chain(tasks, 3)[1:])  # one delta instead of two and its own
 
 
 def test_deltas_that_outweigh_the_state_become_one_full_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MAX_DELTAS", 100)
+    monkeypatch.setattr(chains, "MAX_DELTAS", 100)
     tasks, model = filled()
     chance = random.Random(1)
     for number in range(2, 14):

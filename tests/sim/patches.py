@@ -10,7 +10,7 @@ from penstock import failpoint
 from penstock.checkpoint import coordinator, log
 from penstock.failpoint import Failpoint
 from penstock.model import ids
-from penstock.runtime import intake, snapshots
+from penstock.runtime import chains, intake, snapshots
 from tests.sim.baton import BatonLock
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def patched(world: "Simulation") -> Iterator[None]:
         (coordinator, "threading", locks),
         (log, "BASE_EVERY", profile.base_every),
         (snapshots, "INLINE_LIMIT_BYTES", profile.inline_limit_bytes),
-        (snapshots, "MAX_DELTAS", profile.max_deltas),
+        (chains, "MAX_DELTAS", profile.max_deltas),
         (intake, "FIRST_PORTION", 1),
         (intake, "MAX_PORTION", 1),
         (failpoint, "_reach", world.reach),

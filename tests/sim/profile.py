@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock import failpoint
 from penstock.checkpoint.settings import CheckpointSettings
-from penstock.runtime import snapshots
+from penstock.runtime import chains, snapshots
 
 LATER_POINTS = ("C28",)
 """Crash points that no run passes: of savepoints."""
@@ -87,7 +87,7 @@ def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
         settings=_settings(chance, is_calm=is_calm),
         base_every=chance.choice((4, 8, 20, 100)),
         inline_limit_bytes=chance.choice((0, 0, 0, snapshots.INLINE_LIMIT_BYTES)),
-        max_deltas=chance.choice((1, 3, snapshots.MAX_DELTAS)),
+        max_deltas=chance.choice((1, 3, chains.MAX_DELTAS)),
         writers=chance.choice((1, 1, 2)),
         stay=chance.choice((0.5, 0.8, 0.95)),
         unaligned=chance.random() < 0.3,

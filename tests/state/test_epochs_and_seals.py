@@ -194,13 +194,18 @@ def test_full_when_asked_for_without_base_and_for_an_unknown_base() -> None:
         assert sealed.base is None and len(rows_of(sealed).keys) == 10
 
 
-def test_seals_older_than_the_named_base_are_forgotten() -> None:
+def test_only_seals_that_are_retained_can_be_named_and_lose_no_change() -> None:
     backend, state = values()
     fill(backend, state, 10)
     for number in (1, 2, 3):
+        with epoch(backend):
+            at(backend, f"k{number}")
+            state.update(number)
         seal(backend, number)
-    assert seal(backend, 4, 2).base == 2
-    assert seal(backend, 5, 1).base is None
+    backend.retain({CheckpointId(1), CheckpointId(3)})
+    sealed = seal(backend, 4, 1)
+    assert sealed.base == 1 and rows_of(sealed).keys == ["k2", "k3"]
+    assert seal(backend, 5, 2).base is None
     assert seal(backend, 6, 3).base == 3
 
 

@@ -5,7 +5,7 @@ epoch to epoch. `penstock.testing.conformance_state` is the contract as tests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -130,6 +130,10 @@ class KeyedBackend(ABC):
     @abstractmethod
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
         """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
+
+    def retain(self, bases: Collection[CheckpointId]) -> None:
+        """Only these seals will be named as base from now on: what is kept for others can go."""
+        return None
 
     @abstractmethod
     def keys_with(self, name: str) -> list[Any]:

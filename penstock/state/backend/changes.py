@@ -1,10 +1,10 @@
 """Which entries of a table changed since earlier seals, so that a snapshot can be a delta (PROTOCOL R18)."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 
 from penstock.model.ids import CheckpointId
 
-MAX_BASES = 16
+MAX_BASES = 100
 """Seals that can still be named as base. One that was pushed out costs a full table, nothing else."""
 
 
@@ -46,11 +46,11 @@ class ChangeLog:
         if len(self._stretches) > MAX_BASES:
             del self._stretches[next(iter(self._stretches))]
 
-    def drop_before(self, base: CheckpointId) -> None:
-        """Forget seals older than `base`: none of them will be named again."""
-        if base in self._stretches:
-            while (oldest := next(iter(self._stretches))) != base:
-                del self._stretches[oldest]
+    def retain(self, bases: Collection[CheckpointId]) -> None:
+        """Only these seals will be named as base: what lies between two of them becomes one stretch."""
+        for checkpoint_id in list(self._stretches):
+            if checkpoint_id not in bases:
+                self.forget(checkpoint_id)
 
     def forget(self, checkpoint_id: CheckpointId) -> None:
         """A seal that never happened: its changes count as those of the stretch before it."""

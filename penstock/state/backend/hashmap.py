@@ -4,7 +4,7 @@ An epoch changes live entries in place and saves what was there; `roll_back` und
 copies of values, so it costs about 20 ns per key for a full snapshot; what it took is never changed afterwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -82,6 +82,11 @@ class HashMapBackend(KeyedBackend):
         for table in self._every_table().values():
             table.changes.start(checkpoint_id)
 
+    def retain(self, bases: Collection[CheckpointId]) -> None:
+        """Only these seals will be named as base from now on."""
+        for table in self._every_table().values():
+            table.changes.retain(bases)
+
     def begin_epoch(self) -> None:
         """Start an epoch: the one before it can no longer be taken back."""
         assert not self._is_running
@@ -115,7 +120,7 @@ class HashMapBackend(KeyedBackend):
         """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18).
 
         A table is sealed whole when `full` is asked for, when `base` is None or no longer known, and when that is no
-        more than what changed. Seals older than `base` can no longer be named as base.
+        more than what changed.
         """
         assert not self._is_running
         tables = []
@@ -127,8 +132,6 @@ class HashMapBackend(KeyedBackend):
                 count = quick_count(table)
                 sealed = SealedTable(self._infos[name], table.seal_changes(changed), full=False, entries=count)
             tables.append(sealed)
-            if base is not None:
-                table.changes.drop_before(base)
             table.changes.start(checkpoint_id)
         self._sealed.append(checkpoint_id)
         needed = None if all(sealed.full for sealed in tables) else base
