@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.console import Console
 from bench.datasets import DATASETS
-from bench.engine import engine_names, load_engine
+from bench.engine import default_names, engine_names, load_engine
 from bench.errors import BenchUsageError
 from bench.report import to_json, to_table
 from bench.rounds import Plan, run_plan
@@ -39,7 +39,11 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--workload", choices=WORKLOADS, default="w1", help="w1: running count and sum per key (default)")
     add("--json", type=Path, metavar="FILE", help="write the result as JSON too")
-    add("--engines", metavar="A,B", help=f"which engines, of {', '.join(engine_names())} (default: all)")
+    add(
+        "--engines",
+        metavar="A,B",
+        help=f"which engines, of {', '.join(engine_names())} (default: all but variants of one engine)",
+    )
     add("--rounds", type=int, help="interleaved rounds, whose medians count (default 3; with --quick 1)")
     add("--data", choices=sorted(DATASETS), help="which events (default big; with --quick smoke)")
     add("--rows-per-batch", type=int, metavar="N", help="rows per Spark micro-batch (default an eighth of the data)")
@@ -56,7 +60,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
         raise BenchUsageError(f"--rounds is {rounds}; it must be at least 1")
     rows_per_batch = options.rows_per_batch if options.rows_per_batch is not None else dataset.rows_per_batch
     dataset.files_per_trigger(rows_per_batch)
-    names = options.engines.split(",") if options.engines else engine_names()
+    names = options.engines.split(",") if options.engines else default_names()
     return Plan(
         workload=options.workload,
         dataset=dataset,

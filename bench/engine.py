@@ -49,6 +49,8 @@ class Engine:
     steady_batches: int | None = None
     repeated_batches: int = 0
     """Of the input, read once more beforehand: a JVM is warm only after about ten batches."""
+    by_default: bool = True
+    """Whether it runs when no engines are named."""
 
     def expected_rows(self, rows: int, rows_per_batch: int) -> int:
         """How many rows a complete run of this engine reads."""
@@ -60,6 +62,11 @@ class Engine:
 def engine_names() -> list[str]:
     """Names of all engines there are."""
     return sorted(module.name for module in pkgutil.iter_modules(engines.__path__))
+
+
+def default_names() -> list[str]:
+    """Names of the engines that are compared when none are named."""
+    return [name for name in engine_names() if load_engine(name).by_default]
 
 
 def load_engine(name: str) -> Engine:

@@ -84,8 +84,9 @@ def summarise(runs: Sequence[Run]) -> Summary:
     )
 
 
-def ratios(summaries: Mapping[str, Summary], to: str = "penstock") -> dict[str, float]:
-    """How many times faster `to` is than each of the others; empty if it did not run."""
-    if to not in summaries:
+def ratios(summaries: Mapping[str, Summary]) -> dict[str, float]:
+    """How many times faster Penstock is than each of the others; of its variants alone, the first that was named."""
+    if not summaries:
         return {}
+    to = "penstock" if "penstock" in summaries else next(iter(summaries))
     return {name: summaries[to].rows_per_s / summary.rows_per_s for name, summary in summaries.items() if name != to}

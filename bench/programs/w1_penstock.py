@@ -30,7 +30,7 @@ def configure(args: argparse.Namespace) -> Configuration:
     return Configuration.from_dict(
         {
             "parallelism.default": str(args.parallelism),
-            "execution.checkpointing.interval": "5s",
+            **({} if args.checkpoints == "none" else {"execution.checkpointing.interval": args.checkpoints}),
             "execution.checkpointing.dir": str(args.work / "checkpoints"),
             "state.backend.type": "hashmap",
             "penstock.registry.dir": str(args.work / "registry"),
@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--passthrough", action="store_true")
+    parser.add_argument("--checkpoints", default="5s", help="how often, or none")
     args = parser.parse_args()
 
     epoch_log = args.work / "epochs.jsonl"

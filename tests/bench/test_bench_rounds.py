@@ -13,7 +13,7 @@ from bench import rounds
 from bench.__main__ import main, make_parser, make_plan
 from bench.console import Console
 from bench.datasets import Dataset
-from bench.engine import Engine, Round, engine_names, load_engine
+from bench.engine import Engine, Round, default_names, engine_names, load_engine
 from bench.errors import BenchUsageError, RoundFailedError
 from bench.processes import Usage, run_processes
 from bench.report import Report
@@ -134,8 +134,9 @@ def test_a_failing_process_ends_the_others(tmp_path: Path) -> None:
 
 
 def test_each_engine_file_is_an_engine_of_its_name() -> None:
-    assert {"penstock", "passthrough", "spark_tws_row", "bytewax"} <= set(engine_names())
+    assert {"penstock", "passthrough", "spark_tws_row", "bytewax"} <= set(default_names())
     assert [load_engine(name).name for name in engine_names()] == engine_names()
+    assert "penstock_every_second" in set(engine_names()) - set(default_names())
 
 
 def test_transform_with_state_is_expected_to_stop_after_two_steady_batches() -> None:
@@ -161,7 +162,7 @@ def test_quick_is_one_round_on_smoke_data_unless_told_otherwise() -> None:
 def test_the_default_is_three_rounds_of_all_engines_on_big() -> None:
     plan = make_plan(make_parser().parse_args([]))
     assert (plan.workload, plan.dataset.name, plan.rounds, plan.rows_per_batch) == ("w1", "big", 3, 250_000)
-    assert [engine.name for engine in plan.engines] == engine_names()
+    assert [engine.name for engine in plan.engines] == default_names()
 
 
 @pytest.mark.parametrize("options", [["--engines", "flunk"], ["--rounds", "0"], ["--rows-per-batch", "7"]])
