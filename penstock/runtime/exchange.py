@@ -8,6 +8,7 @@ Out of a stage, per edge: `__target` (subtask of a barrier), `__barrier`, `__ts`
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
 from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.kept_output import KeptBatches
 from penstock.runtime.messages import Barrier
 
 EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
@@ -164,7 +166,7 @@ def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
 class ArrowOutput:
     """What a subtask emits on one edge, as Arrow batches; kept until the next epoch (PROTOCOL R10)."""
 
-    def __init__(self, edge: EdgePlan, target_parallelism: int) -> None:
+    def __init__(self, edge: EdgePlan, target_parallelism: int, folder: Path | None = None) -> None:
         self._codec = RowCodec(edge.record_type)
         self._keys = KeyCodec(edge.key_types) if edge.key_selector is not None else None
         self._select: Callable[[Any], Any] | None = None
@@ -172,7 +174,7 @@ class ArrowOutput:
             self._select = loads(edge.key_selector).get_key
         self._targets = target_parallelism
         self.schema = output_schema(edge)
-        self._batches: list[pa.RecordBatch] = []
+        self._batches = KeptBatches(self.schema, folder)
 
     def add(self, batch: Batch) -> None:
         """Encode a batch at once, so that a value that does not fit is an error of the operator that made it."""
@@ -185,15 +187,16 @@ class ArrowOutput:
         if self._keys is not None and self._select is not None:
             keys, select = self._keys, self._select
             arrays += keys.encode([keys.to_state_key(select(record)) for record in batch.records])
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
-    def end(self, barrier: Barrier) -> list[pa.RecordBatch]:
+    def end(self, barrier: Barrier) -> KeptBatches:
         """The epoch's batches, with a barrier for each downstream subtask behind them."""
         if self._targets:
             count = self._targets
             arrays = [pa.array(range(count), pa.int32()), pa.array([encode_barrier(barrier)] * count, pa.binary())]
             arrays += [pa.nulls(count, field.type) for field in list(self.schema)[2:]]
-            self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+            self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        self._batches.end()
         return self._batches
 
 

@@ -239,7 +239,7 @@ class TaskManager:
         self._inputs = {stage.id: StageInput(stage, drop_untimed=plan.drop_untimed) for stage in plan.stages.values()}
 
         def new_output(edge: EdgePlan) -> ArrowOutput:
-            return ArrowOutput(edge, plan.targets.get(edge.id, 0))
+            return ArrowOutput(edge, plan.targets.get(edge.id, 0), Path(self._state_folder or self._folder))
 
         if plan.backend.kind != "hashmap":
             self._state_folder = make_state_folder(plan.backend, os.getpid())

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from penstock.graph.pickling import dumps
 from penstock.graph.stream_graph import EventTime
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.types import TAGGED, TypeInformation, resolve_type
+from penstock.runtime import kept_output
 from penstock.runtime.alignment import align, channel
 from penstock.runtime.batch import Batch, EdgeBatch
 from penstock.runtime.exchange import (
@@ -91,7 +93,7 @@ def emitted(edge: EdgePlan, *batches: Batch, barrier: Barrier) -> list[pa.Record
     output = ArrowOutput(edge, 2)
     for batch in batches:
         output.add(batch)
-    return output.end(barrier)
+    return list(output.end(barrier))
 
 
 def barrier_of(edge: EdgePlan, watermark: int = 0) -> Barrier:
@@ -206,3 +208,20 @@ def test_c4_broadcast_records_come_into_a_keyed_stage_without_a_key() -> None:
     items = [item for item in StageInput(stage).items(batches) if isinstance(item, EdgeBatch)]
     assert [(item.edge, item.batch.keys) for item in items] == [(0, ["ada"]), (1, None)]
     assert items[1].batch.records == [("ada", 2.0), ("bob", None)]
+
+
+def test_output_past_a_limit_is_kept_on_disk_and_read_again_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_output, "HELD_BYTES", 1_000)
+    output = ArrowOutput(EdgePlan(1, StageOutput("s0", 0), "s9", Types.LONG(), "forward"), 2, tmp_path)
+    for start in range(0, 3_000, 100):
+        output.add(Batch(list(range(start, start + 100))))
+    kept = output.end(Barrier(1, None, "1:s0/0", 0, 0))
+    first, again = list(kept), list(kept)
+    assert first == again and len(first) == 31
+    assert [row for batch in first for row in batch.column("c0").to_pylist() if row is not None] == list(range(3_000))
+    assert first[-1].column("__target").to_pylist() == [0, 1]
+    assert [path.name.partition("-")[0] for path in tmp_path.iterdir()] == ["output"]
+    del output, kept, first, again
+    assert list(tmp_path.iterdir()) == []
