@@ -53,8 +53,8 @@ def parse(text: str) -> list[Failpoint]:
         if name not in NAMES or side not in ("before", "after"):
             raise ValueError(f"no failpoint {place!r}; names are C1.before … C31.after")
         kind = action.partition("=")[0]
-        if kind not in ("kill", "raise", "hang", "delay"):
-            raise ValueError(f"no failpoint action {action!r}; use kill, raise, hang or delay=MS")
+        if kind not in ("kill", "raise", "hang", "delay", "stop"):
+            raise ValueError(f"no failpoint action {action!r}; use kill, raise, hang, stop or delay=MS")
         values = dict(option.split("=", 1) for option in options)
         role = values.get("role")
         if role is not None and role not in ROLES:
@@ -122,6 +122,8 @@ def _act(action: str, place: str) -> None:
     kind, _, value = action.partition("=")
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif kind == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)  # the whole process, until somebody sends SIGCONT
     elif kind == "raise":
         raise InjectedCrash(place)
     elif kind == "hang":

@@ -32,7 +32,7 @@ def test_a_point_says_itself_as_it_was_written() -> None:
         assert [str(point) for point in failpoint.parse(text)] == [text]
 
 
-@pytest.mark.parametrize("text", ["C32.before:kill", "C8.during:kill", "C8.before:stop", "C8.before:kill:role=worker"])
+@pytest.mark.parametrize("text", ["C32.before:kill", "C8.during:kill", "C8.before:sleep", "C8.before:kill:role=worker"])
 def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no "):
         failpoint.parse(text)

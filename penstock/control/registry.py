@@ -179,10 +179,14 @@ class Registry:
     def is_alive(self, record: JobRecord) -> bool:
         """Whether the driver that wrote the record still exists."""
         if record.host != socket.gethostname():
-            return self._clock.now_ms() - record.updated_ms < SILENCE_LIMIT_MS
+            return self.silence_ms(record) < SILENCE_LIMIT_MS
         # A process younger than the record's last word only has the driver's old pid.
         started_ms = _process_started_ms(record.pid)
         return started_ms is not None and started_ms <= record.updated_ms + CLOCK_SLACK_MS
+
+    def silence_ms(self, record: JobRecord) -> int:
+        """How long ago the driver wrote the record, by the clock of this machine."""
+        return self._clock.now_ms() - record.updated_ms
 
     def is_running(self, record: JobRecord) -> bool:
         """Whether the job has not ended and its driver exists."""

@@ -22,6 +22,7 @@ from penstock.errors import (
     CheckpointMissingError,
     FencedError,
     JobConflictError,
+    JobNotFoundError,
     PenstockError,
     SinkTransactionLostError,
     StorageError,
@@ -99,6 +100,7 @@ class Job:
         self._written_sizes: list[StateSize] | None = None
         self._rate = _Rate(clock)
         self._failure: BaseException | None = None
+        self._disowned = False
         self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -146,6 +148,7 @@ class Job:
             self._run_attempts()
         except BaseException as error:  # kept for whoever waits
             self._failure = error
+            self._disowned = isinstance(error, (FencedError, JobConflictError))
             self._log_failure("the job has failed", error)
             self._end(JobStatus.FAILED)
         self._output.end(self._failure)
@@ -338,9 +341,20 @@ class Job:
     def _write_record(self) -> None:
         with self._lock:
             record = self._record()
-            self._registry.write(record)
+            if self._owns_record():
+                self._registry.write(record)
             if self._request.report is not None:
                 self._request.report(record)
+
+    def _owns_record(self) -> bool:
+        """False once another driver has taken the job: the record is about that one now."""
+        if self._disowned or self._attempt_number == 0:
+            return not self._disowned
+        try:
+            found = self._registry.read(self.job_id)
+        except (JobNotFoundError, StorageError):
+            return True
+        return found.pid == os.getpid() or found.attempt <= self._attempt_number
 
     def _record(self) -> JobRecord:
         attempt, host = self._attempt, socket.gethostname()

@@ -9,6 +9,7 @@ from penstock.checkpoint.job_folders import UnreadableJob
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
+from penstock.control.takeover import require_free
 from penstock.errors import JobConflictError, LogCorruptError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.job import Job, JobExecutionResult, JobRequest
@@ -16,6 +17,7 @@ from penstock.jobmanager.recovery import JobIdentity
 from penstock.jobmanager.settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.model.ids import new_job_id
+from penstock.model.options import parse_duration_ms
 from penstock.spark.session import check_session
 
 
@@ -28,6 +30,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     submission = current_submission()
     identity, resumed = JobIdentity(new_job_id(), name, _program()), False
     if submission is not None and submission.resume:
+        _require_free(settings, configuration, name)
         found = _resumable(settings, name)
         if found is None:
             print(
@@ -56,15 +59,21 @@ def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any
         raise
 
 
+def _require_free(settings: JobSettings, configuration: Configuration, name: str) -> None:
+    """No driver is at work on the job; one that is only silent is replaced, and that is said."""
+    limit_ms = parse_duration_ms(configuration.get_string("penstock.driver.timeout", "60 s"))
+    for record in require_free(Registry(settings.registry_dir), name, limit_ms):
+        print(
+            f"the driver of job {record.job_id} (process {record.pid} on {record.host}) has said nothing for "
+            f"{limit_ms / 1000:g} s or more: this one takes the job over",
+            file=sys.stderr,
+        )
+
+
 def _resumable(settings: JobSettings, name: str) -> str | None:
     """The newest job of that name that has not finished or been cancelled; JobConflictError if that is not one."""
     if settings.checkpoints is None:
         raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
-    registry = Registry(settings.registry_dir)
-    running = [record for record in registry.list() if record.name == name and registry.is_running(record)]
-    if running:
-        ids = ", ".join(record.job_id for record in running)
-        raise JobConflictError(f"job {name!r} is running ({ids}); cancel it before it is resumed")
     open_jobs = [
         job_id
         for job_id, view in settings.storage.jobs(partial(_pass_over, name))

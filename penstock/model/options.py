@@ -350,6 +350,7 @@ OPTIONS: dict[str, Option] = {
         Option("penstock.sink.commit-timeout", "duration", "how long a failing commit is tried again"),
         Option("penstock.unaligned.max-spool", "size", "most bytes spooled by an unaligned checkpoint"),
         Option("penstock.taskmanager.timeout", "duration", "silence after which a TaskManager is lost"),
+        Option("penstock.driver.timeout", "duration", "silence after which `--resume` takes the job of a driver"),
         Option("penstock.state.ttl.sweep-entries", "int", "entries of a state that a TTL sweep looks at; 0: no sweep"),
         Option("penstock.state.ttl.sweep-interval", "duration", "least time between two TTL sweeps of a state"),
         Option("penstock.state.allow-pickle", "bool", "let a restore read state that was stored as pickles"),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tests.faults.events import Load, batch_result, write_events
 from tests.faults.failpoints import Case, all_cases, chains, run_chain
+from tests.faults.fencing import SETTINGS as FENCING_SETTINGS
+from tests.faults.fencing import all_zombies, run_fencing
 from tests.faults.jobs import JobProcess, Place
 from tests.faults.kills import FINISH_LIMIT_S, KINDS, KilledJob, plan_strikes, run_killed
 from tests.waiting import Stopwatch
@@ -63,6 +65,23 @@ def run_points(root: Path, cases: Sequence[Case]) -> bool:
     hit = sum(case.armed in result.hits for result in results for case in result.cases)
     exact = sum(len(result.cases) for result in results if result.verdict.exact and not result.leftovers)
     say(f"failpoints {hit}/{len(cases)} hit, {exact} exact, {watch.seconds():.0f} s")
+    return all(result.passed for result in results)
+
+
+def run_zombies(root: Path, cases: Sequence[Case]) -> bool:
+    """One line per zombie; True if every one was fenced and the jobs are exact."""
+    events = root / "fencing-events"
+    write_events(POINT_LOAD, events)
+    expected = batch_result(events)
+    watch = Stopwatch()
+    results = []
+    for number, chain in enumerate(chains(cases)):
+        place = Place(root / f"fencing-{number}", events, checkpoint_ms=100, batch_rows=100, settings=FENCING_SETTINGS)
+        results.append(run_fencing(place, expected, chain))
+        say(*results[-1].lines())
+    fenced = sum(wake.passed for result in results for wake in result.wakes)
+    exact = sum(len(result.cases) for result in results if result.verdict.exact and not result.leftovers)
+    say(f"fencing {fenced}/{len(cases)} fenced, {exact} exact, {watch.seconds():.0f} s")
     return all(result.passed for result in results)
 
 

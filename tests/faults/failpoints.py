@@ -42,11 +42,12 @@ CHAIN = 6
 
 @dataclass(frozen=True)
 class Case:
-    """One point, before or after its step, in a process of one role."""
+    """One point, before or after its step, in a process of one role, and what happens there."""
 
     name: str
     side: str
     role: str
+    action: str = "kill"
 
     @property
     def place(self) -> str:
@@ -58,7 +59,7 @@ class Case:
         hit = HITS[self.role].get(self.name, 2)
         if self.name == "C20":  # a checkpoint has two commits: between those of the second one
             hit = 4 if self.side == "before" else 3
-        return f"{self.place}:kill:role={self.role}:hit={hit}"
+        return f"{self.place}:{self.action}:role={self.role}:hit={hit}"
 
     @property
     def ends_job(self) -> bool:

@@ -13,6 +13,7 @@ from penstock.control.registry import JobRecord, Registry
 from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("program.py")
+ROOT = Path(__file__).resolve().parent.parent.parent
 DAEMON, TASKMANAGER = "pyspark.daemon", "penstock.runtime.taskmanager"
 
 
@@ -24,6 +25,10 @@ class Place:
     events: Path
     checkpoint_ms: int = 1_000
     batch_rows: int = 10_000
+    parallelism: int = 2
+    sink: str = "file"
+    settings: tuple[tuple[str, str], ...] = ()
+    """Added to those that every job here has, or in their place."""
 
     @property
     def checkpoints(self) -> Path:
@@ -39,6 +44,11 @@ class Place:
         return self.folder / "out"
 
     @property
+    def printed(self) -> Path:
+        """Standard output of all drivers, where the sink prints."""
+        return self.folder / "printed.log"
+
+    @property
     def registry(self) -> Registry:
         return Registry(self.folder / "registry")
 
@@ -50,26 +60,32 @@ class Place:
             "execution.checkpointing.dir": self.checkpoints,
             "penstock.epoch.max-files": 1,
             "penstock.batch.rows": self.batch_rows,
+            **dict(self.settings),
         }
         flags = [f"-D{name}={value}" for name, value in settings.items()]
-        program = [str(PROGRAM), str(self.events), str(self.output), str(self.checkpoint_ms)]
-        return [sys.executable, "-m", "penstock", "run", "-p", "2", "--resume", *flags, *program]
+        program = [str(PROGRAM), str(self.events), str(self.output), str(self.checkpoint_ms), self.sink]
+        return [sys.executable, "-m", "penstock", "run", "-p", str(self.parallelism), "--resume", *flags, *program]
 
 
 class JobProcess:
     """One driver process of a job. `with` ends it and everything below it."""
 
-    def __init__(self, place: Place, **environment: str) -> None:
+    def __init__(self, place: Place, *flags: str, **environment: str) -> None:
         self.place = place
         place.folder.mkdir(parents=True, exist_ok=True)
-        with open(place.folder / "driver.log", "ab") as log:
+        command = place.command()
+        at = command.index("run") + 1
+        command[at:at] = flags
+        own = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(place.folder / "spark"), "PYTHONUNBUFFERED": "1"}
+        self._log = place.folder / f"driver-{len(list(place.folder.glob('driver-*.log'))):02}.log"
+        with open(self._log, "xb") as log, open(place.printed if place.sink == "print" else self._log, "ab") as out:
             self._process = subprocess.Popen(
-                place.command(),
+                command,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=out,
                 stderr=log,
                 cwd=place.folder,
-                env={**os.environ, **environment},
+                env={**os.environ, **own, **environment},
             )
         self._family: dict[int, psutil.Process] = {}
 
@@ -157,9 +173,13 @@ class JobProcess:
                 continue
         return [process for process in found if is_alive(process)]
 
+    def said(self) -> str:
+        """What this driver has printed."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
     def log_tail(self) -> str:
-        """The last lines of what drivers of this job have printed."""
-        return "\n".join((self.place.folder / "driver.log").read_text(errors="replace").splitlines()[-15:])
+        """The last lines of it."""
+        return "\n".join(self.said().splitlines()[-15:])
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -1,6 +1,7 @@
 """The job under fault: de-duplication by id and a tally per key (features A4 and Q1), run by `penstock run`.
 
-Arguments: the folder of events, the folder for the output, milliseconds between checkpoints.
+Arguments: the folder of events, the folder for the output, milliseconds between checkpoints, and where the output goes:
+`file`, or `print`, which is at least once.
 
 Per key it keeps the ids seen, their order, a count, a sum and a 64-bit xor of the hashed ids (reliability I1), so that
 an event that was lost or counted twice shows in state. Each subtask keeps the number and the sum of its ids in a
@@ -59,18 +60,20 @@ class Tally(KeyedProcessFunction, CheckpointedFunction):
         yield None, ctx.get_current_key(), self.sum.get(), self.count.value()
 
 
-def main(events: str, output: str, checkpoint_ms: str) -> None:
+def main(events: str, output: str, checkpoint_ms: str, sink: str = "file") -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(int(checkpoint_ms))
     source = FileSource.of(events, "json", "id bigint, key string, amount bigint")
-    (
+    rows = (
         env.from_source(source, WatermarkStrategy.no_watermarks(), "events")
         .key_by("key")
         .process(Tally(), output_type="id bigint, key string, amount bigint, count bigint")
         .uid("tally")
-        .sink_to(FileSink.for_row_format(output, "json").build())
-        .uid("out")
     )
+    if sink == "print":
+        rows.print().uid("out")
+    else:
+        rows.sink_to(FileSink.for_row_format(output, "json").build()).uid("out")
     env.execute("tally")
 
 
