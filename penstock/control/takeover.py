@@ -1,8 +1,8 @@
 """When a job may be taken from its driver: the driver is gone, or it has been silent for too long.
 
 A driver that was stopped, or whose machine sleeps, still exists. Taking its job is safe at any time: the claim in the
-job log fences it (PROTOCOL R4), so that it completes and deletes nothing when it wakes up. The limit only keeps a second
-start by mistake from ending a job that is at work.
+job log fences it (PROTOCOL R4), so that it completes and deletes nothing when it wakes up. The limit only keeps a
+second start by mistake from ending a job that is at work.
 """
 
 import time

@@ -151,6 +151,8 @@ class SparkAttempt:
         )
         start_taskmanagers(self._spark, template, count)
         self._registered = taskmanagers.await_registered(count)
+        if self._plan.log is not None:
+            self._plan.log.check_fenced()  # a newer attempt may delete what is restored now
         self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
         deployed = pickle.dumps(deployed_plan(self._graph, self._plan.settings))
         restored = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_job_whose_driver_writes_its_record_is_refused_with_its_id_and_the_way
 
 
 @pytest.mark.parametrize("changed", [{"pid": NO_PID}, {"status": "FAILED"}, {"name": "other"}])
-def test_a_job_without_a_driver_is_free(registry: Registry, changed: dict[str, object]) -> None:
+def test_a_job_without_a_driver_is_free(registry: Registry, changed: dict[str, Any]) -> None:
     registry.write(job_record(**{"updated_ms": NOW_MS, **changed}))
     assert require_free(registry, "totals", LIMIT_MS, no_pause) == []
 

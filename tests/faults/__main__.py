@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.faults.events import Load, batch_result, write_events
 from tests.faults.failpoints import Case, all_cases, chains, run_chain
 from tests.faults.fencing import SETTINGS as FENCING_SETTINGS
-from tests.faults.fencing import all_zombies, run_fencing
+from tests.faults.fencing import run_fencing
 from tests.faults.jobs import JobProcess, Place
 from tests.faults.kills import FINISH_LIMIT_S, KINDS, KilledJob, plan_strikes, run_killed
 from tests.waiting import Stopwatch

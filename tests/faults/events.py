@@ -29,6 +29,8 @@ class Expected:
     """Key -> ids, each once."""
     sums: dict[str, int] = field(default_factory=dict)
     xors: dict[str, int] = field(default_factory=dict)
+    closed: bool = True
+    """Whether the input has ended, so that each key has been closed with its totals."""
 
     def counts(self) -> dict[str, int]:
         """Key -> number of its events."""

@@ -1,6 +1,6 @@
-"""Two drivers of one job (PROTOCOL R4, reliability F18): the older one is stopped at a crash point, a newer one takes the
-job over, and then the older one wakes up. It must append nothing, write nothing, delete nothing, and end with exit code
-4 and a message that says why.
+"""Two drivers of one job (PROTOCOL R4, reliability F18): the older one is stopped at a crash point, a newer one takes
+the job over, and then the older one wakes up. It must append nothing, write nothing, delete nothing, and end with exit
+code 4 and a message that says why.
 
 Each driver of a chain is the next to be stopped, so that the folder stands still while the older one wakes up: whatever
 changes in it then is the older one's doing.
@@ -145,7 +145,9 @@ def _wake(sleeper: _Sleeper, place: Place | None = None) -> Wake:
     seconds = watch.seconds()
     left = outliving(family)
     after = listing(place) if place is not None else {}
-    changes = [path for path in sorted(before.keys() | after.keys()) if before.get(path) != after.get(path)]
+    changes = [f"- {path}" for path in sorted(before.keys() - after.keys())]
+    changes += [f"+ {path}" for path in sorted(after.keys() - before.keys())]
+    changes += [f"~ {path}" for path in sorted(after.keys() & before.keys()) if before[path] != after[path]]
     errors = [line for line in job.said().splitlines() if any(words in line for words in FENCED_WORDS)]
     return Wake(sleeper.case, exit_code, errors[-1] if errors else job.log_tail(), seconds, tuple(changes), tuple(left))
 

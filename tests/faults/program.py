@@ -7,9 +7,14 @@ Per key it keeps the ids seen, their order, a count, a sum and a 64-bit xor of t
 an event that was lost or counted twice shows in state. Each subtask keeps the number and the sum of its ids in a
 variable that operator state brings back. At the end of the input a timer closes each key with one more row, which has
 no id.
+
+`FAULT=kind:id:file` in the environment makes the function misbehave when that event comes: `raise`, `loop`, `type`
+(a record of another type) every time; `raise-once` and `exit-once` unless the file is there, which they make.
 """
 
+import os
 import sys
+import threading
 from hashlib import blake2b
 
 from penstock.common import Types, WatermarkStrategy
@@ -36,6 +41,8 @@ class Tally(KeyedProcessFunction, CheckpointedFunction):
         self.saved.update([tuple(self.taken)])
 
     def open(self, ctx):
+        self.fault, at, self.marker = (os.environ.get("FAULT") or "none:-1:").split(":", 2)
+        self.fault_at = int(at)
         self.seen = ctx.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.BOOLEAN()))
         self.ids = ctx.get_list_state(ListStateDescriptor("ids", Types.LONG()))
         self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -46,6 +53,8 @@ class Tally(KeyedProcessFunction, CheckpointedFunction):
         if self.seen.contains(event.id):
             return
         self.seen.put(event.id, True)
+        if event.id == self.fault_at:
+            yield from self.misbehave()
         self.taken = [self.taken[0] + 1, self.taken[1] + event.id]
         self.ids.add(event.id)
         self.sum.add(event.amount)
@@ -55,6 +64,23 @@ class Tally(KeyedProcessFunction, CheckpointedFunction):
         self.count.update(count)
         ctx.timer_service().register_event_time_timer(1)
         yield event.id, event.key, event.amount, count
+
+    def misbehave(self):
+        if self.fault.endswith("-once"):
+            try:
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+        if self.fault == "exit-once":
+            os._exit(3)
+        if self.fault == "type":
+            yield "this", "is", "no", "row"
+        elif self.fault == "loop":
+            open(self.marker, "a").close()
+            while True:
+                threading.Event().wait(0.01)
+        else:
+            raise ValueError("misbehaving on purpose")
 
     def on_timer(self, timestamp, ctx):
         yield None, ctx.get_current_key(), self.sum.get(), self.count.value()

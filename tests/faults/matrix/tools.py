@@ -1,0 +1,142 @@
+"""Faults from below: a private mount namespace, full and read-only disks, strace, limits of a process, another clock.
+
+What a machine lacks is said by `missing`, and cases that need it are skipped with that reason.
+"""
+
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.waiting import wait_until
+
+CLONE_NEWNS = 0x00020000
+FAKETIME = (
+    Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
+    Path("/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"),
+    Path("/usr/lib/faketime/libfaketimeMT.so.1"),
+)
+_is_private = False
+
+
+def missing(tool: str) -> str | None:
+    """Why this machine cannot do it; None if it can."""
+    if tool == "mount":
+        return None if _is_private or enter_private_mounts() else "mounting a file system needs root"
+    if tool == "strace":
+        return None if shutil.which("strace") else "strace is not installed (apt-get install strace)"
+    if tool == "faketime":
+        return None if faketime_library() else "libfaketime is not installed (apt-get install libfaketime)"
+    raise ValueError(tool)
+
+
+def enter_private_mounts() -> bool:
+    """From here on mounts are seen by this process and its children only, and go with them; False without the right."""
+    global _is_private
+    if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
+        return False
+    _is_private = _mounts("--make-rprivate", "/")
+    return _is_private
+
+
+def mount_small(folder: Path, size: str) -> None:
+    """A disk of that size at the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    assert _mounts("-t", "tmpfs", "-o", f"size={size}", "small", str(folder)), f"cannot mount {folder}"
+
+
+def mount_self(folder: Path) -> None:
+    """Make the folder a mount point, so that it alone can become read-only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    assert _mounts("--bind", str(folder), str(folder)), f"cannot mount {folder}"
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Every write below this mount point fails with EROFS meanwhile."""
+    # Files that are open for writing keep the mount busy for a moment.
+    wait_until(lambda: _mounts("-o", "remount,bind,ro", str(folder)), timeout_s=30, pause_s=0.01)
+    try:
+        yield
+    finally:
+        assert _mounts("-o", "remount,bind,rw", str(folder)), f"cannot make {folder} writable again"
+
+
+@contextmanager
+def full_disk(folder: Path) -> Iterator[None]:
+    """The disk of this folder has no byte left meanwhile."""
+    filler = folder / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 4096)
+        except OSError:
+            pass
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+@contextmanager
+def strace(pid: int, log: Path, *rules: str) -> Iterator[None]:
+    """Disturb system calls of a process and its threads meanwhile; what was done is in the log, paths included."""
+    injected = [part for rule in rules for part in ("-e", f"inject={rule}")]
+    names = ",".join(rule.partition(":")[0] for rule in rules)
+    command = ["strace", "-f", "-q", "-y", "-o", str(log), "-e", f"trace={names}", *injected, "-p", str(pid)]
+    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: tracer.poll() is not None or "TracerPid:\t0" not in _status(pid), timeout_s=20)
+        assert tracer.poll() is None, f"strace ended with {tracer.returncode}"
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)  # it lets the process go
+        tracer.wait(20)
+
+
+def injected(log: Path, word: str = "(INJECTED)") -> list[str]:
+    """The disturbed calls in a log of strace."""
+    return [line for line in log.read_text(errors="replace").splitlines() if word in line]
+
+
+@contextmanager
+def limited(process: psutil.Process, limit: int, value: int) -> Iterator[None]:
+    """A lower limit of a resource for a running process."""
+    before = resource.prlimit(process.pid, limit)
+    resource.prlimit(process.pid, limit, (value, before[1]))
+    try:
+        yield
+    finally:
+        if process.is_running():
+            resource.prlimit(process.pid, limit, before)
+
+
+def faketime_library() -> Path | None:
+    """The library that sets the clock of the processes which load it."""
+    return next((path for path in FAKETIME if path.exists()), None)
+
+
+def faketime(offsets: Path) -> dict[str, str]:
+    """The environment in which the time of day is what the file `offsets` says, for example `-3600`."""
+    return {
+        "LD_PRELOAD": str(faketime_library()),
+        "FAKETIME_TIMESTAMP_FILE": str(offsets),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def _status(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
+
+
+def _mounts(*arguments: str) -> bool:
+    return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0

@@ -1,0 +1,140 @@
+"""Several drivers of one job started together (reliability F19): one gets it, the others end with exit code 4.
+
+The job was left by a driver that died. In each round some drivers are started at once; when all but one have ended,
+that one works for a while and is killed, which leaves the job for the next round. In the end the log must tell one
+story.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.checkpoint.entries import Claim, Complete, Record, decode_record
+from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.manifest import load_manifest
+from penstock.clock import SystemClock
+from penstock.storage.local import LocalStorage
+from tests.faults.events import Expected
+from tests.faults.fencing import FENCED_EXIT
+from tests.faults.jobs import JobProcess, Place
+from tests.faults.kills import FINISH_LIMIT_S, outliving
+from tests.faults.outcome import judge
+from tests.waiting import wait_until
+
+REFUSALS = ("no longer owns the job", "claimed at the same time", "is running (")
+SETTINGS = (
+    ("penstock.driver.timeout", "60 s"),
+    ("penstock.epoch.interval", "250 ms"),
+    ("execution.checkpointing.num-retained", "90"),  # so that every manifest is there in the end
+)
+
+
+@dataclass
+class Rounds:
+    """What came of all rounds."""
+
+    lines: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+def run_starts(place: Place, expected: Expected, counts: Sequence[int]) -> Rounds:
+    """One round for each number of drivers, then the end of the job."""
+    result = Rounds()
+    jobs: list[JobProcess] = []
+    try:
+        owner = JobProcess(place)
+        jobs.append(owner)
+        for count in counts:
+            _await_checkpoints(place, owner, 1)
+            owner.kill()
+            started = [JobProcess(place) for _ in range(count)]
+            jobs += started
+            owner = _await_winner(started, place, result)
+        exit_code = owner.wait(FINISH_LIMIT_S)
+        assert exit_code == 0, f"the last driver ended with {exit_code}:\n{owner.log_tail()}"
+        result.wrong += [line for job in jobs for line in outliving(job.family())]
+        verdict = judge(expected, place.job_folder, place.output)
+        if not verdict.exact:
+            result.wrong.append(f"{verdict.lost} lost, {verdict.doubled} doubled, {verdict.wrong}")
+        result.wrong += not_linear(LocalStorage(place.job_folder))
+    except AssertionError as error:
+        result.wrong.append(str(error))
+    finally:
+        for job in jobs:
+            job.close()
+    return result
+
+
+def _await_winner(started: Sequence[JobProcess], place: Place, result: Rounds) -> JobProcess:
+    """The driver that has the job, once all others have ended as losers do."""
+
+    def alone() -> list[JobProcess]:
+        running = [job for job in started if job.exit_code is None]
+        for job in running:
+            job.family()
+        return running if len(running) <= 1 else []
+
+    running = wait_until(alone, timeout_s=FINISH_LIMIT_S)
+    ended_ms = SystemClock().now_ms()
+    assert running, f"nobody has the job:\n{started[0].log_tail()}"
+    winner = running[0]
+    _await_checkpoints(place, winner, 1)
+    losers = [job for job in started if job is not winner]
+    for job in losers:
+        is_told = any(words in job.said() for words in REFUSALS)
+        if job.exit_code != FENCED_EXIT or not is_told:
+            result.wrong.append(f"a loser ended with {job.exit_code}:\n{job.log_tail()}")
+        result.wrong += outliving(job.family())
+    last_claim_ms = max(r.written_ms for r in _records(LocalStorage(place.job_folder)) if isinstance(r.entry, Claim))
+    seconds = max(0, ended_ms - last_claim_ms) / 1000
+    result.lines.append(
+        f"F19 {len(started)} drivers started together: one won, {len(losers)} ended with exit code 4, "
+        f"the last of them {seconds:.1f} s after the winner's claim"
+    )
+    return winner
+
+
+def _await_checkpoints(place: Place, job: JobProcess, count: int) -> None:
+    """Until this driver has completed so many checkpoints; it is still at work then."""
+
+    def own() -> bool:
+        assert job.exit_code is None, f"the driver ended with {job.exit_code}:\n{job.log_tail()}"
+        record = job.record()
+        if record is None or record.attempt == 0:
+            return False
+        mine = [r for r in _records(LocalStorage(place.job_folder)) if r.attempt == record.attempt]
+        return sum(isinstance(r.entry, Complete) for r in mine) >= count
+
+    wait_until(own, timeout_s=FINISH_LIMIT_S, pause_s=0.2)
+
+
+def not_linear(storage: LocalStorage) -> list[str]:
+    """Where the log does not tell one story: one owner at a time, each checkpoint on top of the one before."""
+    wrong = []
+    records = _records(storage)
+    owner, last = 0, -1
+    for before, record in zip([None, *records], records, strict=False):
+        if before is not None and record.number != before.number + 1:
+            wrong.append(f"entry {record.number} follows entry {before.number}")
+        if isinstance(record.entry, Claim):
+            if record.entry.attempt != owner + 1:
+                wrong.append(f"attempt {record.entry.attempt} follows attempt {owner}")
+            owner = record.entry.attempt
+        if record.attempt != owner:
+            wrong.append(f"entry {record.number} is of attempt {record.attempt}, the owner is {owner}")
+        if isinstance(record.entry, Complete):
+            if record.entry.checkpoint <= last:
+                wrong.append(f"checkpoint {record.entry.checkpoint} follows checkpoint {last}")
+            last = record.entry.checkpoint
+    line = read_log(storage).line
+    for former, complete in zip(line, line[1:], strict=False):
+        parent = load_manifest(storage, complete).parent
+        if parent != former.checkpoint:
+            wrong.append(f"checkpoint {complete.checkpoint} builds on {parent}, and {former.checkpoint} was before it")
+    if len(line) < 2 or owner < 2:
+        wrong.append(f"{len(line)} checkpoints of {owner} attempts: too few to tell a story")
+    return wrong
+
+
+def _records(storage: LocalStorage) -> list[Record]:
+    paths = [path for path in storage.list("log/") if "~" not in path]
+    return [decode_record(storage.read(path), path) for path in paths]
