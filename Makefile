@@ -38,7 +38,8 @@ test-process: $(READY) ## Tests that start and kill real processes
 test-large: $(READY) ## State larger than memory; needs 25 GB of disk and a few minutes
 	@$(PY) scripts/tiers.py large $(if $(ARGS),-- $(ARGS))
 
-test-faults: $(READY) ## Thirty kills and every failpoint with real processes (long)
+test-faults: $(READY) ## Fault matrix, fencing, every failpoint and thirty kills with real processes (long)
+	@$(PY) scripts/fault_tools.py
 	@$(SPARK) $(PY) -m tests.faults $(ARGS)
 
 check: $(READY) ## Format, lint, types and tidiness, as CI runs them

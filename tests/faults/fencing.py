@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.names import log_entry_path
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 from tests.faults.failpoints import DRIVER, Case, read_hits
@@ -27,6 +28,8 @@ FENCED_WORDS = ("no longer owns the job", "claimed at the same time")
 WAKE_LIMIT_S = 60.0
 STILL_S = 1.0
 SETTINGS = (("penstock.driver.timeout", "2s"),)
+LONG_SLEEPER = Case("C19", "before", "driver", "stop")
+"""With a manifest in place, just before it would append that the checkpoint is complete."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,41 @@ def _run(place: Place, cases: Sequence[Case], result: FencedChain, jobs: list[Jo
     exit_code = last.wait(FINISH_LIMIT_S)
     assert exit_code == 0, f"the last driver ended with {exit_code}:\n{last.log_tail()}"
     result.leftovers += outliving(last.family())
+
+
+def run_long_sleep(place: Place, expected: Expected) -> FencedChain:
+    """A driver sleeps while the next one writes so many entries that its number in the log is deleted: free again."""
+    result = FencedChain([LONG_SLEEPER])
+    log = place.folder / "failpoints.log"
+    jobs: list[JobProcess] = []
+    try:
+        jobs.append(JobProcess(place, PENSTOCK_FAILPOINT=LONG_SLEEPER.armed, PENSTOCK_FAILPOINT_LOG=str(log)))
+        _await_stopped(jobs[0], LONG_SLEEPER, log)
+        sleeper = _Sleeper(LONG_SLEEPER, jobs[0], _attempt(place))
+        number = read_log(LocalStorage(place.job_folder)).number + 1
+        jobs.append(JobProcess(place))
+        wait_until(lambda: _is_far_beyond(place, number, jobs[1]), timeout_s=FINISH_LIMIT_S, pause_s=0.2)
+        owner = psutil.Process(jobs[1].pid)
+        owner.send_signal(signal.SIGSTOP)
+        result.wakes.append(_wake(sleeper, place))
+        owner.send_signal(signal.SIGCONT)
+        exit_code = jobs[1].wait(FINISH_LIMIT_S)
+        assert exit_code == 0, f"the owner ended with {exit_code}:\n{jobs[1].log_tail()}"
+        result.verdict = judge(expected, place.job_folder, place.output)
+        result.leftovers += outliving(jobs[1].family()) + strays(place.job_folder, place.output)
+    except AssertionError as error:
+        result.verdict = Verdict(0, 0, (str(error),))
+    finally:
+        for job in jobs:
+            job.close()
+    return result
+
+
+def _is_far_beyond(place: Place, number: int, owner: JobProcess) -> bool:
+    """The log has gone on by more than 200 entries, and this number has been deleted from it."""
+    assert owner.exit_code is None, f"the owner ended with {owner.exit_code} too early:\n{owner.log_tail()}"
+    storage = LocalStorage(place.job_folder)
+    return read_log(storage).number > number + 200 and not storage.exists(log_entry_path(number))
 
 
 def _wake_fenced(sleepers: list[_Sleeper], attempt: int, place: Place, result: FencedChain) -> list[_Sleeper]:

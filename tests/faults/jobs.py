@@ -14,6 +14,8 @@ from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).resolve().parent.parent.parent
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A driver lives for seconds here: what the JVM's second compiler would make of it comes too late."""
 DAEMON, TASKMANAGER = "pyspark.daemon", "penstock.runtime.taskmanager"
 
 
@@ -56,6 +58,7 @@ class Place:
         """The same for the first start and for every later one."""
         settings = {
             "spark.master": "local[2,4]",
+            "spark.driver.extraJavaOptions": QUICK_JVM,
             "penstock.registry.dir": self.registry.folder,
             "execution.checkpointing.dir": self.checkpoints,
             "penstock.epoch.max-files": 1,

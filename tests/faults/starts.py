@@ -55,7 +55,8 @@ def run_starts(place: Place, expected: Expected, counts: Sequence[int]) -> Round
         verdict = judge(expected, place.job_folder, place.output)
         if not verdict.exact:
             result.wrong.append(f"{verdict.lost} lost, {verdict.doubled} doubled, {verdict.wrong}")
-        result.wrong += not_linear(LocalStorage(place.job_folder))
+        storage = LocalStorage(place.job_folder)
+        result.wrong += not_linear(_records(storage)) + broken_chain(storage)
     except AssertionError as error:
         result.wrong.append(str(error))
     finally:
@@ -107,10 +108,9 @@ def _await_checkpoints(place: Place, job: JobProcess, count: int) -> None:
     wait_until(own, timeout_s=FINISH_LIMIT_S, pause_s=0.2)
 
 
-def not_linear(storage: LocalStorage) -> list[str]:
-    """Where the log does not tell one story: one owner at a time, each checkpoint on top of the one before."""
+def not_linear(records: Sequence[Record]) -> list[str]:
+    """Where the log does not tell one story: one owner at a time, and numbers that only grow."""
     wrong = []
-    records = _records(storage)
     owner, last = 0, -1
     for before, record in zip([None, *records], records, strict=False):
         if before is not None and record.number != before.number + 1:
@@ -125,14 +125,23 @@ def not_linear(storage: LocalStorage) -> list[str]:
             if record.entry.checkpoint <= last:
                 wrong.append(f"checkpoint {record.entry.checkpoint} follows checkpoint {last}")
             last = record.entry.checkpoint
-    line = read_log(storage).line
-    for former, complete in zip(line, line[1:], strict=False):
-        parent = load_manifest(storage, complete).parent
-        if parent != former.checkpoint:
-            wrong.append(f"checkpoint {complete.checkpoint} builds on {parent}, and {former.checkpoint} was before it")
-    if len(line) < 2 or owner < 2:
-        wrong.append(f"{len(line)} checkpoints of {owner} attempts: too few to tell a story")
     return wrong
+
+
+def broken_chain(storage: LocalStorage) -> list[str]:
+    """Checkpoints that are not built on the one before them."""
+    view = read_log(storage)
+    if len(view.line) < 2 or view.attempt < 2:
+        return [f"{len(view.line)} checkpoints of {view.attempt} attempts: too few to tell a story"]
+    pairs = [
+        (former.checkpoint, load_manifest(storage, complete))
+        for former, complete in zip(view.line, view.line[1:], strict=False)
+    ]
+    return [
+        f"checkpoint {manifest.checkpoint_id} builds on {manifest.parent}, and {former} was before it"
+        for former, manifest in pairs
+        if manifest.parent != former
+    ]
 
 
 def _records(storage: LocalStorage) -> list[Record]:

@@ -20,7 +20,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "compression": ("false", "true"),
 }
 GROUPS = ("process", "damage", "storage", "work")
-_DRAWS = 200
+_DRAWS = 60
 
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
