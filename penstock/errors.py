@@ -30,6 +30,7 @@ PenstockError
 │   └── ConnectionLostError         the peer has gone in the middle of a message or of an epoch's rows
 └── JobError
     ├── JobFailedError
+    ├── SourceFileLostError         a file has gone before it was read
     ├── JobNotFoundError
     └── JobConflictError
 
@@ -202,6 +203,10 @@ class JobError(PenstockError):
 
 class JobFailedError(JobError):
     """The job ended as FAILED."""
+
+
+class SourceFileLostError(JobError):
+    """A file that a source has found is gone before it was read; Spark alone would pass it by without a word."""
 
 
 class JobNotFoundError(JobError):

@@ -25,6 +25,7 @@ from penstock.errors import (
     JobNotFoundError,
     PenstockError,
     SinkTransactionLostError,
+    SourceFileLostError,
     StorageError,
     UsageError,
 )
@@ -390,9 +391,9 @@ class Job:
 
 
 def _is_final(error: PenstockError) -> bool:
-    """Trying again cannot help: output is lost (PROTOCOL R21), or a checkpoint cannot be restored (R24)."""
+    """Trying again cannot help: output or input is lost (PROTOCOL R21), or a checkpoint cannot be restored (R24)."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
-    return isinstance(error, SinkTransactionLostError) or is_refusal
+    return isinstance(error, SinkTransactionLostError | SourceFileLostError) or is_refusal
 
 
 class _EpochCount:

@@ -41,6 +41,7 @@ from penstock.spark.exchange import EpochPlanner, EpochRequest
 from penstock.spark.pipe import OwnerAddress
 from penstock.spark.query import EpochQuery, QuerySettings
 from penstock.spark.session import query_settings
+from penstock.spark.source_files import require_files
 from penstock.spark.sources import EpochLimits, open_sources
 from penstock.storage.blobs import Storage
 
@@ -242,6 +243,7 @@ class SparkAttempt:
                 raise JobFailedError("the attempt is over")
             try:
                 self._first_checkpoint()
+                require_files(self._spark, self._folder / "offsets", batch_id)
                 rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
                 self._work_off_spools()
                 self._epoch(rows, rows.sparkSession, batch_id)

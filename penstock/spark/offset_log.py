@@ -12,6 +12,7 @@ import shutil
 import uuid
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import CheckpointCorruptError, CheckpointError
 
@@ -50,6 +51,26 @@ def build(folder: Path, position: bytes | None, batch_id: int, *, new_query_id: 
     for number in (batch_id - 1, batch_id):
         if number >= 0:
             (commits / str(number)).write_text(COMMIT)
+
+
+def batch_files(folder: Path, batch_id: int) -> list[str]:
+    """The addresses of the files that a batch reads, of all file sources together."""
+    before = folder / "offsets" / str(batch_id - 1)
+    starts = _log_offsets(before.read_bytes()) if before.exists() else []
+    found = []
+    for index, end in enumerate(_log_offsets((folder / "offsets" / str(batch_id)).read_bytes())):
+        start = starts[index] if index < len(starts) else None
+        for number in range(0 if start is None else start + 1, 0 if end is None else end + 1):
+            entries = _entries(folder / "sources" / str(index), number)
+            found += [entry["path"] for entry in entries if entry["batchId"] == number]
+    return found
+
+
+def _entries(source: Path, number: int) -> list[dict[str, Any]]:
+    """What a file source has written down under a number; a compaction repeats all earlier entries."""
+    plain = source / str(number)
+    text = (plain if plain.exists() else source / f"{number}.compact").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()[1:]]
 
 
 def remove(folder: Path) -> None:

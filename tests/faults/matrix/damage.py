@@ -7,10 +7,12 @@ The sink commits, so that going back to an older checkpoint would commit rows tw
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from msgspec.structs import replace
 
 from penstock.checkpoint.entries import Complete, encode_record
@@ -19,6 +21,7 @@ from penstock.checkpoint.names import log_entry_path, state_file_path
 from penstock.model.ids import StageId, SubtaskId
 from tests.faults.matrix.case import MatrixCase
 from tests.faults.matrix.scene import Scene
+from tests.waiting import wait_until
 
 CORRUPT_EXIT = 5
 FUTURE_VERSION = 999
@@ -27,18 +30,14 @@ Damage = Callable[[Scene, Path, list[Path]], list[Path]]
 
 
 def damaged_checkpoint(scene: Scene) -> Sequence[str]:
-    first = scene.start()
-    scene.await_checkpoints(first, 4)
-    scene.crash(first)
+    _crash_when_committed(scene, 4)
     said = [_refusal(scene, damage) for damage in (torn_manifest, torn_state, missing, flipped, empty, swapped)]
     scene.finish(scene.start())
     return said
 
 
 def future_version(scene: Scene) -> Sequence[str]:
-    first = scene.start()
-    scene.await_checkpoints(first, 3)
-    scene.crash(first)
+    _crash_when_committed(scene, 3)
     said = _refusal(scene, from_the_future, f"version {FUTURE_VERSION}", f"version {FORMAT_VERSION}")
     scene.finish(scene.start())
     return [said]
@@ -59,6 +58,24 @@ def orphans(scene: Scene) -> Sequence[str]:
     left = [name for name in own if (scene.place.job_folder / name).exists()]
     assert not left, f"leftovers of our own were not swept: {left}"
     return [f"{len(own)} leftovers swept, {len(foreign)} foreign files kept"]
+
+
+def _crash_when_committed(scene: Scene, count: int) -> None:
+    """Let a driver die when output of the newest checkpoint may be visible: going back behind it is refused then."""
+    job = scene.start()
+    scene.await_checkpoints(job, count)
+    process = psutil.Process(job.pid)
+
+    def is_visible() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        view = scene.view()
+        if view.commits_begun >= view.line[-1].checkpoint:
+            return True
+        process.send_signal(signal.SIGCONT)
+        return False
+
+    wait_until(is_visible)
+    scene.crash(job)
 
 
 def _refusal(scene: Scene, damage: Damage, *words: str) -> str:

@@ -52,19 +52,18 @@ def shuffle_files_lost(scene: Scene) -> Sequence[str]:
 
 
 def source_file_lost(scene: Scene) -> Sequence[str]:
-    scene.configure(*FEW_RESTARTS, ("penstock.epoch.interval", "3 s"))
+    """The files are taken one by one; one that was found goes before its turn."""
     job = scene.start()
     scene.await_epoch(job, 2)
-    lost = scene.place.events / "events-00012.json"
-    aside = lost.with_name("_lost")
+    lost = scene.place.events / "events-00015.json"
+    aside = scene.place.folder / "aside"
     lost.rename(aside)
     try:
-        scene.configure(("penstock.epoch.interval", "250 ms"))
         exit_code = scene.await_exit(job)
-        said = job.said()
     finally:
         aside.rename(lost)
-    assert exit_code == FAILED_EXIT and lost.name in said, f"exit code {exit_code}:\n{job.log_tail()}"
+    assert exit_code == FAILED_EXIT and lost.name in job.said(), f"exit code {exit_code}:\n{job.log_tail()}"
+    assert "has gone before it was read" in job.said(), job.log_tail()
     scene.finish(scene.start())
     return [f"refused, naming {lost.name}"]
 
