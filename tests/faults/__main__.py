@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.faults.events import Load, batch_result, write_events
-from tests.faults.failpoints import Case, all_cases, chains, run_chain
+from tests.faults.failpoints import UNALIGNED, Case, all_cases, chains, run_chain
 from tests.faults.fencing import SETTINGS as FENCING_SETTINGS
 from tests.faults.fencing import all_zombies, run_fencing, run_long_sleep
 from tests.faults.jobs import JobProcess, Place
@@ -84,7 +84,8 @@ def run_points(root: Path, cases: Sequence[Case]) -> bool:
     watch = Stopwatch()
     results = []
     for number, chain in enumerate(chains(cases)):
-        place = Place(root / f"points-{number}", events, checkpoint_ms=100, batch_rows=100)
+        settings = UNALIGNED if any(case.name == "C27" for case in chain) else ()
+        place = Place(root / f"points-{number}", events, checkpoint_ms=100, batch_rows=100, settings=settings)
         results.append(run_chain(place, expected, chain))
         say(*results[-1].lines(), *results[-1].verdict.wrong, *results[-1].leftovers)
     hit = sum(case.armed in result.hits for result in results for case in result.cases)

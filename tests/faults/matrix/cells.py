@@ -18,9 +18,10 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "inline": ("0 b", "20 kb"),
     "batch_rows": ("100", "10000"),
     "compression": ("false", "true"),
+    "unaligned": ("false", "true"),
 }
 GROUPS = ("process", "damage", "storage", "work")
-_DRAWS = 60
+_DRAWS = 300
 
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
@@ -38,7 +39,7 @@ class Cell:
         return " ".join(
             [self["backend"], f"p{self['parallelism']}", self["sink"], f"retained {self['retained']}"]
             + [f"every {self['interval_ms']} ms", f"inline {self['inline']}", f"batches {self['batch_rows']}"]
-            + (["compressed"] if self["compression"] == "true" else [])
+            + [name for name in ("compression", "unaligned") if self[name] == "true"]
         )
 
     @property
@@ -51,6 +52,7 @@ class Cell:
             ("execution.checkpointing.num-retained", self["retained"]),
             ("execution.checkpointing.data-inline-threshold", self["inline"]),
             ("execution.checkpointing.snapshot-compression", self["compression"]),
+            ("execution.checkpointing.unaligned.enabled", self["unaligned"]),
         )
 
 

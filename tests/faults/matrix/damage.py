@@ -179,8 +179,8 @@ CASES = (
         ),
         "damage",
         damaged_checkpoint,
-        {**IN_FILES, "parallelism": "2"},
+        {**IN_FILES, "parallelism": "2", "backend": "rocksdb"},
     ),
-    MatrixCase(("F28 manifest of a newer format",), "damage", future_version, IN_FILES),
-    MatrixCase(("F11 orphans and foreign files",), "damage", orphans),
+    MatrixCase(("F28 manifest of a newer format",), "damage", future_version, {**IN_FILES, "backend": "hashmap"}),
+    MatrixCase(("F11 orphans and foreign files",), "damage", orphans, {"backend": "rocksdb-full"}),
 )
