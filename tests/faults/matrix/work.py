@@ -38,7 +38,7 @@ def shuffle_files_lost(scene: Scene) -> Sequence[str]:
         ("spark.eventLog.dir", str(history)),
         ("spark.eventLog.compress", "false"),
     )
-    armed = "C4.before:delay=4000:role=tm:hit=3"
+    armed = "C4.before:delay=4000:role=tm:hit=4"  # the first of three subtasks, in the second epoch
     job = scene.start(failpoint=armed)
     wait_until(lambda: armed in read_hits(scene.log), timeout_s=LIMIT_S)
     gone = 0
