@@ -44,6 +44,16 @@ def test_the_input_repeats_ids_and_the_oracle_takes_each_once(expected: Expected
     assert len(expected.ids) == LOAD.keys
 
 
+def test_of_a_job_that_was_stopped_the_oracle_takes_what_it_has_seen(tmp_path: Path, expected: Expected) -> None:
+    seen = set(list(expected.ids["k0"])[:2])
+    part = batch_result(tmp_path / "events", seen)
+    assert part.ids == {"k0": seen} and not part.closed
+    state = right_state(part)
+    rows = [row for row in right_output(part) if row["id"] is not None]
+    assert compare(part, state, rows).exact
+    assert not compare(part, state, right_output(part)).exact  # no key is closed
+
+
 def test_the_right_outcome_is_exact(expected: Expected) -> None:
     assert compare(expected, right_state(expected), right_output(expected)).exact
 

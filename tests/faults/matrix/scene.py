@@ -14,7 +14,7 @@ from penstock.checkpoint.manifest import load_manifest, state_files, verify_file
 from penstock.checkpoint.view import LogView
 from penstock.control.registry import JobRecord
 from penstock.storage.local import LocalStorage
-from tests.faults.events import Expected
+from tests.faults.events import Expected, batch_result
 from tests.faults.failpoints import read_hits
 from tests.faults.jobs import JobProcess, Place, is_alive
 from tests.faults.kills import outliving
@@ -134,7 +134,7 @@ class Scene:
         """What is wrong with the state, the output, the files and the processes at the end; nothing if all is exact."""
         wrong = [f"{line} outlives the job" for job in self.jobs for line in outliving(job.family())]
         rows = list(read_printed(self.place.printed) if self.place.sink == "print" else read_output(self.place.output))
-        verdict = compare(self._expected(rows), read_state(self.place.job_folder), rows)
+        verdict = compare(self._expected(), read_state(self.place.job_folder), rows)
         if not verdict.exact:
             wrong.append(f"{verdict.lost} lost, {verdict.doubled} doubled, {verdict.wrong}")
         wrong += self.broken_retained()
@@ -144,14 +144,13 @@ class Scene:
         wrong += [f"{name} is not ours and was deleted" for name in self.foreign if not self._is_there(name)]
         return wrong
 
-    def _expected(self, rows: list[dict[str, object]]) -> Expected:
+    def _expected(self) -> Expected:
         """Of a cancelled job: what its last checkpoint has seen. Otherwise everything."""
         if not self.cancelled:
             return self.expected
-        state = read_state(self.place.job_folder)
-        seen = {key: set(ids) for key, ids in state["ids"].items()}
+        seen = {number for ids in read_state(self.place.job_folder)["ids"].values() for number in ids}
         assert seen, "the job was cancelled before it had any state"
-        return Expected(seen, state["sum"], state["xor"], closed=False)
+        return batch_result(self.place.events, seen)
 
     def broken_retained(self) -> list[str]:
         """PROTOCOL I-3: every file of every completed checkpoint that the log retains is there and verifies."""

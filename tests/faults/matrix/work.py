@@ -253,7 +253,7 @@ CASES = (
     MatrixCase(("F23 function ends its process",), "work", function_ends_its_process),
     MatrixCase(("F23 function returns the wrong type",), "work", function_returns_the_wrong_type),
     MatrixCase(("F23 function never returns",), "work", function_never_returns),
-    MatrixCase(("F26 cancelled during a checkpoint",), "work", cancelled_in_a_checkpoint),
+    MatrixCase(("F26 cancelled during a checkpoint",), "work", cancelled_in_a_checkpoint, FILES),
     MatrixCase(("F26 SIGTERM twice",), "work", terminated_twice),
     MatrixCase(("F27 crashes while old files are deleted",), "work", crashes_in_deletes, {"retained": "3"}),
 )
