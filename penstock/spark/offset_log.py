@@ -67,10 +67,14 @@ def batch_files(folder: Path, batch_id: int) -> list[str]:
 
 
 def _entries(source: Path, number: int) -> list[dict[str, Any]]:
-    """What a file source has written down under a number; a compaction repeats all earlier entries."""
-    plain = source / str(number)
-    text = (plain if plain.exists() else source / f"{number}.compact").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()[1:]]
+    """What a file source has written down under a number; a compaction repeats all earlier entries.
+
+    A stream that is used twice has two offsets and one log: nothing is there for the second.
+    """
+    for path in (source / str(number), source / f"{number}.compact"):
+        if path.exists():
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    return []
 
 
 def remove(folder: Path) -> None:
