@@ -46,14 +46,14 @@ def puts(faults: Faults) -> int:
 
 
 @pytest.mark.parametrize("fault", ["drop", "lose", "hang", 500, 503])
-def test_a_write_without_reply_is_made_again_and_found(storage: Storage, faults: Faults, fault: str | int) -> None:
+def test_f16_a_write_without_reply_is_made_again_and_found(storage: Storage, faults: Faults, fault: str | int) -> None:
     faults.faults = [("PUT", "log/1", fault)]
     storage.put_new("log/1", b"mine")
     assert puts(faults) == 2
     assert storage.read("log/1") == b"mine"
 
 
-def test_r1_a_conflict_is_not_a_name_that_is_taken(storage: Storage, faults: Faults) -> None:
+def test_f16_r1_a_conflict_is_not_a_name_that_is_taken(storage: Storage, faults: Faults) -> None:
     faults.faults = [("PUT", "log/1", 409), ("PUT", "log/1", 409)]
     storage.put_new("log/1", b"mine")
     assert puts(faults) == 3
@@ -68,7 +68,7 @@ def test_r1_conflicts_without_end_leave_nothing_and_say_so(storage: Storage, fau
     assert storage.list("") == []
 
 
-def test_another_s_file_is_not_taken_for_ones_own_after_a_lost_reply(
+def test_f16_another_s_file_is_not_taken_for_ones_own_after_a_lost_reply(
     storage: Storage, other: Storage, faults: Faults
 ) -> None:
     other.put_new("log/1", b"other")
@@ -94,7 +94,7 @@ def test_a_write_that_is_never_answered_is_unknown(storage: Storage, faults: Fau
     assert storage.exists("log/1") == (fault == "hang")
 
 
-def test_a_write_that_lands_late_does_not_overwrite_another(storage: Storage, other: Storage, faults: Faults) -> None:
+def test_f16_a_write_that_lands_late_does_not_overwrite_another(storage: Storage, other: Storage, faults: Faults) -> None:
     faults.faults = [("PUT", "log/1", "late")] + [("PUT", "log/1", "lose")] * len(WAITS_S)
     with pytest.raises(UnknownOutcomeError):
         storage.put_new("log/1", b"late")
@@ -140,7 +140,7 @@ def test_a_refusal_after_a_lost_reply_is_still_unknown(storage: Storage, faults:
 
 
 @pytest.mark.parametrize("operation", ["read", "size", "exists"])
-def test_a_store_that_does_not_answer_is_not_a_missing_file(storage: Storage, faults: Faults, operation: str) -> None:
+def test_f16_a_store_that_does_not_answer_is_not_a_missing_file(storage: Storage, faults: Faults, operation: str) -> None:
     storage.put_new("log/1", b"mine")
     faults.faults = [(method, "", 403) for method in ("GET", "HEAD")] * 10
     with pytest.raises(StorageError) as caught:
@@ -164,7 +164,7 @@ def test_a_missing_bucket_is_not_a_missing_file(s3_uri: str) -> None:
         storage.put_new("log/1", b"x")
 
 
-def test_a_listing_that_lags_is_found_by_the_probe(storage: Storage, faults: Faults) -> None:
+def test_f16_a_listing_that_lags_is_found_by_the_probe(storage: Storage, faults: Faults) -> None:
     def without_new_files(method: str, path: str, body: bytes) -> bytes:
         start, end = body.find(b"<Contents>"), body.rfind(b"</Contents>")
         return body if start < 0 else body[:start] + body[end + len(b"</Contents>") :]
