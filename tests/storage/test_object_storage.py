@@ -94,7 +94,9 @@ def test_a_write_that_is_never_answered_is_unknown(storage: Storage, faults: Fau
     assert storage.exists("log/1") == (fault == "hang")
 
 
-def test_f16_a_write_that_lands_late_does_not_overwrite_another(storage: Storage, other: Storage, faults: Faults) -> None:
+def test_f16_a_write_that_lands_late_does_not_overwrite_another(
+    storage: Storage, other: Storage, faults: Faults
+) -> None:
     faults.faults = [("PUT", "log/1", "late")] + [("PUT", "log/1", "lose")] * len(WAITS_S)
     with pytest.raises(UnknownOutcomeError):
         storage.put_new("log/1", b"late")
@@ -140,7 +142,9 @@ def test_a_refusal_after_a_lost_reply_is_still_unknown(storage: Storage, faults:
 
 
 @pytest.mark.parametrize("operation", ["read", "size", "exists"])
-def test_f16_a_store_that_does_not_answer_is_not_a_missing_file(storage: Storage, faults: Faults, operation: str) -> None:
+def test_f16_a_store_that_does_not_answer_is_not_a_missing_file(
+    storage: Storage, faults: Faults, operation: str
+) -> None:
     storage.put_new("log/1", b"mine")
     faults.faults = [(method, "", 403) for method in ("GET", "HEAD")] * 10
     with pytest.raises(StorageError) as caught:

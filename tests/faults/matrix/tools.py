@@ -97,12 +97,14 @@ def strace(pid: int, log: Path, *rules: str) -> Iterator[None]:
         assert tracer.poll() is None, f"strace ended with {tracer.returncode}"
         yield
     finally:
-        tracer.send_signal(signal.SIGINT)  # it lets the process go
+        tracer.send_signal(signal.SIGINT)  # it lets the process go, if that still exists
         tracer.wait(20)
 
 
 def injected(log: Path, word: str = "(INJECTED)") -> list[str]:
     """The disturbed calls in a log of strace."""
+    if not log.exists():
+        return []
     return [line for line in log.read_text(errors="replace").splitlines() if word in line]
 
 
