@@ -9,6 +9,7 @@ and `after` cost one dictionary lookup.
 import fcntl
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -123,7 +124,8 @@ def _act(action: str, place: str) -> None:
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif kind == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)  # the whole process, until somebody sends SIGCONT
+        # The whole process, until somebody sends SIGCONT; through this thread, so that it goes no step further.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     elif kind == "raise":
         raise InjectedCrash(place)
     elif kind == "hang":

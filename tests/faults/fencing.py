@@ -191,7 +191,11 @@ def _wake(sleeper: _Sleeper, place: Place | None = None) -> Wake:
 
 
 def listing(place: Place) -> dict[str, tuple[int, int, int]]:
-    """Every file of the job: in the checkpoint folder and in the output. Its number, size and time of change."""
+    """Every file of the job: in the checkpoint folder and in the output. Its number, size and time of change.
+
+    Without temporary ones, `name~random`: nobody reads them, and a driver that was stopped while it wrote one removes
+    it when it wakes up.
+    """
     found = {}
     for folder in (place.checkpoints, place.output):
         for path in folder.rglob("*"):
@@ -199,7 +203,7 @@ def listing(place: Place) -> dict[str, tuple[int, int, int]]:
                 about = path.lstat()
             except FileNotFoundError:
                 continue
-            if path.is_file():
+            if path.is_file() and "~" not in path.name:
                 found[str(path.relative_to(place.folder))] = (about.st_ino, about.st_size, about.st_mtime_ns)
     return found
 
