@@ -47,7 +47,7 @@ def orphans(scene: Scene) -> Sequence[str]:
     first = scene.start()
     scene.await_checkpoints(first, 2)
     scene.crash(first)
-    own = [state_file_path(1, 900, SubtaskId(StageId("stage-0"), 0)), "chk-901/_metadata~0123456789ab"]
+    own = [state_file_path(1, 900, SubtaskId(StageId("s0"), 0)), "chk-901/_metadata~0123456789ab"]
     foreign = ["shared/notes.txt", "README", "chk-latest/copy.bin", "backup/chk-1/_metadata"]
     for name in (*own, *foreign):
         path = scene.place.job_folder / name
