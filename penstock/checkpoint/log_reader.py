@@ -1,5 +1,7 @@
 """Reading a job log to its end, also while its owner appends to it and shortens it (PROTOCOL R6)."""
 
+from collections.abc import Sequence
+
 from penstock.checkpoint.entries import Base, Record, decode_record
 from penstock.checkpoint.names import LOG_FOLDER, FileKind, log_entry_path, parse_name
 from penstock.checkpoint.view import LogView, fold
@@ -19,7 +21,11 @@ def read_log(storage: Storage) -> LogView:
     for _ in range(READ_TRIES):
         numbers = entry_numbers(storage)
         if not numbers:
-            _require_no_state(storage)
+            present = storage.list("")
+            if _numbers_of(present):
+                missing = "its first entry was written just now"
+                continue
+            _require_no_state(storage, present)
             return LogView()
         try:
             return fold(_read_back_to_base(storage, numbers))
@@ -31,7 +37,11 @@ def read_log(storage: Storage) -> LogView:
 
 def entry_numbers(storage: Storage) -> list[int]:
     """The numbers of all entries, in order; leftovers of interrupted writes do not count."""
-    names = (parse_name(path) for path in storage.list(LOG_FOLDER))
+    return _numbers_of(storage.list(LOG_FOLDER))
+
+
+def _numbers_of(paths: Sequence[str]) -> list[int]:
+    names = map(parse_name, paths)
     return sorted(name.number for name in names if name and name.kind is FileKind.LOG and not name.temporary)
 
 
@@ -55,8 +65,8 @@ def _read_back_to_base(storage: Storage, numbers: list[int]) -> list[Record]:
     return records
 
 
-def _require_no_state(storage: Storage) -> None:
-    for path in storage.list(""):
+def _require_no_state(storage: Storage, present: Sequence[str]) -> None:
+    for path in present:
         name = parse_name(path)
         if name is not None and name.kind is not FileKind.LOG:
             raise LogCorruptError(

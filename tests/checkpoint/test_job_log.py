@@ -5,6 +5,7 @@ import pytest
 from penstock import failpoint
 from penstock.checkpoint.entries import Discard, Restore, Resumed, Savepoint, Status, Stopping
 from penstock.checkpoint.log import BASE_EVERY
+from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.names import log_entry_path
 from penstock.errors import FencedError, JobConflictError, LogCorruptError, StorageError, UnknownOutcomeError
 from penstock.failpoint import Failpoint, InjectedCrash
@@ -442,3 +443,21 @@ def test_entries_that_cannot_follow_are_not_written(storage: MemoryStorage) -> N
             log.append(entry)
     assert log.view().number == 2
     assert not log.in_doubt
+
+
+def test_a_job_that_starts_while_its_log_is_looked_for_is_not_taken_for_one_that_lost_it() -> None:
+    """Found by the simulator: the log's folder was listed just before the first claim, the whole folder after it."""
+
+    class StartsInBetween(Script):
+        started = False
+
+        def before(self, operation: str, path: str) -> Fault | None:
+            if operation == "list" and path == "" and not self.started:
+                self.started = True
+                log = claimed_log(folder)
+                folder.put_new("chk-0/1-source-0a", b"")
+                log.append(complete_of(0))
+            return super().before(operation, path)
+
+    folder = MemoryStorage(StartsInBetween())
+    assert read_log(folder).number == 2

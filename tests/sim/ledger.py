@@ -58,6 +58,8 @@ class Ledger:
         """Sink transactions of any completed checkpoint."""
         self.ended_by: set[int] = set()
         """Attempts whose `finished` counts."""
+        self.entries: dict[int, str] = {}
+        """Number -> entry id, of all entries that ever counted."""
         self._highest = 0
         self._before_entry: tuple[str, dict[str, Any]] = ("", {})
 
@@ -103,6 +105,7 @@ class Ledger:
             return
         require(number == self._highest + 1, f"log entry {number} follows entry {self._highest}")
         self._highest = number
+        self.entries[number] = record.entry_id
         entry = record.entry
         if isinstance(entry, Claim):
             require(entry.attempt == self.owner + 1, "a claim skips an attempt")

@@ -108,7 +108,7 @@ class Process:
             self._start(f"writer{number}", self._write)
         while self._position < len(world.job.records):
             # PROTOCOL R13: while rows wait in the subtasks, no new ones are read.
-            self._epoch(0 if self._book.waiting else world.random.choice((0, 1, 1, 2, 3)))
+            self._epoch(0 if self._book.waiting else world.row_count())
             world.pass_time()
             actor.rest()
         while self._book.waiting:

@@ -34,6 +34,8 @@ OFTEN |= {"C1": 3, "C2": 3, "C8": 20, "C13": 80, "C14": 80, "C15": 80, "C16": 20
 
 MAX_LOSSES = 3
 """Of one task; Spark gives up after the fourth."""
+MAX_ATTEMPT_LOSSES = 20
+"""In all, where each lost task ends the attempt: else some schedules would never come to their end."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,13 @@ def run_schedule(seed: int) -> Outcome:
 
     losing = random.Random(f"lost tasks of {seed}")
 
+    left = MAX_ATTEMPT_LOSSES if schedule.union else 1_000_000
+
     def lost_after(tries: int) -> int | None:
-        if tries >= MAX_LOSSES or losing.random() >= schedule.lost_tasks:
+        nonlocal left
+        if tries >= MAX_LOSSES or not left or losing.random() >= schedule.lost_tasks:
             return None
+        left -= 1
         return losing.randrange(4)
 
     limits = snapshot_limits(schedule.inline_limit_bytes, schedule.max_deltas)

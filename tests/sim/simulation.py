@@ -44,11 +44,11 @@ PUT_FAULTS = (Fault.FAIL, Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.LATE)
 class Simulation:
     """The run of one seed. Everything is drawn from the seed, in an order that only the seed decides."""
 
-    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None, *, profile: Profile | None = None) -> None:
         self.seed = seed
         self._tell = tell
         self.random = random.Random(seed)
-        self.profile: Profile = make_profile(self.random, is_calm=seed % 4 == 0)
+        self.profile = profile or make_profile(self.random, is_calm=seed % 4 == 0)
         self.job = make_job(self.random, self.random.randrange(6, 16))
         self.clock = ManualClock()
         self.ledger = Ledger(self.on_call)
@@ -369,6 +369,10 @@ class Simulation:
     def pass_time(self) -> None:
         """An epoch takes its time."""
         self.clock.advance(self.random.choice((10, 30, 60)))
+
+    def row_count(self) -> int:
+        """How many rows the next epoch reads."""
+        return self.random.choice((0, 1, 1, 2, 3))
 
     def is_forced(self) -> bool:
         """Somebody asks for a checkpoint."""
