@@ -42,6 +42,19 @@ class CheckpointSettings:
                 "set execution.checkpointing.max-concurrent-checkpoints to 1, or unaligned.enabled to false"
             )
 
+    def keeps(self, ending: str) -> bool:
+        """Whether completed checkpoints outlive a job that has finished, cancelled, failed or suspended (features 6.2).
+
+        Where nobody has chosen, Flink's default holds, except that a job that failed can be resumed.
+        """
+        retained = {
+            ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: ("cancelled", "failed", "suspended"),
+            ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: ("failed",),
+            ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
+            None: ("failed", "suspended"),
+        }
+        return ending in retained[self.retention]
+
     @property
     def exactly_once(self) -> bool:
         """Sinks commit with the checkpoint; otherwise each epoch is a transaction (PROTOCOL R28)."""

@@ -40,6 +40,25 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     subtasks: list[str] = []
 
 
+class StatusChange(msgspec.Struct, frozen=True):
+    """When a job got a status."""
+
+    status: str
+    """Name of a JobStatus."""
+    at_ms: int
+
+
+class FailureRecord(msgspec.Struct, frozen=True):
+    """Why an attempt of a job ended."""
+
+    at_ms: int
+    attempt: int
+    error: str
+    """Its class."""
+    message: str
+    root_cause: str | None = None
+
+
 class JobRecord(msgspec.Struct, frozen=True):
     """What a driver says of its job."""
 
@@ -66,6 +85,12 @@ class JobRecord(msgspec.Struct, frozen=True):
     rows_per_s: float = 0.0
     processes: list[ProcessRecord] = []
     failure: str | None = None
+    transitions: list[StatusChange] = []
+    """The last statuses, oldest first."""
+    failures: list[FailureRecord] = []
+    """Of the last sixteen attempts that failed, oldest first."""
+    checkpoints: list[CheckpointStats] = []
+    """The last ten, oldest first."""
     states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
     """How large each state was at the last checkpoint; only where `penstock status` asks for it."""
     checkpoints: list[CheckpointStats] | msgspec.UnsetType = msgspec.UNSET

@@ -5,10 +5,11 @@ reported. Reports and failures come from other threads.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock import failpoint
+from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.pending import EpochRecord
 from penstock.clock import Clock
@@ -72,8 +73,15 @@ class EpochBook:
     """Begins and commits the epochs of one attempt. `begin` and `commit` by one thread at a time, `report` by any."""
 
     def __init__(
-        self, graph: JobGraph, state: AttemptState, coordinator: CheckpointCoordinator | None, clock: Clock
+        self,
+        graph: JobGraph,
+        state: AttemptState,
+        coordinator: CheckpointCoordinator | None,
+        clock: Clock,
+        committer: SinkCommitter | None = None,
     ) -> None:
+        """`committer`: each epoch is a transaction, which it commits; None: output waits for checkpoints."""
+        self._committer = committer
         self._graph = graph
         self._state = state
         self._coordinator = coordinator
@@ -141,7 +149,7 @@ class EpochBook:
             checkpoint,
             base,
             self._watermarks(final=final),
-            commit_epoch=self._coordinator is None,
+            commit_epoch=self._committer is not None,
             final=final,
             completed=completed.checkpoint_id if completed is not None else None,
             aborted=aborted,
@@ -204,13 +212,15 @@ class EpochBook:
         self._told_epoch = self._news_sent[0]
         self._told_aborted.update(self._news_sent[1])
         state.watermarks = dict(header.watermarks)
+        # Before a checkpoint can cover the epoch: what it covers does not come again (PROTOCOL R28).
+        waiting = committables if self._committer is None else self._release(committables)
         failpoint.before("C12")
         if self._coordinator is not None:
             record = EpochRecord(
                 header.epoch,
                 header.now_ms,
                 versions,
-                committables,
+                waiting,
                 position,
                 dict(state.watermarks),  # a checkpoint may complete after later epochs have moved them
                 dict(state.max_timestamps),
@@ -232,6 +242,17 @@ class EpochBook:
             header.checkpoint,
             sum(r.untimed for r in reports),
         )
+
+    def _release(self, committables: Sequence[Committable]) -> list[Committable]:
+        """Commit the epoch's transactions; nothing is left for a checkpoint to commit."""
+        assert self._committer is not None
+        if self._coordinator is not None and committables:
+            self._coordinator.check_fenced()  # PROTOCOL R4: before commits
+        for committable in committables:
+            failpoint.before("C20")
+            self._committer.commit([committable])
+            failpoint.after("C20")
+        return []
 
     def _await_reports(self, header: EpochHeader) -> list[SubtaskReport]:
         expected = set(self._state.versions)

@@ -1,6 +1,7 @@
 """A job from submission to its end: attempts, the restart strategy, its status, and its record in the registry."""
 
 import os
+import random
 import socket
 import sys
 import threading
@@ -13,12 +14,14 @@ from typing import Any, Literal
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
+from penstock.checkpoint.history import CheckpointStats
 from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
-from penstock.control.registry import JobRecord, ProcessRecord, Registry
+from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
 from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,
+    CheckpointFailedError,
     CheckpointMissingError,
     FencedError,
     JobConflictError,
@@ -30,9 +33,12 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.counts import EpochCount, Rate
 from penstock.jobmanager.epochs import EpochSummary
+from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
 from penstock.jobmanager.output import CollectedRecords, JobOutput
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, note_damage
+from penstock.jobmanager.restart import Restarts
 from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
 from penstock.model.ids import new_token
@@ -85,8 +91,11 @@ class Job:
         self._storage: Storage | None = None
         if request.settings.checkpoints is not None:
             self._storage = request.settings.storage.open(self.job_id, resumed=request.resumed)
-        self._output = JobOutput(_collect_sinks(request.graph), checkpointing=self._storage is not None)
-        self._status = JobStatus.INITIALIZING
+        settings = request.settings.checkpoints
+        is_held = settings is not None and settings.exactly_once
+        self._output = JobOutput(_collect_sinks(request.graph), checkpointing=is_held)
+        self._history = JobHistory(clock, self._known_failures())
+        self._slow = SlowCheckpoints(settings)
         self._started_ms = clock.now_ms()
         self._ended_ms: int | None = None
         self._attempt: SparkAttempt | None = None
@@ -94,12 +103,13 @@ class Job:
         self._log: JobLog | None = None
         self._attempt_number = 0
         self._damaged: dict[int, CheckpointError] = {}
-        self._restarts = 0
-        self._rows = _EpochCount()
-        self._untimed = _EpochCount()
+        self._restarts = Restarts(request.settings.restart, clock, lambda: random.uniform(-1, 1))
+        self._attempts = 0
+        self._rows = EpochCount()
+        self._untimed = EpochCount()
         self._last_checkpoint: int | None = None
         self._written_sizes: list[StateSize] | None = None
-        self._rate = _Rate(clock)
+        self._rate = Rate(clock)
         self._failure: BaseException | None = None
         self._disowned = False
         self._cancelled = threading.Event()
@@ -115,15 +125,25 @@ class Job:
 
     def status(self) -> JobStatus:
         """Where the job stands."""
-        return self._status
+        return self._history.status
 
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""
         self._cancelled.set()
+        self._set_status(JobStatus.CANCELLING)
         attempt = self._attempt
         if attempt is not None:
             attempt.cancel()
         self._ended.wait()
+
+    def checkpoint(self, *, full: bool = False) -> int:
+        """Take a checkpoint now; its number, once it is complete (features M6). `full`: it inherits nothing."""
+        coordinator = self._coordinator
+        if self._request.settings.checkpoints is None:
+            raise UsageError("the job takes no checkpoints; call env.enable_checkpointing(…) in the program")
+        if coordinator is None or self.status() is not JobStatus.RUNNING:
+            raise CheckpointFailedError(FailureReason.NOT_RUNNING.text(f"the job is {self.status().name}"))
+        return coordinator.request(full=full).result()
 
     def wait(self, timeout: float | None = None) -> JobExecutionResult:
         """The result, once the job has ended; raises what made it fail."""
@@ -134,9 +154,7 @@ class Job:
         if self._failure is not None:
             raise self._failure
         duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
-        return JobExecutionResult(
-            self.job_id, self._request.identity.name, self._rows.total, self._restarts + 1, duration
-        )
+        return JobExecutionResult(self.job_id, self._request.identity.name, self._rows.total, self._attempts, duration)
 
     def collected(self, sink_uid: str) -> Iterator[Any]:
         """The records of a collect sink, as they become certain."""
@@ -148,6 +166,8 @@ class Job:
         try:
             self._run_attempts()
         except BaseException as error:  # kept for whoever waits
+            if self._failure is None:
+                self._history.failed(error, self._attempt_number)
             self._failure = error
             self._disowned = isinstance(error, (FencedError, JobConflictError))
             self._log_failure("the job has failed", error)
@@ -155,7 +175,6 @@ class Job:
         self._output.end(self._failure)
 
     def _run_attempts(self) -> None:
-        strategy = self._request.settings.restart
         while True:
             try:
                 self._run_attempt()
@@ -163,17 +182,37 @@ class Job:
             except (FencedError, JobConflictError, UsageError):
                 raise  # the job is another's, or will never run: no new attempt
             except PenstockError as error:
-                if self._cancelled.is_set():
-                    self._finish("cancelled", JobStatus.CANCELED)
-                    return
-                self._require_own()
-                if _is_final(error) or self._restarts >= strategy.attempts:
-                    self._append_status("failed", str(error).splitlines()[-1])
+                delay_s = self._delay_after(error)
+                if delay_s is None:
+                    self._failure = error
+                    with suppress(StorageError):  # what made the job fail is what its author must see
+                        self._end_log(Status("failed", last_line(error)))
                     raise
-                self._restarts += 1
-                self._say_restart(error)
-                self._set_status(JobStatus.RESTARTING)
-                self._cancelled.wait(strategy.delay_ms / 1000)
+            finally:
+                self._close_attempt()
+            if self._cancelled.wait(delay_s):
+                self._finish("cancelled", JobStatus.CANCELED)
+                return
+
+    def _delay_after(self, error: PenstockError) -> float | None:
+        """How many seconds to wait before the next attempt; None if there is none. 0 for a job that was cancelled."""
+        if self._cancelled.is_set():
+            return 0.0
+        self._history.failed(error, self._attempt_number)
+        self._set_status(JobStatus.FAILING)
+        self._require_own()
+        delay_s = None if _is_final(error) else self._restarts.after_failure()
+        if delay_s is not None:
+            self._say_restart(error, delay_s)
+            self._set_status(JobStatus.RESTARTING)
+        return delay_s
+
+    def _close_attempt(self) -> None:
+        """Whatever the attempt had pending never completes; its figures stay."""
+        coordinator = self._coordinator
+        if coordinator is not None:
+            coordinator.close(FailureReason.SUSPENDING)
+            self._history.attempt_over(coordinator.history())
 
     def _require_own(self) -> None:
         """PROTOCOL R4: an attempt that another driver has fenced does not claim again, whatever ended it first."""
@@ -182,6 +221,7 @@ class Job:
                 self._log.check_fenced()
 
     def _run_attempt(self) -> None:
+        self._attempts += 1
         claimed = self._begin()
         manifest = claimed.manifest if claimed is not None else None
         self._output.roll_back(manifest.epoch if manifest is not None else 0)
@@ -233,7 +273,8 @@ class Job:
         if self._storage is None or request.settings.checkpoints is None:
             self._attempt_number += 1
             return None
-        self._log = None  # the older attempt's: the claim fences it
+        self._close_attempt()
+        self._log, self._coordinator = None, None  # the older attempt's: the claim fences it
         options = RecoveryOptions(
             request.settings.checkpoints,
             request.allow_fallback,
@@ -261,6 +302,13 @@ class Job:
         if coordinator is not None:
             self._write_sizes(coordinator.state_sizes)
             self._write_checkpoints(coordinator)
+            self._warn_of_slow(coordinator)
+
+    def _warn_of_slow(self, coordinator: CheckpointCoordinator) -> None:
+        for stats in coordinator.history():
+            warning = self._slow.warning(stats) if stats.status == "completed" else None
+            if warning is not None:
+                self._say_warning(warning)
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
@@ -277,26 +325,29 @@ class Job:
         self._output.committed(summary)
 
     def _finish(self, word: Literal["finished", "cancelled"], status: JobStatus) -> None:
-        """The job has ended in order: output of completed checkpoints is committed before the log says so (R31)."""
-        if self._coordinator is not None:
-            self._coordinator.close(FailureReason.SHUTDOWN)
-            self._coordinator.finish(Status(word), keep_checkpoints=True)
+        """The job has ended in order."""
+        self._end_log(Status(word))
         self._end(status)
 
-    def _append_status(self, word: Any, reason: str) -> None:
-        if self._log is not None:
-            self._log.append(Status(word, reason))
+    def _end_log(self, status: Status) -> None:
+        """Commits have ended; then the status, and then what is not kept goes (PROTOCOL R31, features 6.2)."""
+        settings, coordinator = self._request.settings.checkpoints, self._coordinator
+        if self._log is None or coordinator is None or settings is None:
+            return
+        coordinator.close(FailureReason.SHUTDOWN)
+        if status.status == "finished" or coordinator.is_settled:
+            coordinator.finish(status, keep_checkpoints=settings.keeps(status.status))
+        else:
+            self._log.append(status)  # whoever goes on needs what is not committed yet
 
     def _end(self, status: JobStatus) -> None:
         self._ended_ms = self._clock.now_ms()
         self._set_status(status)
         self._ended.set()
 
-    def _say_restart(self, error: PenstockError) -> None:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        delay_s = self._request.settings.restart.delay_ms / 1000
+    def _say_restart(self, error: PenstockError, delay_s: float) -> None:
         print(
-            f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:g} s: {reason[-1]}",
+            f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:.3g} s: {last_line(error)}",
             file=sys.stderr,
             flush=True,
         )
@@ -329,8 +380,15 @@ class Job:
         with suppress(StorageError):
             self._registry.write_checkpoints(self.job_id, coordinator.history())
 
+    def _known_failures(self) -> list[FailureRecord]:
+        """Of a job that is taken up again: what its older drivers wrote down."""
+        try:
+            return self._registry.read(self.job_id).failures
+        except (JobNotFoundError, StorageError):
+            return []
+
     def _set_status(self, status: JobStatus) -> None:
-        self._status = status
+        self._history.enter(status)
         with suppress(StorageError):  # a registry that cannot be written must not keep a job from ending
             self._write_record()
 
@@ -357,6 +415,10 @@ class Job:
             return True
         return found.pid == os.getpid() or found.attempt <= self._attempt_number
 
+    def _running_checkpoints(self) -> tuple[CheckpointStats, ...]:
+        coordinator = self._coordinator
+        return coordinator.history() if coordinator is not None and not coordinator.is_closed else ()
+
     def _record(self) -> JobRecord:
         attempt, host = self._attempt, socket.gethostname()
         processes = [ProcessRecord(os.getpid(), host, "driver")]
@@ -369,7 +431,7 @@ class Job:
         return JobRecord(
             job_id=self.job_id,
             name=self._request.identity.name,
-            status=self._status.name,
+            status=self._history.status.name,
             pid=os.getpid(),
             host=host,
             started_ms=self._started_ms,
@@ -387,6 +449,9 @@ class Job:
             rows_per_s=self._rate.per_second(),
             processes=processes,
             failure=str(self._failure) if self._failure is not None else None,
+            transitions=self._history.transitions(),
+            failures=self._history.failures(),
+            checkpoints=self._history.checkpoints(self._running_checkpoints()),
         )
 
 
@@ -394,63 +459,6 @@ def _is_final(error: PenstockError) -> bool:
     """Trying again cannot help: output or input is lost (PROTOCOL R21), or a checkpoint cannot be restored (R24)."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
     return isinstance(error, SinkTransactionLostError | SourceFileLostError) or is_refusal
-
-
-class _EpochCount:
-    """Counts rows by epoch; those of epochs that a recovery takes back do not count. Thread safe."""
-
-    KEPT = 100
-
-    def __init__(self) -> None:
-        self._certain = 0
-        self._certain_at: list[tuple[int, int]] = [(0, 0)]
-        """(epoch, rows up to it) of the last checkpoints, oldest first."""
-        self._waiting: dict[int, int] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def total(self) -> int:
-        with self._lock:
-            return self._certain + sum(self._waiting.values())
-
-    def add(self, epoch: int, rows: int) -> None:
-        with self._lock:
-            self._waiting[epoch] = rows
-
-    def release(self, epoch: int) -> None:
-        """A checkpoint of this epoch is complete."""
-        with self._lock:
-            for number in [number for number in self._waiting if number <= epoch]:
-                self._certain += self._waiting.pop(number)
-            if epoch > self._certain_at[-1][0]:
-                self._certain_at = [*self._certain_at, (epoch, self._certain)][-self.KEPT :]
-
-    def roll_back(self, epoch: int) -> None:
-        """Epochs after this one are run again; 0: all of them."""
-        with self._lock:
-            self._waiting = {number: rows for number, rows in self._waiting.items() if number <= epoch}
-            while self._certain_at and self._certain_at[-1][0] > epoch:  # behind a damaged checkpoint
-                del self._certain_at[-1]
-                self._certain = self._certain_at[-1][1] if self._certain_at else 0
-            self._certain_at = self._certain_at or [(0, 0)]
-
-
-class _Rate:
-    """Rows per second over the last few seconds."""
-
-    WINDOW_S = 5.0
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._samples: list[tuple[float, int]] = []
-
-    def add(self, rows: int) -> None:
-        now = self._clock.monotonic_s()
-        self._samples = [(at, n) for at, n in self._samples if now - at < self.WINDOW_S] + [(now, rows)]
-
-    def per_second(self) -> float:
-        now = self._clock.monotonic_s()
-        return sum(n for at, n in self._samples if now - at < self.WINDOW_S) / self.WINDOW_S
 
 
 def _collect_sinks(graph: JobGraph) -> dict[str, CollectedRecords]:

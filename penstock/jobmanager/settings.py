@@ -12,6 +12,7 @@ from penstock.jobmanager.checkpoint_settings import (
     duration_ms,
     local_folders,
 )
+from penstock.jobmanager.restart import RestartStrategy, restart_strategy
 from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import parse_size_bytes
@@ -19,14 +20,6 @@ from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, Backend
 from penstock.state.ttl.rules import SweepSettings
 
 BATCH_ROWS = 10_000
-
-
-@dataclass(frozen=True)
-class RestartStrategy:
-    """How often a job starts again by itself (features P1, P2)."""
-
-    attempts: int
-    delay_ms: int
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,7 @@ class JobSettings:
             name=name,
             checkpoints=checkpoints,
             storage=StorageSettings.of(configuration),
-            restart=_restart(configuration, checkpointing=checkpoints is not None),
+            restart=restart_strategy(configuration, checkpointing=checkpoints is not None),
             epoch_interval_ms=duration_ms(configuration, "penstock.epoch.interval") or 0,
             max_rows=max_rows or None,
             max_files=configuration.get_integer("penstock.epoch.max-files", 0) or None,
@@ -101,18 +94,3 @@ def _ttl_sweep(configuration: Configuration) -> SweepSettings:
             f"give a positive interval, and entries = 0 to switch the sweep off"
         )
     return SweepSettings(entries, SweepSettings.interval_ms if interval is None else interval)
-
-
-def _restart(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:
-    kind = configuration.get_string("restart-strategy.type", "fixed-delay" if checkpointing else "none")
-    if kind in ("none", "off", "disable"):
-        return RestartStrategy(0, 0)
-    if kind not in ("fixed-delay", "fixeddelay"):
-        raise ConfigurationError(
-            f"restart-strategy.type is {kind!r}; this release has 'none' and 'fixed-delay' "
-            f"(restart-strategy.fixed-delay.attempts, restart-strategy.fixed-delay.delay)"
-        )
-    explicit = configuration.contains_key("restart-strategy.type")
-    attempts = configuration.get_integer("restart-strategy.fixed-delay.attempts", 1 if explicit else 2**31 - 1)
-    delay = duration_ms(configuration, "restart-strategy.fixed-delay.delay")
-    return RestartStrategy(attempts, 1000 if delay is None else delay)

@@ -17,10 +17,11 @@ from typing import Any
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.clock import Clock
-from penstock.errors import JobFailedError, PenstockError
+from penstock.errors import JobFailedError, PenstockError, StorageError
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
 from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
 from penstock.jobmanager.checkpoint_settings import local_backup
@@ -32,7 +33,7 @@ from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.source_position import SourceTracker
 from penstock.jobmanager.taskmanagers import AttemptEvents, TaskManagers
 from penstock.model.ids import SubtaskId
-from penstock.model.snapshot import Manifest
+from penstock.model.snapshot import Manifest, SourcePosition
 from penstock.runtime.messages import CheckpointsEnded, EpochHeader, Hello, Register
 from penstock.runtime.taskmanager import DeployedPlan
 from penstock.runtime.watchdog import identity
@@ -158,10 +159,17 @@ class SparkAttempt:
         deployed = pickle.dumps(deployed_plan(self._graph, self._plan.settings))
         restored = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed))
         state = AttemptState.of(self._plan.job_id, self._plan.number, dict(restored.versions), self._plan.manifest)
-        self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock)
+        self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock, self._epoch_committer())
         self.book.restored(restored)
         self.book.on_failure = self._interrupt
         taskmanagers.listen(AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail))
+
+    def _epoch_committer(self) -> GraphCommitter | None:
+        """Who commits the sinks at the end of each epoch; None where checkpoints do it (PROTOCOL R28)."""
+        settings = self._plan.settings.checkpoints
+        if settings is not None and settings.exactly_once:
+            return None
+        return GraphCommitter.of(self._plan.job_id, self._graph)
 
     def _ack(self, ack: Any) -> None:
         if self._plan.coordinator is not None:
@@ -285,7 +293,7 @@ class SparkAttempt:
         if self._clock.monotonic_s() - self._rows_at_s < IDLE_S:
             return
         coordinator = self._plan.coordinator
-        due = coordinator is not None and coordinator.dirty and self._checkpoint_due(coordinator)
+        due = coordinator is not None and self._checkpoint_due(coordinator)
         if due or self.book.timers_due():
             self._empty_epoch()
 
@@ -305,6 +313,9 @@ class SparkAttempt:
             raise cause from error
 
     def _checkpoint_due(self, coordinator: CheckpointCoordinator) -> bool:
+        """One that is asked for, or one that is due and has something new to hold."""
+        if coordinator.is_asked_for or not coordinator.dirty:
+            return coordinator.is_asked_for
         due_s = coordinator.next_due()
         return due_s is not None and due_s <= self._clock.monotonic_s()
 
@@ -321,15 +332,21 @@ class SparkAttempt:
         self._spark_sinks(rows, session, request)
         if batch_id is not None:
             self._sources.advance(batch_id)
-        position = None
-        if header.checkpoint is not None:
-            position = self._sources.position(header.checkpoint, self._plan.number)
-        summary = self.book.commit(header, position)
-        if self._plan.coordinator is None:
-            GraphCommitter.of(self._plan.job_id, self._graph).commit(summary.committables)
+        summary = self.book.commit(header, self._position(header))
         self._committed(summary)  # at once: the checkpoint may be complete already
         self._epoch_log.write(summary, started_ms, self._clock.now_ms())
         return header
+
+    def _position(self, header: EpochHeader) -> SourcePosition | None:
+        """Where the sources stand, for a checkpoint. If it cannot be written, only the checkpoint fails."""
+        coordinator = self._plan.coordinator
+        if coordinator is None or header.checkpoint is None:
+            return None
+        try:
+            return self._sources.position(header.checkpoint, self._plan.number)
+        except StorageError as error:
+            coordinator.abort(header.checkpoint, FailureReason.IO, str(error))
+            return None
 
     def _request(self, header: EpochHeader) -> EpochRequest:
         assert self.book is not None and self._execution is not None

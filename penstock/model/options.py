@@ -308,7 +308,7 @@ OPTIONS: dict[str, Option] = {
         Option("pipeline.operator-chaining.enabled", "bool", "chain operators of one stage"),
         Option(
             _RESTART + "type",
-            "none|off|disable|fixed-delay|failure-rate|exponential-delay",
+            "none|off|disable|fixed-delay|fixeddelay|failure-rate|failurerate|exponential-delay|exponentialdelay",
             "when a failed job is started again",
         ),
         Option(_RESTART + "fixed-delay.attempts", "int", "how often a failed job is started again"),

@@ -103,7 +103,7 @@ class OperatorContext(RuntimeContext):
         return self.subtask.index
 
     def get_attempt_number(self) -> int:
-        return self.subtask.attempt
+        return self.subtask.attempt - 1  # the job's attempts are counted from 1, functions count restarts
 
     def get_task_name_with_subtasks(self) -> str:
         return f"{self.subtask.stage_name} ({self.subtask.index + 1}/{self.subtask.parallelism})"

@@ -38,6 +38,7 @@ from penstock.errors import (
 from penstock.failpoint import InjectedCrash
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.committer import GraphCommitter
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import (
     Attempt,
@@ -48,6 +49,7 @@ from penstock.jobmanager.recovery import (
     note_damage,
 )
 from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.model.job import CheckpointingMode
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
@@ -123,6 +125,7 @@ class HarnessOptions:
     """Told of a damaged checkpoint that is passed over."""
     spool_after: Callable[[], int | None] = lambda: None
     """For each epoch: after how many milliseconds rows that were not worked on wait for the next; None: never."""
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
 
 
 class Harness:
@@ -163,7 +166,7 @@ class Harness:
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
                 broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`), seed=, clock=,
-                storage=, limits=, local=, crashed=, retained=, allow_fallback=, warn=.
+                storage=, limits=, local=, mode=, crashed=, retained=, allow_fallback=, warn=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -278,7 +281,7 @@ class Harness:
         failpoint.set_role("driver")
         identity = JobIdentity(JOB_ID, "harness", "harness")
         options = RecoveryOptions(
-            CheckpointSettings(interval_ms=None, retained=self.options.retained),
+            CheckpointSettings(interval_ms=None, retained=self.options.retained, mode=self.options.mode),
             self.options.allow_fallback,
             reopen=True,
             warn=self.options.warn,
@@ -327,7 +330,9 @@ class Harness:
         failpoint.after("C2")
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
         state = AttemptState.of(JOB_ID, self._attempt.number, versions, manifest)
-        self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock)
+        is_held = self.options.mode is CheckpointingMode.EXACTLY_ONCE
+        committer = None if is_held else GraphCommitter.of(JOB_ID, self._graph)
+        self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock, committer)
         self._book.restored(deployed)
 
     # ---- input

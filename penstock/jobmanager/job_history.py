@@ -1,0 +1,111 @@
+"""What has happened to a job: its statuses, its failures, its checkpoints over all attempts (features P7)."""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from penstock.checkpoint.history import HISTORY_LENGTH, CheckpointStats
+from penstock.checkpoint.settings import CheckpointSettings
+from penstock.clock import Clock
+from penstock.control.registry import FailureRecord, StatusChange
+from penstock.model.job import JobStatus
+
+FAILURE_COUNT = 16
+TRANSITION_COUNT = 64
+MESSAGE_CHARS = 4000
+"""Of a failure's message; the whole of it is in driver.log."""
+
+
+class JobHistory:
+    """Thread safe. A status that ends the job is the last."""
+
+    def __init__(self, clock: Clock, failures: Iterable[FailureRecord] = ()) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._transitions: deque[StatusChange] = deque(maxlen=TRANSITION_COUNT)
+        self._failures = deque(failures, maxlen=FAILURE_COUNT)
+        self._checkpoints: tuple[CheckpointStats, ...] = ()
+        self._status = JobStatus.INITIALIZING
+        self.enter(JobStatus.INITIALIZING)
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job stands."""
+        return self._status
+
+    def enter(self, status: JobStatus) -> None:
+        """The job has this status from now on; one that is being cancelled only ends, one that has ended stays."""
+        with self._lock:
+            is_leaving = self._status is JobStatus.CANCELLING and not status.is_terminal_state()
+            if not self._status.is_terminal_state() and not is_leaving:
+                self._status = status
+                self._transitions.append(StatusChange(status.name, self._clock.now_ms()))
+
+    def failed(self, error: BaseException, attempt: int) -> None:
+        """An attempt has ended with this error."""
+        with self._lock:
+            self._failures.append(failure_record(error, attempt, self._clock.now_ms()))
+
+    def attempt_over(self, checkpoints: Iterable[CheckpointStats]) -> None:
+        """Keep the checkpoints of an attempt that begins none any more; said again it changes nothing."""
+        with self._lock:
+            known = {stats.checkpoint_id for stats in self._checkpoints}
+            new = [stats for stats in checkpoints if stats.checkpoint_id not in known]
+            self._checkpoints = (*self._checkpoints, *new)[-HISTORY_LENGTH:]
+
+    def transitions(self) -> list[StatusChange]:
+        """The last statuses, oldest first."""
+        with self._lock:
+            return list(self._transitions)
+
+    def failures(self) -> list[FailureRecord]:
+        """The last failures, oldest first."""
+        with self._lock:
+            return list(self._failures)
+
+    def checkpoints(self, current: Iterable[CheckpointStats]) -> list[CheckpointStats]:
+        """The last checkpoints, oldest first: those of older attempts, and of the one that runs."""
+        with self._lock:
+            return list((*self._checkpoints, *current)[-HISTORY_LENGTH:])
+
+
+class SlowCheckpoints:
+    """Says once that checkpoints take longer than their interval (features K15)."""
+
+    def __init__(self, settings: CheckpointSettings | None) -> None:
+        self._interval_ms = settings.interval_ms if settings is not None else None
+        self._said = False
+
+    def warning(self, stats: CheckpointStats) -> str | None:
+        """What to say about a completed checkpoint; None if it was fast, or if it was said before."""
+        duration_ms = stats.duration_ms
+        if self._said or self._interval_ms is None or duration_ms is None or duration_ms <= self._interval_ms:
+            return None
+        self._said = True
+        return (
+            f"checkpoint {stats.checkpoint_id} took {duration_ms / 1000:.1f} s, longer than the interval of "
+            f"{self._interval_ms / 1000:g} s: checkpoints follow each other without a pause; "
+            f"set a longer execution.checkpointing.interval, or execution.checkpointing.min-pause"
+        )
+
+
+def failure_record(error: BaseException, attempt: int, now_ms: int) -> FailureRecord:
+    """A failure as it is shown: its class, what it said, and what caused it."""
+    root = error
+    seen = {id(error)}
+    while (cause := root.__cause__ or root.__context__) is not None and id(cause) not in seen:
+        root = cause
+        seen.add(id(cause))
+    root_cause = None if root is error else f"{type(root).__name__}: {root}"[:MESSAGE_CHARS]
+    return FailureRecord(now_ms, attempt, type(error).__name__, _end_of(str(error)), root_cause)
+
+
+def last_line(error: BaseException) -> str:
+    """The line of an error that says what it was."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__
+
+
+def _end_of(text: str) -> str:
+    """The end of a message: there a traceback says what happened."""
+    return text if len(text) <= MESSAGE_CHARS else "… " + text[-MESSAGE_CHARS:]
