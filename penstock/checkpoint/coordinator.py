@@ -258,11 +258,6 @@ class CheckpointCoordinator:
             return not self._pending and not self._completed.is_committing
 
     @property
-    def is_closed(self) -> bool:
-        """The attempt is over."""
-        return self._closed is not None
-
-    @property
     def cleaning_failure(self) -> str | None:
         """Why the last removal of old files and transactions failed; it is tried again after the next checkpoint."""
         return self._completed.cleaning_failure

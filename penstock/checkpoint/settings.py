@@ -27,7 +27,8 @@ class CheckpointSettings:
     max_spool_bytes: int = 1 << 30
     retention: ExternalizedCheckpointRetention | None = None
     """What of the checkpoints outlives the job (features 6.2); None: nobody has chosen."""
-    compression: bool = False
+    retain_finished: bool = False
+    """The last checkpoint of a job that has finished stays too, for those who want to look at its state."""
     local_backup: bool = False
     """A second copy of keyed state on the TaskManager's own disk."""
     local_backup_dirs: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class CheckpointSettings:
             ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
             None: ("failed", "suspended"),
         }
-        return ending in retained[self.retention]
+        return ending in retained[self.retention] or (ending == "finished" and self.retain_finished)
 
     @property
     def exactly_once(self) -> bool:

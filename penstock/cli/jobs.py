@@ -11,7 +11,7 @@ from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, o
 from penstock.cli.output import print_result, table
 from penstock.cli.progress import time_text, watermark_text
 from penstock.control import jobs
-from penstock.control.registry import JobRecord
+from penstock.control.registry import FailureRecord, JobRecord
 from penstock.errors import UsageError
 from penstock.model.descriptors import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
@@ -21,6 +21,7 @@ HOT = 1.1
 """How many times the mean a key group must have to be named; estimates that are spread evenly name none."""
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
+FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
 COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
 
 
@@ -75,6 +76,12 @@ def list_row(record: JobRecord) -> list[str]:
     checkpoint = "-" if record.last_checkpoint is None else str(record.last_checkpoint)
     counters = [str(record.epoch), str(record.rows), checkpoint]
     return [record.job_id, record.name, record.status, time_text(record.started_ms), *counters]
+
+
+def failure_row(failure: FailureRecord) -> list[str]:
+    """A failed attempt's line in the status."""
+    lines = failure.message.strip().splitlines() or ["-"]
+    return [str(failure.attempt), time_text(failure.at_ms), failure.error, lines[-1]]
 
 
 def state_row(size: StateSize) -> list[str]:
@@ -142,11 +149,13 @@ def status_text(record: JobRecord) -> str:
     states = [size for size in record.states or () if size.entries or not size.name.startswith(RESERVED_PREFIX)]
     if states:
         lines += ["", table(STATE_COLUMNS, [state_row(size) for size in states])]
-    if record.checkpoints:
-        lines += ["", table(CHECKPOINT_COLUMNS, [checkpoint_row(stats) for stats in record.checkpoints])]
     if record.processes:
         rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
         lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]
+    if record.checkpoints:
+        lines += ["", table(CHECKPOINT_COLUMNS, [checkpoint_row(stats) for stats in record.checkpoints])]
+    if record.failures:
+        lines += ["", table(FAILURE_COLUMNS, [failure_row(failure) for failure in record.failures])]
     if record.failure:
         lines += ["", record.failure.rstrip()]
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from penstock.model.configuration import Configuration
 from penstock.model.encoder import Encoder
 from penstock.model.job import ExecutionConfig, JobStatus
+from penstock.model.restart_strategies import RestartStrategies
 from penstock.model.row import Row, RowKind
 from penstock.model.time import Duration, Instant, Time
 from penstock.model.types import TypeInformation, Types
@@ -15,6 +16,7 @@ __all__ = [
     "ExecutionConfig",
     "Instant",
     "JobStatus",
+    "RestartStrategies",
     "Row",
     "RowKind",
     "Time",

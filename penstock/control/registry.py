@@ -89,8 +89,6 @@ class JobRecord(msgspec.Struct, frozen=True):
     """The last statuses, oldest first."""
     failures: list[FailureRecord] = []
     """Of the last sixteen attempts that failed, oldest first."""
-    checkpoints: list[CheckpointStats] = []
-    """The last ten, oldest first."""
     states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
     """How large each state was at the last checkpoint; only where `penstock status` asks for it."""
     checkpoints: list[CheckpointStats] | msgspec.UnsetType = msgspec.UNSET

@@ -32,6 +32,7 @@ from penstock.graph.stream_graph import SourceSpec, StreamGraph
 from penstock.model.configuration import Configuration
 from penstock.model.job import CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
 from penstock.model.key_groups import MAX_KEY_GROUPS
+from penstock.model.restart_strategies import RestartStrategyConfiguration
 from penstock.model.watermark import WatermarkStrategy
 
 
@@ -282,6 +283,12 @@ class StreamExecutionEnvironment:
     def get_state_backend(self) -> StateBackend | None:
         """The backend that the program has set, or None."""
         return self._choices.backend
+
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
+        """When the job starts again after a failure: one of `RestartStrategies`."""
+        if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
+            raise TypeError(f"give one of RestartStrategies, not {restart_strategy_configuration!r}")
+        restart_strategy_configuration.record(self._configuration)
 
     def set_default_savepoint_directory(self, directory: str) -> "StreamExecutionEnvironment":
         """Write savepoints to this folder if none is named."""

@@ -17,6 +17,7 @@ class JobHandle(Protocol):
     def job_id(self) -> str: ...
     def status(self) -> JobStatus: ...
     def cancel(self) -> None: ...
+    def checkpoint(self, *, full: bool = False) -> int: ...
     def wait(self, timeout: float | None = None) -> Any: ...
     def collected(self, sink_uid: str) -> Iterator[Any]: ...
 
@@ -80,6 +81,13 @@ class JobClient:
     def cancel(self) -> CompletableFuture[None]:
         """End the job without a savepoint."""
         return CompletableFuture(self._handle.cancel)
+
+    def trigger_checkpoint(self, full: bool = False) -> CompletableFuture[int]:
+        """Take a checkpoint now, whatever the interval says; its number, once it is complete.
+
+        A full one holds everything itself, and inherits no file of an older checkpoint.
+        """
+        return CompletableFuture(lambda: self._handle.checkpoint(full=full))
 
     def get_job_execution_result(self) -> CompletableFuture[Any]:
         """The job's result, once it has ended; the future raises if the job failed."""

@@ -37,7 +37,7 @@ def checkpoint_settings(configuration: Configuration) -> CheckpointSettings | No
         aligned_timeout_ms=duration_ms(configuration, _CHK + "aligned-checkpoint-timeout") or 0,
         max_spool_bytes=parse_size_bytes(spool) if spool else defaults.max_spool_bytes,
         retention=ExternalizedCheckpointRetention[retention] if retention else None,
-        compression=configuration.get_boolean(SNAPSHOT_COMPRESSION, default_value=False),
+        retain_finished=configuration.get_boolean("penstock.checkpoint.retain-finished", default_value=False),
         local_backup=_flag(configuration, "local-backup.enabled"),
         local_backup_dirs=local_folders(configuration.get_string(_CHK + "local-backup.dirs", "")),
         recover_from_local=configuration.get_boolean("execution.state-recovery.from-local", default_value=False),
@@ -62,6 +62,13 @@ def local_backup(settings: CheckpointSettings | None) -> LocalBackup:
     if settings is None or settings.unaligned:
         return LocalBackup()
     return LocalBackup(settings.local_backup, settings.recover_from_local, settings.local_backup_dirs)
+
+
+def snapshot_compression(configuration: Configuration) -> bool | None:
+    """Whether snapshots are compressed; None where it is not set."""
+    if not configuration.contains_key(SNAPSHOT_COMPRESSION):
+        return None
+    return configuration.get_boolean(SNAPSHOT_COMPRESSION, default_value=False)
 
 
 def local_folders(text: str) -> tuple[str, ...]:

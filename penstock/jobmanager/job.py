@@ -14,7 +14,6 @@ from typing import Any, Literal
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.history import CheckpointStats
 from penstock.checkpoint.log import JobLog
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
@@ -94,7 +93,7 @@ class Job:
         settings = request.settings.checkpoints
         is_held = settings is not None and settings.exactly_once
         self._output = JobOutput(_collect_sinks(request.graph), checkpointing=is_held)
-        self._history = JobHistory(clock, self._known_failures())
+        self._history = JobHistory(clock, self._known_failures(), self._registry.read_checkpoints(self.job_id))
         self._slow = SlowCheckpoints(settings)
         self._started_ms = clock.now_ms()
         self._ended_ms: int | None = None
@@ -212,7 +211,7 @@ class Job:
         coordinator = self._coordinator
         if coordinator is not None:
             coordinator.close(FailureReason.SUSPENDING)
-            self._history.attempt_over(coordinator.history())
+            self._write_checkpoints(coordinator)
 
     def _require_own(self) -> None:
         """PROTOCOL R4: an attempt that another driver has fenced does not claim again, whatever ended it first."""
@@ -314,6 +313,8 @@ class Job:
         """A checkpoint was given up; the next one covers its epochs too."""
         if self._coordinator is not None:
             self._write_checkpoints(self._coordinator)
+        if self._coordinator is not None:
+            self._write_checkpoints(self._coordinator)
 
     def _committed(self, summary: EpochSummary) -> None:
         self._rows.add(summary.epoch, summary.rows_in)
@@ -378,7 +379,7 @@ class Job:
 
     def _write_checkpoints(self, coordinator: CheckpointCoordinator) -> None:
         with suppress(StorageError):
-            self._registry.write_checkpoints(self.job_id, coordinator.history())
+            self._registry.write_checkpoints(self.job_id, self._history.add_checkpoints(coordinator.history()))
 
     def _known_failures(self) -> list[FailureRecord]:
         """Of a job that is taken up again: what its older drivers wrote down."""
@@ -415,10 +416,6 @@ class Job:
             return True
         return found.pid == os.getpid() or found.attempt <= self._attempt_number
 
-    def _running_checkpoints(self) -> tuple[CheckpointStats, ...]:
-        coordinator = self._coordinator
-        return coordinator.history() if coordinator is not None and not coordinator.is_closed else ()
-
     def _record(self) -> JobRecord:
         attempt, host = self._attempt, socket.gethostname()
         processes = [ProcessRecord(os.getpid(), host, "driver")]
@@ -451,7 +448,6 @@ class Job:
             failure=str(self._failure) if self._failure is not None else None,
             transitions=self._history.transitions(),
             failures=self._history.failures(),
-            checkpoints=self._history.checkpoints(self._running_checkpoints()),
         )
 
 

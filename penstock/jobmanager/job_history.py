@@ -19,12 +19,15 @@ MESSAGE_CHARS = 4000
 class JobHistory:
     """Thread safe. A status that ends the job is the last."""
 
-    def __init__(self, clock: Clock, failures: Iterable[FailureRecord] = ()) -> None:
+    def __init__(
+        self, clock: Clock, failures: Iterable[FailureRecord] = (), checkpoints: Iterable[CheckpointStats] = ()
+    ) -> None:
+        """The failures and checkpoints that older drivers of the job have written down come first."""
         self._clock = clock
         self._lock = threading.Lock()
         self._transitions: deque[StatusChange] = deque(maxlen=TRANSITION_COUNT)
         self._failures = deque(failures, maxlen=FAILURE_COUNT)
-        self._checkpoints: tuple[CheckpointStats, ...] = ()
+        self._checkpoints = {stats.checkpoint_id: stats for stats in checkpoints}
         self._status = JobStatus.INITIALIZING
         self.enter(JobStatus.INITIALIZING)
 
@@ -46,12 +49,13 @@ class JobHistory:
         with self._lock:
             self._failures.append(failure_record(error, attempt, self._clock.now_ms()))
 
-    def attempt_over(self, checkpoints: Iterable[CheckpointStats]) -> None:
-        """Keep the checkpoints of an attempt that begins none any more; said again it changes nothing."""
+    def add_checkpoints(self, of_attempt: Iterable[CheckpointStats]) -> list[CheckpointStats]:
+        """The last checkpoints of the job, oldest first, with what is known now of those of an attempt."""
         with self._lock:
-            known = {stats.checkpoint_id for stats in self._checkpoints}
-            new = [stats for stats in checkpoints if stats.checkpoint_id not in known]
-            self._checkpoints = (*self._checkpoints, *new)[-HISTORY_LENGTH:]
+            self._checkpoints.update({stats.checkpoint_id: stats for stats in of_attempt})
+            for number in sorted(self._checkpoints)[:-HISTORY_LENGTH]:
+                del self._checkpoints[number]
+            return [self._checkpoints[number] for number in sorted(self._checkpoints)]
 
     def transitions(self) -> list[StatusChange]:
         """The last statuses, oldest first."""
@@ -62,11 +66,6 @@ class JobHistory:
         """The last failures, oldest first."""
         with self._lock:
             return list(self._failures)
-
-    def checkpoints(self, current: Iterable[CheckpointStats]) -> list[CheckpointStats]:
-        """The last checkpoints, oldest first: those of older attempts, and of the one that runs."""
-        with self._lock:
-            return list((*self._checkpoints, *current)[-HISTORY_LENGTH:])
 
 
 class SlowCheckpoints:

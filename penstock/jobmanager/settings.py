@@ -11,6 +11,7 @@ from penstock.jobmanager.checkpoint_settings import (
     checkpoint_warnings,
     duration_ms,
     local_folders,
+    snapshot_compression,
 )
 from penstock.jobmanager.restart import RestartStrategy, restart_strategy
 from penstock.jobmanager.storage_settings import StorageSettings
@@ -81,6 +82,7 @@ def backend_settings(configuration: Configuration) -> BackendSettings:
         local_dirs=local_folders(configuration.get_string(rocksdb + "localdir", "")),
         predefined_options=configuration.get_string(rocksdb + "predefined-options", "DEFAULT"),
         transfer_threads=max(1, configuration.get_integer(rocksdb + "checkpoint.transfer.thread.num", 4)),
+        compression=snapshot_compression(configuration),
         ttl_sweep=_ttl_sweep(configuration),
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.job_folders import UnreadableJob
+from penstock.checkpoint.view import LogView
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
@@ -75,15 +76,28 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
     if settings.checkpoints is None:
         raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
     open_jobs = [
-        job_id
+        (job_id, view)
         for job_id, view in settings.storage.jobs(partial(_pass_over, name))
         if view.claim is not None
         and view.claim.name == name
         and (view.status is None or view.status.status not in ("finished", "cancelled"))
     ]
-    if len(open_jobs) > 1:
-        raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(open_jobs)}; remove the others")
-    return open_jobs[0] if open_jobs else None
+    resumable = [job_id for job_id, view in open_jobs if not _is_gone(view)]
+    if len(resumable) > 1:
+        raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; remove the others")
+    if open_jobs and not resumable:
+        raise UsageError(
+            f"job {open_jobs[-1][0]} has failed, and its checkpoints were deleted with it, as "
+            f"execution.checkpointing.externalized-checkpoint-retention asked for: there is nothing to resume; start "
+            f"it without --resume, and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
+        )
+    return resumable[0] if resumable else None
+
+
+def _is_gone(view: LogView) -> bool:
+    """The job has ended, and its checkpoints went with it (features 6.2)."""
+    is_empty = view.started and not view.retained and (view.restore is None or view.restore.path is None)
+    return is_empty and view.status is not None
 
 
 def _pass_over(name: str, job: UnreadableJob) -> None:

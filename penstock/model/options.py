@@ -347,6 +347,7 @@ OPTIONS: dict[str, Option] = {
         Option("penstock.registry.dir", "text", "the folder in which running jobs are listed"),
         Option("penstock.event-time.null", "fail|drop", "what happens to a record without event time"),
         Option("penstock.jobmanager-storage.max-state-size", "size", "largest state of an operator's subtask there"),
+        Option("penstock.checkpoint.retain-finished", "bool", "keep the last checkpoint of a job that has finished"),
         Option("penstock.sink.commit-timeout", "duration", "how long a failing commit is tried again"),
         Option("penstock.unaligned.max-spool", "size", "most bytes spooled by an unaligned checkpoint"),
         Option("penstock.taskmanager.timeout", "duration", "silence after which a TaskManager is lost"),

@@ -124,6 +124,10 @@ class SnapshotWriter:
         """Around `_chains` and `_segments`: a slow write may end while a later checkpoint is sealed."""
 
     @property
+    def _compression(self) -> bool | None:
+        return self._subtask.place.backend.compression
+
+    @property
     def subtask_id(self) -> SubtaskId:
         return self._subtask.place.id
 
@@ -287,7 +291,9 @@ class SnapshotWriter:
                 self._chains[job.checkpoint] = _chain(job, files)
         operator_file = None
         if job.operator_states:
-            operator_file = self._put(job, encode_operator_states(job.operator_states))
+            operator_file = self._put(
+                job, encode_operator_states(job.operator_states, compression=bool(self._compression))
+            )
             self._require_small(operator_file.size)
             written += operator_file.size
         spool, spooled = self._store_spool(job)
@@ -333,7 +339,7 @@ class SnapshotWriter:
         written = 0
         for tables in self._share_files(job.tables):
             before = written
-            for data in encode_files(tables):
+            for data in encode_files(tables, compression=self._compression):
                 if not files or job.replaces_tables or row_count(data):
                     files.append(self._put_keyed(job, data))
                     written += files[-1].size

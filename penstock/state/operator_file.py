@@ -65,13 +65,14 @@ def schema_of(info: OperatorStateInfo) -> pa.Schema:
     return pa.schema(fields)
 
 
-def encode_operator_states(states: Sequence[SealedOperatorState]) -> bytes:
+def encode_operator_states(states: Sequence[SealedOperatorState], *, compression: bool = False) -> bytes:
     """The file of these states. Takes its time: for the asynchronous part of a checkpoint."""
     entries: list[Entry] = []
     streams: list[bytes] = []
     offset = 0
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if compression else None)
     for state in states:
-        data = _encode_state(state)
+        data = _encode_state(state, options)
         entries.append(Entry(state.info, offset, len(data), zlib.crc32(data)))
         streams.append(data)
         offset += len(data)
@@ -79,10 +80,10 @@ def encode_operator_states(states: Sequence[SealedOperatorState]) -> bytes:
     return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
 
 
-def _encode_state(state: SealedOperatorState) -> bytes:
+def _encode_state(state: SealedOperatorState, options: Any) -> bytes:
     schema = schema_of(state.info)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
         for batch in _state_batches(state, schema):
             writer.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()

@@ -31,7 +31,7 @@ FILE_BYTES = 256 * 1024 * 1024
 INDEXED_ROWS = 8192
 """A batch of the stream ends with the first key group that brings it to so many rows."""
 COMPRESSED_BYTES = 16 * 1024
-"""Smaller tables are written as they are."""
+"""Smaller tables are written as they are, unless it is asked for otherwise."""
 
 _HEAD = struct.Struct("<8sII")
 
@@ -66,16 +66,19 @@ def encode_snapshot(sealed: Sequence[SealedTables]) -> bytes:
     return data
 
 
-def encode_files(sealed: Sequence[SealedTables]) -> Iterator[bytes]:
+def encode_files(sealed: Sequence[SealedTables], *, compression: bool | None = None) -> Iterator[bytes]:
     """The files of these sealed operators, in order. Takes its time: for the asynchronous part of a checkpoint.
 
-    Nearly always one. A table over the size of a file goes on in the next, whose rows then come on top.
+    Nearly always one. A table over the size of a file goes on in the next, whose rows then come on top. Compressed,
+    not compressed, or (None) where it pays: whoever reads them need not know.
     """
     entries: list[TableEntry] = []
     streams: list[bytes] = []
     for operator in sealed:
         for table in operator.tables:
-            for number, (data, row_count, batches) in enumerate(_encode_table(table, operator)):
+            for number, (data, row_count, batches) in enumerate(
+                _encode_table(table, operator, compression=compression)
+            ):
                 if number or sum(map(len, streams)) > FILE_BYTES:
                     yield _file(entries, streams)
                     entries, streams = [], []
@@ -96,7 +99,7 @@ Piece = tuple[bytes, int, list[tuple[int, int]]]
 """An Arrow stream, its number of rows, and the first and last key group of each of its batches."""
 
 
-def _encode_table(table: SealedTable, operator: SealedTables) -> Iterator[Piece]:
+def _encode_table(table: SealedTable, operator: SealedTables, *, compression: bool | None) -> Iterator[Piece]:
     """A table as Arrow streams of limited size; no bytes when there are no rows."""
     rows = table.rows()
     if isinstance(rows, pa.Table):
@@ -106,17 +109,18 @@ def _encode_table(table: SealedTable, operator: SealedTables) -> Iterator[Piece]
     is_empty = True
     for piece in _pieces(batches):
         is_empty = False
-        yield _encode_piece(piece, table.info, operator.max_parallelism)
+        # To compress a few rows costs ten times what it takes to write them.
+        is_compressed = piece.nbytes >= COMPRESSED_BYTES if compression is None else compression
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if is_compressed else None)
+        yield _encode_piece(piece, table.info, operator.max_parallelism, options)
     if is_empty:
         yield b"", 0, []
 
 
-def _encode_piece(piece: pa.Table, info: StateTableInfo, max_parallelism: int) -> Piece:
+def _encode_piece(piece: pa.Table, info: StateTableInfo, max_parallelism: int, options: Any) -> Piece:
     if not len(piece):
         return b"", 0, []
     sink = pa.BufferOutputStream()
-    # To compress a few rows costs ten times what it takes to write them.
-    options = pa.ipc.IpcWriteOptions(compression="zstd" if piece.nbytes >= COMPRESSED_BYTES else None)
     groups = key_groups_of(piece, max_parallelism).astype(np.uint16)
     order = np.argsort(groups, kind="stable")
     groups, ordered = groups[order], piece.combine_chunks().take(pa.array(order))

@@ -62,6 +62,7 @@ class Place:
             "penstock.registry.dir": self.registry.folder,
             "execution.checkpointing.dir": self.checkpoints,
             "penstock.epoch.max-files": 1,
+            "penstock.checkpoint.retain-finished": "true",
             "penstock.batch.rows": self.batch_rows,
             **dict(self.settings),
         }

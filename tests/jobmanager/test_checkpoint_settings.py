@@ -8,7 +8,7 @@ from penstock.checkpoint.settings import CheckpointSettings
 from penstock.errors import ConfigurationError
 from penstock.jobmanager.settings import JobSettings
 from penstock.model.configuration import Configuration
-from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.model.job import CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from penstock.model.options import load_configuration
 
 CHK = "execution.checkpointing."
@@ -57,7 +57,7 @@ def test_every_setting_is_read_wherever_it_is_set(source: str, tmp_path: Path) -
         CHK + "tolerable-failed-checkpoints": "6",
         CHK + "externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         CHK + "aligned-checkpoint-timeout": "7s",
-        CHK + "snapshot-compression": "true",
+        "penstock.checkpoint.retain-finished": "true",
         CHK + "local-backup.enabled": "true",
         CHK + "local-backup.dirs": "/a,/b",
         "execution.state-recovery.from-local": "true",
@@ -76,7 +76,7 @@ def test_every_setting_is_read_wherever_it_is_set(source: str, tmp_path: Path) -
         aligned_timeout_ms=7000,
         max_spool_bytes=1 << 20,
         retention=ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
-        compression=True,
+        retain_finished=True,
         local_backup=True,
         local_backup_dirs=("/a", "/b"),
         recover_from_local=True,
@@ -163,3 +163,11 @@ def test_k10_unaligned_checkpoints_need_exactly_once() -> None:
 def test_k11_the_aligned_timeout_is_0_unless_it_is_set() -> None:
     assert settings().aligned_timeout_ms == 0
     assert settings(aligned_checkpoint_timeout="30s").aligned_timeout_ms == 30_000
+
+
+def test_i5_snapshot_compression_is_on_off_or_where_it_pays() -> None:
+    for given_text, expected in (({}, None), ({CHK + "snapshot-compression": "true"}, True)):
+        assert JobSettings.of("job", Configuration.from_dict(given_text)).backend.compression is expected
+    by_call = Configuration()
+    ExecutionConfig(by_call).set_use_snapshot_compression(False)
+    assert JobSettings.of("job", by_call).backend.compression is False

@@ -26,6 +26,7 @@ from tests.waiting import wait_until
 
 SETTINGS = {
     "execution.checkpointing.interval": "200ms",
+    "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "3",
     "restart-strategy.fixed-delay.delay": "10ms",

@@ -220,7 +220,8 @@ class Heard(MapFunction, CheckpointListener):
 
 
 def test_c5_functions_hear_of_the_last_checkpoint_of_a_job_that_ends(jobs: Jobs) -> None:
-    env = jobs.environment(2, {"execution.checkpointing.interval": "1h"})
+    keep = {"penstock.checkpoint.retain-finished": "true"}
+    env = jobs.environment(2, {"execution.checkpointing.interval": "1h", **keep})
     stream = env.from_collection(list(range(10)), Types.LONG()).map(Heard(jobs.folder), Types.LONG()).uid("heard")
     stream.print()
     env.execute("heard")

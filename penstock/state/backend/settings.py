@@ -20,5 +20,7 @@ class BackendSettings(msgspec.Struct, frozen=True):
     """Where RocksDB keeps its files; without any, the process's temporary folder."""
     predefined_options: str = "DEFAULT"
     transfer_threads: int = 4
+    compression: bool | None = None
+    """Whether snapshots are compressed; None: tables that are large enough for it to pay (features I5)."""
     ttl_sweep: SweepSettings = SweepSettings()
     """How fast expired entries go that nobody reads."""
