@@ -236,6 +236,12 @@ class DataStream(NodeSettings):
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
         """Not available."""
+        config = self._environment.get_checkpoint_config()
+        if config.is_unaligned_checkpoints_enabled() and not config.is_force_unaligned_checkpoints():
+            raise UsageError(
+                "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
+                "guaranteed to work correctly; and partition_custom() is not available: use key_by() or rebalance()"
+            )
         unavailable("partition_custom()", "use key_by() or rebalance()")
 
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream:

@@ -102,6 +102,7 @@ class Job:
         self._log: JobLog | None = None
         self._attempt_number = 0
         self._damaged: dict[int, CheckpointError] = {}
+        self._claims: set[str] = set()
         self._restarts = Restarts(request.settings.restart, clock, lambda: random.uniform(-1, 1))
         self._attempts = 0
         self._rows = EpochCount()
@@ -280,6 +281,7 @@ class Job:
             request.resumed,
             warn=self._say_warning,
             damaged=self._damaged,
+            own_claims=self._claims,
         )
         claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)
         self._attempt_number = claimed.number

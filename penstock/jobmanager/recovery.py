@@ -20,7 +20,7 @@ from penstock.checkpoint.restore import (
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.clock import Clock
-from penstock.errors import CheckpointError, JobConflictError, UsageError
+from penstock.errors import CheckpointError, FencedError, JobConflictError, UsageError
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
@@ -65,6 +65,8 @@ class RecoveryOptions:
     """Checkpoints whose contents were found wrong when this JobManager restored them."""
     wait: Callable[[float], None] = time.sleep
     """The pause before a write to the log without a reply is tried again."""
+    own_claims: set[str] = field(default_factory=set)
+    """Of this JobManager, by the hash of their tokens. Once there is one, it goes on only behind one of its own."""
 
 
 def begin_attempt(
@@ -79,6 +81,8 @@ def begin_attempt(
     log = JobLog.open(storage, clock, wait=options.wait)
     token = new_token()
     token_hash = hashlib.sha256(token.encode()).hexdigest()
+    require_own_claim(log, options.own_claims)
+    options.own_claims.add(token_hash)
     number = log.view().attempt + 1
     claim = Claim(number, token_hash, token_hash[:16], job.name, job.program, graph.parallelism, graph.max_parallelism)
     log.claim(claim, reopen=options.reopen)
@@ -109,6 +113,15 @@ def begin_attempt(
     identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16])
     coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
     return Attempt(number, token, manifest, coordinator, log)
+
+
+def require_own_claim(log: JobLog, own_claims: set[str]) -> None:
+    """Raise FencedError if this JobManager has owned the job, and another one has taken it over (PROTOCOL R4)."""
+    claim = log.view().claim
+    if own_claims and claim is not None and claim.token_hash not in own_claims:
+        raise FencedError(
+            f"attempt {claim.attempt} of another driver owns the job now; this driver does not take it back"
+        )
 
 
 def allows_fallback(graph: JobGraph, settings: CheckpointSettings) -> bool:

@@ -41,7 +41,7 @@ from penstock.spark.deploy import TaskManagerTemplate, slot_count, start_taskman
 from penstock.spark.exchange import EpochPlanner, EpochRequest
 from penstock.spark.pipe import OwnerAddress
 from penstock.spark.query import EpochQuery, QuerySettings
-from penstock.spark.session import query_settings
+from penstock.spark.session import is_alive, query_settings
 from penstock.spark.source_files import require_files
 from penstock.spark.sources import EpochLimits, open_sources
 from penstock.storage.blobs import Storage
@@ -115,6 +115,12 @@ class SparkAttempt:
             self._tell_functions(taskmanagers)
             job_ended = True
             return True
+        except PenstockError:
+            raise
+        except Exception as error:
+            if not is_alive(self._spark):
+                raise  # no other attempt on it can succeed
+            raise JobFailedError(f"the attempt failed in Spark: {type(error).__name__}: {error}") from error
         finally:
             self._over.set()
             self._stop_query()

@@ -215,6 +215,7 @@ _RESTART = "restart-strategy."
 _PICKLED = "state here is stored by type, not through a cache in front of the JVM"
 _BEAM = "functions run in TaskManager processes, not in a Beam runner"
 _LATER = "not available in this version yet"
+_NOTHING_TO_FORCE = "there are neither iterations nor partitioners of one's own, which alone switch them off"
 _SPARK_MEMORY = "set spark.executor.memory; TaskManagers are plain Python processes"
 
 OPTIONS: dict[str, Option] = {
@@ -277,7 +278,7 @@ OPTIONS: dict[str, Option] = {
         Option(_CHK + "incremental", "bool", "write only what changed"),
         Option(_CHK + "snapshot-compression", "bool", "compress snapshots"),
         Option(_CHK + "unaligned.enabled", "bool", "barriers may overtake records"),
-        Option(_CHK + "unaligned.forced", "bool", "unaligned where it is usually off"),
+        Option(_CHK + "unaligned.forced", "bool", "unaligned where it is usually off", _NOTHING_TO_FORCE),
         Option(_CHK + "aligned-checkpoint-timeout", "duration", "when a barrier may overtake records"),
         Option(_CHK + "local-backup.enabled", "bool", "a second copy on local disk"),
         Option(_CHK + "local-backup.dirs", "text", "where the second copy is"),

@@ -100,6 +100,14 @@ def check_session(session: SparkSession) -> None:
         raise UsageError("spark.dynamicAllocation.enabled is true; state lives on the executors: set it to false")
 
 
+def is_alive(session: SparkSession) -> bool:
+    """Whether Spark still answers, so that another attempt on it may succeed."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
 @contextmanager
 def _quiet(log_level: str | None) -> Iterator[None]:
     """The JVM inherits standard error when it starts: point that at a file, so that its chatter stays there."""

@@ -33,7 +33,7 @@ def changed(**changes: Any) -> bytes:
     return json.dumps({**json.loads(GOOD), **changes}).encode()
 
 
-def test_a_manifest_is_read_back_as_it_was_written() -> None:
+def test_m3_a_manifest_is_read_back_as_it_was_written() -> None:
     assert decode_manifest(GOOD, "p") == manifest()
     assert decode_manifest(GOOD, "p", sha256=digest(GOOD)) == manifest()
     assert GOOD.startswith(b'{"magic":"penstock-checkpoint","format_version":1,')
@@ -42,7 +42,7 @@ def test_a_manifest_is_read_back_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"x", b"\x1f\x8b\x08", b"PK\x03\x04", b"\x80\x04.", b"[]", b"null", b"{}", b"\xff\xfe"]
 )
-def test_b_m01_what_is_no_manifest_is_refused(data: bytes) -> None:
+def test_m3_b_m01_what_is_no_manifest_is_refused(data: bytes) -> None:
     with pytest.raises(CheckpointCorruptError):
         decode_manifest(data, "p")
 

@@ -259,7 +259,7 @@ def test_pending_timers_come_back_at_any_parallelism() -> None:
         assert min(time for time in nexts if time is not None) == len("key 0 first")
 
 
-def test_a_sealed_state_does_not_change_while_it_waits_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_l3_a_sealed_state_does_not_change_while_it_waits_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, model = filled()
     host = tasks.host
     with monkeypatch.context() as patch:
@@ -297,7 +297,7 @@ class FailingStorage:
     def deleted(self, path: str) -> None: ...
 
 
-def test_a_write_that_fails_declines_the_checkpoint_and_the_job_goes_on() -> None:
+def test_l8_a_write_that_fails_declines_the_checkpoint_and_the_job_goes_on() -> None:
     script = FailingStorage()
     tasks, model = Tasks(keyed_stage(Store()), MemoryStorage(script)), Model()
     script.failing = True

@@ -4,6 +4,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from penstock.datastream import KeyedProcessFunction, MapFunction, RuntimeContex
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import UsageError, UserFunctionError
+from penstock.jobmanager import spark_attempt
+from penstock.spark import deploy
 from tests.spark.jobs import Jobs, read_json
 from tests.waiting import wait_until
 
@@ -49,6 +52,45 @@ def test_p7_p8_a_job_that_fails_once_restarts_and_its_functions_know(jobs: Jobs)
     assert (failure.attempt, failure.error) == (1, "UserFunctionError")
     assert "the first attempt fails" in failure.message
     assert jobs.registry.read_checkpoints(record.job_id)[-1].status == "completed"
+
+
+def test_p4_an_error_of_spark_at_the_start_of_an_attempt_is_a_failure_like_any_other(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, calls = deploy.start_taskmanagers, []
+
+    def lost_once(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise RuntimeError("an executor was lost")
+        return start(*arguments)
+
+    monkeypatch.setattr(spark_attempt, "start_taskmanagers", lost_once)
+    env = jobs.environment(1, {"execution.checkpointing.interval": "1h", **RESTARTS})
+    assert sorted(env.from_collection([1, 2], Types.LONG()).execute_and_collect("lost once")) == [1, 2]
+    (failure,) = jobs.record().failures
+    assert failure.error == "JobFailedError" and failure.root_cause == "RuntimeError: an executor was lost"
+
+
+def has_rows(jobs: Jobs, count: int) -> bool:
+    return jobs.record().rows == count
+
+
+def test_l9_k13_checkpoints_go_on_when_one_of_two_sources_has_ended(jobs: Jobs) -> None:
+    env = jobs.environment(2, {"execution.checkpointing.interval": "1h"})
+    ended = env.from_collection([(n,) for n in range(5)], "n bigint")
+    both = ended.union(env.from_dataframe(jobs.json_stream("n bigint")))
+    both.sink_to(FileSink.for_row_format(str(jobs.folder / "out"), "json").build())
+    job = env.execute_async("one has ended")
+    wait_until(partial(has_rows, jobs, 5))
+    numbers = [job.trigger_checkpoint().result(60)]
+    for rows, number in ((6, 10), (7, 11)):
+        jobs.write_json(f"{number}.json", [{"n": number}])
+        wait_until(partial(has_rows, jobs, rows))
+        numbers.append(job.trigger_checkpoint().result(60))
+    assert numbers == sorted(set(numbers))
+    assert sorted(row["n"] for row in read_json(jobs.folder / "out")) == [0, 1, 2, 3, 4, 10, 11]
+    job.cancel().result(60)
 
 
 def chk_folders(jobs: Jobs) -> list[str]:

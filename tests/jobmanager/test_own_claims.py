@@ -1,0 +1,53 @@
+"""A driver that restarts goes on only behind its own claim: it never takes a job back (PROTOCOL R4)."""
+
+import pytest
+
+from penstock import failpoint
+from penstock.checkpoint.settings import CheckpointSettings
+from penstock.errors import FencedError
+from penstock.failpoint import Failpoint, InjectedCrash
+from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt
+from penstock.storage.memory import MemoryStorage
+from penstock.testing.clocks import ManualClock
+from penstock.testing.graphs import FunctionProgram, function_graph
+from tests.jobmanager.test_split_anew import Hook, Same
+
+JOB = JobIdentity("0" * 32, "job", "job.py")
+
+
+def options() -> RecoveryOptions:
+    """Of one driver, for all its attempts."""
+    return RecoveryOptions(CheckpointSettings(interval_ms=None))
+
+
+def begin(storage: MemoryStorage, driver: RecoveryOptions) -> Attempt:
+    graph = function_graph(FunctionProgram(Same(), str))
+    return begin_attempt(JOB, graph, storage, driver, Hook(), ManualClock())
+
+
+def test_p4_a_driver_goes_on_behind_its_own_attempts() -> None:
+    storage, driver = MemoryStorage(), options()
+    assert [begin(storage, driver).number for _ in range(3)] == [1, 2, 3]
+
+
+def test_p4_a_driver_whose_job_was_taken_over_does_not_take_it_back() -> None:
+    storage, first, second = MemoryStorage(), options(), options()
+    begin(storage, first)
+    begin(storage, second)
+    files = dict(storage.files)
+    with pytest.raises(FencedError, match="does not take it back"):
+        begin(storage, first)
+    assert storage.files == files
+    assert begin(storage, second).number == 3
+
+
+def test_p4_a_claim_after_which_the_attempt_failed_at_once_is_still_its_own() -> None:
+    storage, driver = MemoryStorage(), options()
+    begin(storage, driver)
+    failpoint.arm(Failpoint("C24.before", "raise"))
+    try:
+        with pytest.raises(InjectedCrash):
+            begin(storage, driver)
+    finally:
+        failpoint.disarm()
+    assert begin(storage, driver).number == 3
