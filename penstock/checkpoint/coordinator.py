@@ -74,7 +74,8 @@ class CheckpointCoordinator:
         self._requests: deque[CheckpointRequest] = deque()
         self._waiting: CheckpointRequest | None = None
         """For the checkpoint that is being committed."""
-        self._next_id = _first_free_id(log.storage.list(""))  # PROTOCOL R7: after the claim
+        # PROTOCOL R7: after the claim
+        self._next_id = max(identity.first_checkpoint, _first_free_id(log.storage.list("")))
         self._completed = CompletedCheckpoints(settings, log, committer, restored)
         self._last_epoch = self._completed.last.epoch
         self._sizes: list[StateSize] | None = None

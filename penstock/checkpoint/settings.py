@@ -69,3 +69,5 @@ class WriterIdentity:
     job_id: JobId
     attempt: int
     writer: str
+    first_checkpoint: int = 0
+    """Above the numbers that its JobManager has given out before, also to checkpoints that left no trace."""

@@ -103,6 +103,7 @@ class Job:
         self._attempt_number = 0
         self._damaged: dict[int, CheckpointError] = {}
         self._claims: set[str] = set()
+        self._first_checkpoint = 0
         self._restarts = Restarts(request.settings.restart, clock, lambda: random.uniform(-1, 1))
         self._attempts = 0
         self._rows = EpochCount()
@@ -212,6 +213,7 @@ class Job:
         coordinator = self._coordinator
         if coordinator is not None:
             coordinator.close(FailureReason.SUSPENDING)
+            self._first_checkpoint = coordinator.next_id
             self._write_checkpoints(coordinator)
 
     def _require_own(self) -> None:
@@ -281,6 +283,7 @@ class Job:
             request.resumed,
             warn=self._say_warning,
             damaged=self._damaged,
+            first_checkpoint=self._first_checkpoint,
             own_claims=self._claims,
         )
         claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)

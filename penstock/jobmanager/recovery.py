@@ -65,6 +65,8 @@ class RecoveryOptions:
     """Checkpoints whose contents were found wrong when this JobManager restored them."""
     wait: Callable[[float], None] = time.sleep
     """The pause before a write to the log without a reply is tried again."""
+    first_checkpoint: int = 0
+    """Above every number that this JobManager has given out: one that failed may have left no trace (features M2)."""
     own_claims: set[str] = field(default_factory=set)
     """Of this JobManager, by the hash of their tokens. Once there is one, it goes on only behind one of its own."""
 
@@ -110,7 +112,7 @@ def begin_attempt(
     committer = GraphCommitter.of(job.job_id, graph)
     recover_sinks(log, manifest, committer)
     failpoint.after("C24")
-    identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16])
+    identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16], options.first_checkpoint)
     coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
     return Attempt(number, token, manifest, coordinator, log)
 

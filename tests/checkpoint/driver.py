@@ -88,7 +88,7 @@ class Driver:
 
     # ---- recovery
 
-    def begin(self) -> None:
+    def begin(self, first_id: int = 0) -> None:
         """Claim, restore, recover the sinks, and complete checkpoint 0 if there is nothing to restore."""
         world = self.world
         self.log = JobLog.open(world.checker.storage, world.clock, wait=lambda _: None, new_id=world.nonce)
@@ -99,7 +99,7 @@ class Driver:
         record_restore(self.log, manifest, "recovery")
         recover_sinks(self.log, manifest, world.sinks)
         self._load(manifest)
-        identity = WriterIdentity(JobId("0" * 32), self.attempt, "hash")
+        identity = WriterIdentity(JobId("0" * 32), self.attempt, "hash", first_id)
         self.coordinator = CheckpointCoordinator(
             self.settings, self.log, identity, world.sinks, self, restored=manifest
         )

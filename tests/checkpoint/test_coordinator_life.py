@@ -296,6 +296,17 @@ def test_m2_numbers_only_grow_over_failures_and_restarts(world: World) -> None:
     assert numbers == sorted(set(numbers)) and numbers[0] == 1
 
 
+def test_m2_a_number_that_failed_without_a_trace_is_not_used_by_the_next_attempt(world: World) -> None:
+    driver = new_driver(world)
+    driver.checkpoint()
+    number = driver.coordinator.start(driver.epoch + 1, SUBTASKS, forced=True)  # nothing is written for it
+    assert number is not None
+    driver.coordinator.close(FailureReason.SUSPENDING)
+    again = Driver(world)
+    again.begin(first_id=driver.coordinator.next_id)
+    assert again.checkpoint() == number + 1
+
+
 # ---- tolerable failures
 
 

@@ -11,7 +11,7 @@ from penstock import __version__
 from penstock.cli.jobs import hottest_text
 from penstock.cli.main import main
 from penstock.cli.output import table
-from penstock.control.registry import ProcessRecord, Registry
+from penstock.control.registry import FailureRecord, ProcessRecord, Registry, StatusChange
 from penstock.model.snapshot import StateSize
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
@@ -94,6 +94,22 @@ def test_status_in_json_has_pid_host_role_and_subtasks(registry: Registry, capsy
 def test_status_shows_why_a_job_failed(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(in_registry(registry, "status", B_ID)) == 0
     assert capsys.readouterr().out.endswith("Traceback: boom\n")
+
+
+def test_status_lists_the_attempts_that_failed(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    failures = [
+        FailureRecord(1000, 1, "UserFunctionError", "Traceback\nin operator 'x', record 1", "ValueError: no"),
+        FailureRecord(2000, 2, "TaskManagerLostError", ""),
+    ]
+    registry.write(job_record(A_ID, failures=failures, transitions=[StatusChange("RUNNING", 900)]))
+    assert main(in_registry(registry, "status", A_ID)) == 0
+    first, second = capsys.readouterr().out.splitlines()[-2:]
+    assert first.split()[0] == "1" and first.endswith("UserFunctionError     in operator 'x', record 1")
+    assert second.split()[0] == "2" and second.endswith("TaskManagerLostError  -")
+    assert main(in_registry(registry, "status", A_ID, "--json")) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["failures"][0]["root_cause"] == "ValueError: no"
+    assert document["transitions"] == [{"status": "RUNNING", "at_ms": 900}]
 
 
 SIZES = [

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -15,12 +16,14 @@ from penstock.control.submission import Submission, submitted
 from penstock.datastream import KeyedProcessFunction, MapFunction, RuntimeContext
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.errors import UsageError, UserFunctionError
+from penstock.errors import StorageError, UsageError, UserFunctionError
 from penstock.jobmanager import spark_attempt
 from penstock.spark import deploy
+from penstock.storage import LocalStorage
 from tests.spark.jobs import Jobs, read_json
 from tests.waiting import wait_until
 
+CHK = "execution.checkpointing."
 RESTARTS = {
     "restart-strategy.type": "exponential-delay",
     "restart-strategy.exponential-delay.initial-backoff": "10 ms",
@@ -90,6 +93,41 @@ def test_l9_k13_checkpoints_go_on_when_one_of_two_sources_has_ended(jobs: Jobs) 
         numbers.append(job.trigger_checkpoint().result(60))
     assert numbers == sorted(set(numbers))
     assert sorted(row["n"] for row in read_json(jobs.folder / "out")) == [0, 1, 2, 3, 4, 10, 11]
+    job.cancel().result(60)
+
+
+@pytest.mark.parametrize("tolerated", [0, 2])
+def test_k7_a_storage_that_takes_no_checkpoints_restarts_the_job_after_the_tolerated_failures(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, tolerated: int
+) -> None:
+    put, is_read_only = LocalStorage.put_new, threading.Event()
+
+    def put_new(self: LocalStorage, path: str, data: bytes) -> None:
+        if is_read_only.is_set() and path.startswith("chk-"):
+            raise StorageError(f"cannot write {path!r}: it is read-only")
+        put(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put_new", put_new)
+    settings = {CHK + "interval": "100 ms", CHK + "tolerable-failed-checkpoints": str(tolerated)}
+    env = jobs.environment(1, {**settings, **RESTARTS})
+    env.from_dataframe(jobs.json_stream("n bigint")).print()
+    job = env.execute_async("read-only")
+    jobs.write_json("1.json", [{"n": 1}])
+    wait_until(lambda: (jobs.record().last_checkpoint or 0) >= 1, timeout_s=60)
+    is_read_only.set()
+    jobs.write_json("2.json", [{"n": 2}])
+    wait_until(lambda: bool(jobs.record().failures), timeout_s=60)
+    is_read_only.clear()
+    found = jobs.registry.read_checkpoints(jobs.record().job_id)
+    failed = [stats.failure or "" for stats in found if stats.status == "failed"]
+    assert len(failed) == tolerated + 1
+    assert all(text.startswith("Failure to finalize checkpoint. cannot write") for text in failed)
+    assert jobs.record().failures[0].message == (
+        f"Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to {failed[-1]}"
+    )
+    last = max(stats.checkpoint_id for stats in found)
+    wait_until(lambda: (jobs.record().last_checkpoint or 0) > last, timeout_s=60)
+    assert jobs.record().attempt == 2
     job.cancel().result(60)
 
 
