@@ -190,7 +190,11 @@ def _make_root(root: Path) -> None:
     try:
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
-            _fsync_folder(folder.parent)
+            try:
+                _fsync_folder(folder.parent)
+            except OSError:
+                _remove_empty(folder)  # the next try makes another, whose name is not one that an fsync has lost
+                raise
     except OSError as error:
         raise StorageError(f"cannot make the folder {str(root)!r}: {error}") from error
     if not root.is_dir():
