@@ -1,12 +1,14 @@
 """A damaged newest checkpoint: never a wrong result, never an empty start (PROTOCOL R6, R24; F06 to F10)."""
 
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock import failpoint
 from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths
+from penstock.checkpoint.manifest import file_paths, load_manifest
 from penstock.checkpoint.names import FileKind, parse_name
 from penstock.connectors.file_sink import FileSink
 from penstock.errors import CheckpointError, LogCorruptError
@@ -24,10 +26,10 @@ def disarmed():
     failpoint.disarm()
 
 
-def run(backend: str) -> tuple[MemoryStorage, list[str]]:
+def run(backend: str, **settings: Any) -> tuple[MemoryStorage, list[str]]:
     """The storage of a job that has taken its checkpoints, and the paths of the newest one."""
     storage = MemoryStorage()
-    harness = start(storage, backend).feed(ITEMS)
+    harness = start(storage, backend, **settings).feed(ITEMS)
     newest = harness.manifest
     assert newest is not None and len(read_log(storage).line) == 3
     paths = sorted(file_paths(newest))
@@ -60,6 +62,20 @@ def test_f06_to_f09_a_file_of_the_newest_checkpoint_is_damaged(backend: str, how
         outcomes.append("went back")
     assert outcomes[0] == "went back", "the manifest is of this checkpoint alone"
     assert "refused" not in outcomes or backend != "rocksdb rows"
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_f06_to_f09_r13_rows_in_flight_are_damaged(how: str) -> None:
+    limits = cycle([0, None])  # the epoch with rows spools them, the one behind it works them off
+    storage, _ = run("hashmap", spool_after=lambda: next(limits))
+    newest = load_manifest(storage, read_log(storage).line[-1])
+    spooled = [file.path for snapshot in newest.subtasks for file in snapshot.spool]
+    assert len(spooled) == 2
+    for path in spooled:
+        again, said = copy_of(storage), list[str]()
+        damage(again, path, how)
+        check_exact(start(again, "hashmap", warn=said.append).feed(ITEMS))
+        assert path in said[0]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
