@@ -56,7 +56,7 @@ def traced(folder: Path, *inject: str) -> tuple[list[Call], dict[str, str]]:
         paths = re.findall(r'[<"]([^<>"]*/job[^<>"]*)[>"]', line) if found else []
         if found and paths:
             calls.append(Call(found[1], paths[-1].rpartition("/job")[2], found[3] == "-1"))
-    return calls, dict(line.split() for line in done.stdout.splitlines())  # type: ignore[arg-type, misc]
+    return calls, dict(line.split() for line in done.stdout.splitlines())
 
 
 @pytest.fixture(autouse=True)
