@@ -51,7 +51,7 @@ def log_of(jobs: Jobs) -> LogView:
 
 def await_checkpoints(jobs: Jobs, number: int) -> None:
     """Until that checkpoint of the job's current line is complete and its commits have ended."""
-    wait_until(lambda: (jobs.record().last_checkpoint or 0) >= number, timeout_s=100)
+    wait_until(lambda: (jobs.record().last_checkpoint or 0) >= number, timeout_s=200)
 
 
 def kill_taskmanager(jobs: Jobs) -> None:
@@ -61,11 +61,11 @@ def kill_taskmanager(jobs: Jobs) -> None:
 
 
 def await_attempt(jobs: Jobs, number: int) -> None:
-    wait_until(lambda: jobs.record().attempt >= number and jobs.record().status == "RUNNING", timeout_s=100)
+    wait_until(lambda: jobs.record().attempt >= number and jobs.record().status == "RUNNING", timeout_s=200)
 
 
 def cancel(job: JobClient) -> None:
-    job.cancel().result(100)
+    job.cancel().result(200)
 
 
 def check_counts(rows: list[dict[str, int]], size: int | None = None) -> None:

@@ -69,12 +69,12 @@ def run(jobs: Jobs, *, sink: bool, settings: dict[str, str] | None = None) -> Jo
         feed(jobs, step)
         await_rows(jobs, (step + 1) * PER_STEP)
         await_checkpoints(jobs, before + 1)
-    wait_until(lambda: log_of(jobs).line[-1].epoch >= jobs.record().epoch, timeout_s=100)
+    wait_until(lambda: log_of(jobs).line[-1].epoch >= jobs.record().epoch, timeout_s=200)
     return job
 
 
 def await_rows(jobs: Jobs, count: int) -> None:
-    wait_until(lambda: jobs.record().rows >= count, timeout_s=100)
+    wait_until(lambda: jobs.record().rows >= count, timeout_s=200)
 
 
 def damage_newest(jobs: Jobs, pick: Pick, change: Callable[[bytes], bytes]) -> tuple[Path, bytes]:
@@ -100,10 +100,10 @@ def test_r24_printed_output_may_come_again_so_the_job_goes_back_by_itself(
     newest = log_of(jobs).line[-1]
     path, _ = damage_newest(jobs, state_file, flip)
     kill_taskmanager(jobs)
-    wait_until(lambda: jobs.record().attempt >= 3 and jobs.record().status == "RUNNING", timeout_s=100)
+    wait_until(lambda: jobs.record().attempt >= 3 and jobs.record().status == "RUNNING", timeout_s=200)
     feed(jobs, STEPS)
-    wait_until(lambda: log_of(jobs).line[-1].checkpoint > newest.checkpoint, timeout_s=100)
-    wait_until(lambda: jobs.record().rows == (STEPS + 1) * PER_STEP, timeout_s=100)
+    wait_until(lambda: log_of(jobs).line[-1].checkpoint > newest.checkpoint, timeout_s=200)
+    wait_until(lambda: jobs.record().rows == (STEPS + 1) * PER_STEP, timeout_s=200)
     cancel(job)
     shown = capfd.readouterr()
     assert str(path.relative_to(job_folder(jobs))) in shown.err
@@ -122,7 +122,7 @@ def test_r24_a_sink_that_commits_makes_the_job_refuse_and_name_the_file(
     path, whole = damage_newest(jobs, pick, change)
     kill_taskmanager(jobs)
     with pytest.raises(CheckpointError, match="--allow-fallback") as refusal:
-        job.get_job_execution_result().result(100)
+        job.get_job_execution_result().result(200)
     assert str(path.relative_to(job_folder(jobs))) in str(refusal.value) and refusal.value.exit_code == 5
     check_counts(read_json(jobs.folder / "out"), STEPS * PER_STEP)
     again = Submission(Path("job.py"), resume=True, allow_fallback=pick is state_file)
@@ -146,7 +146,7 @@ def test_r6_exit_code_of_a_damaged_log(jobs: Jobs) -> None:
     entry.write_bytes(entry.read_bytes()[:-9])
     kill_taskmanager(jobs)
     with pytest.raises(PenstockError) as refusal:
-        job.get_job_execution_result().result(100)
+        job.get_job_execution_result().result(200)
     assert refusal.value.exit_code == 5 and f"log/{entry.name}" in str(refusal.value)
 
 
@@ -160,7 +160,7 @@ def test_k9_after_a_kill_keyed_state_comes_from_local_copies(jobs: Jobs) -> None
     kill_taskmanager(jobs)
     await_attempt(jobs, 2)
     feed(jobs, STEPS)
-    wait_until(lambda: len(read_json(jobs.folder / "out")) >= (STEPS + 1) * PER_STEP, timeout_s=100)
+    wait_until(lambda: len(read_json(jobs.folder / "out")) >= (STEPS + 1) * PER_STEP, timeout_s=200)
     logs = [path.read_text("utf-8") for path in Path(jobs.record().log_dir).glob("taskmanager-2-*.log")]
     restored = [line for text in logs for line in text.splitlines() if "is restored: " in line]
     assert len(restored) == 2 and all(" 0 files (0 bytes) from the checkpoint storage" in line for line in restored)

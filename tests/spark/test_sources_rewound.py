@@ -55,7 +55,7 @@ def test_an_unbounded_source_gives_every_row_once_over_a_kill(jobs: Jobs, opened
     await_attempt(jobs, 2)
     await_checkpoints(jobs, (jobs.record().last_checkpoint or 0) + 2)
     if opened is files:
-        wait_until(lambda: len(read_json(jobs.folder / "out")) >= FILES * PER_FILE, timeout_s=100)
+        wait_until(lambda: len(read_json(jobs.folder / "out")) >= FILES * PER_FILE, timeout_s=200)
     cancel(job)
     rows = read_json(jobs.folder / "out")
     check_counts(rows, FILES * PER_FILE if opened is files else None)
@@ -71,7 +71,7 @@ def test_a_number_sequence_gives_every_number_once_over_a_kill(jobs: Jobs) -> No
     job = env.execute_async("numbers")
     await_checkpoints(jobs, 2)
     kill_taskmanager(jobs)
-    job.get_job_execution_result().result(110)
+    job.get_job_execution_result().result(200)
     assert jobs.record().attempt == 2
     check_counts(read_json(jobs.folder / "out"), 2_000)
 
