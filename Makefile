@@ -7,7 +7,7 @@ READY  := $(VENV)/ready
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults check format sim bench bench-quick clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults check format sim mutants bench bench-quick clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ format: $(READY) ## Bring the code into form
 
 sim: $(READY) ## The simulator: SEEDS=N of its seeds, or SEED=k with what happens in it
 	@$(PY) -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),500))
+
+mutants: $(READY) ## Plant known bugs in a copy of the source; every one must be found (10 minutes), ARGS="M5 R17"
+	@$(PY) -m tests.mutants $(ARGS)
 
 bench: $(READY) ## Compare engines, for example ARGS="--workload w1 --json FILE"
 	@$(SPARK) $(PY) -m bench $(ARGS)

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from tests.sim.runner import explain, is_deep, run_many, run_seed, run_seeds
+from tests.sim.runner import MAX_FAILURES, explain, is_deep, run_many, run_seed, run_seeds
 from tests.sim.schedule import make_schedule
 
 LINES = 400
@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--canary", action="store_true", help="with a planted bug: every run should fail")
     parser.add_argument("--places", action="store_true", help="fail if a crash point was not hit")
+    parser.add_argument("--failures", type=int, default=MAX_FAILURES, help="stop after so many")
     options = parser.parse_args(arguments)
     start_s = time.monotonic()
     if options.seed is not None:
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
         summary = run_seeds([options.seed], canary=options.canary)
     else:
         seeds = range(options.first, options.first + options.seeds)
-        summary = run_many(seeds, options.processes, canary=options.canary)
+        summary = run_many(seeds, options.processes, canary=options.canary, max_failures=options.failures)
     for line in explain(summary):
         print(line, file=sys.stderr)
     print(f"{summary}, {time.monotonic() - start_s:.0f} s")

@@ -26,8 +26,8 @@ def run_seed(seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
     return run_schedule(seed) if is_deep(seed) else Simulation(seed, tell).run()
 
 
-def run_seeds(seeds: Sequence[int], *, canary: bool = False) -> Summary:
-    """Run these seeds in this process; after ten failures the rest is left out."""
+def run_seeds(seeds: Sequence[int], *, canary: bool = False, max_failures: int = MAX_FAILURES) -> Summary:
+    """Run these seeds in this process; after some failures the rest is left out."""
     summary = Summary()
     with planted(canary):
         for seed in seeds:
@@ -36,21 +36,23 @@ def run_seeds(seeds: Sequence[int], *, canary: bool = False) -> Summary:
             except (Exception, Violation):
                 summary.seeds += 1
                 summary.failures[seed] = traceback.format_exc(limit=-8)
-                if len(summary.failures) >= MAX_FAILURES:
+                if len(summary.failures) >= max_failures:
                     break
     return summary
 
 
-def run_many(seeds: Sequence[int], processes: int, *, canary: bool = False) -> Summary:
+def run_many(
+    seeds: Sequence[int], processes: int, *, canary: bool = False, max_failures: int = MAX_FAILURES
+) -> Summary:
     """Run these seeds over so many processes."""
-    summary = Summary()
     if processes <= 1 or len(seeds) <= BATCH:
-        return run_seeds(seeds, canary=canary)
+        return run_seeds(seeds, canary=canary, max_failures=max_failures)
+    summary = Summary()
     batches = [(seeds[start : start + BATCH], canary) for start in range(0, len(seeds), BATCH)]
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for part in pool.imap(_run_batch, batches):
             summary.merge(part)
-            if len(summary.failures) >= MAX_FAILURES:
+            if len(summary.failures) >= max_failures:
                 break
     return summary
 

@@ -1,0 +1,24 @@
+"""From where the query of a new attempt goes on: behind the batch of the checkpoint, no earlier and no later (R19)."""
+
+from pathlib import Path
+
+from penstock.jobmanager.source_position import SourceTracker
+from penstock.storage import MemoryStorage
+from tests.checkpoint.manifests import manifest
+from tests.jobmanager.test_source_log_cut import query_folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_restored_query_goes_on_behind_the_batch_of_the_checkpoint(tmp_path: Path) -> None:
+    running = SourceTracker(query_folder(tmp_path / "query", 8), MemoryStorage(), None, ["source"])
+    running.advance(5)
+    position = running.position(checkpoint=3, attempt=1)
+    assert position.batch_id == 5
+    restored = manifest(sources=position)
+    SourceTracker(tmp_path / "restored", MemoryStorage(), restored, ["source"]).restore()
+    assert names(tmp_path / "restored" / "offsets") == ["4", "5"]
+    assert names(tmp_path / "restored" / "commits") == ["4", "5"]
+    assert names(tmp_path / "restored" / "sources" / "0") == ["0", "1", "2", "3", "4", "5"]

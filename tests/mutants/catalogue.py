@@ -1,0 +1,321 @@
+"""Bugs that were planted on purpose: each is a small change of the product that some test must notice.
+
+M1 to M15 are those of the test plan; the others each break one rule of PROTOCOL.md. What kills a mutant is `sim N`, so
+many seeds of the simulator, or arguments for pytest.
+"""
+
+from dataclasses import dataclass
+
+CRASH_STATES = "tests/checkpoint/test_crash_states.py"
+SNAPSHOTS = "tests/runtime/test_snapshots.py"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One place of a file, which has the old text exactly once."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A planted bug and the tests that should find it, the most telling first."""
+
+    name: str
+    what: str
+    edits: tuple[Edit, ...]
+    killers: tuple[str, ...]
+
+
+def mutant(name: str, what: str, edit: tuple[str, str, str], *killers: str) -> Mutant:
+    """A mutant of one change."""
+    return Mutant(name, what, (Edit(*edit),), killers)
+
+
+LOG = "penstock/checkpoint/log.py"
+LOCAL = "penstock/storage/local.py"
+PENDING = "penstock/checkpoint/pending.py"
+RETENTION = "penstock/checkpoint/retention.py"
+RESTORE = "penstock/checkpoint/restore.py"
+COORDINATOR = "penstock/checkpoint/coordinator.py"
+COMPLETED = "penstock/checkpoint/completed.py"
+COMPLETION = "penstock/checkpoint/completion.py"
+WRITER = "penstock/runtime/snapshots.py"
+TASK = "penstock/runtime/task.py"
+ROLL_BACK = '    def roll_back(self) -> None:\n        """Put the old values back."""'
+
+PLANNED = (
+    mutant(
+        "M1",
+        "folders are not fsynced",
+        (LOCAL, "    try:\n        os.fsync(descriptor)\n    finally:", "    try:\n        pass\n    finally:"),
+        CRASH_STATES,
+    ),
+    mutant(
+        "M2",
+        "a checkpoint is published before the last upload",
+        (PENDING, "if len(acks) == len(self.subtasks) else", "if len(acks) >= len(self.subtasks) - 1 else"),
+        "sim 200",
+    ),
+    mutant(
+        "M3",
+        "a file name is used again on a retry",
+        (
+            WRITER,
+            "state_file_path(place.attempt, job.checkpoint, place.id)",
+            "state_file_path(place.attempt, job.checkpoint, place.id, '0')",
+        ),
+        SNAPSHOTS,
+        "sim 200",
+    ),
+    Mutant(
+        "M4",
+        "a takeover does not get an attempt of its own",
+        (
+            Edit("penstock/jobmanager/recovery.py", "log.view().attempt + 1", "max(log.view().attempt, 1)"),
+            Edit(LOG, "claim.attempt != self._view.attempt + 1", "claim.attempt != max(self._view.attempt, 1)"),
+            Edit("penstock/checkpoint/view.py", "view.attempt + 1 if isinstance", "max(view.attempt, 1) if isinstance"),
+        ),
+        ("sim 200",),
+    ),
+    mutant(
+        "M5",
+        "sinks are committed before the checkpoint exists",
+        (
+            COMPLETED,
+            "            publish(manifest, self._log)\n",
+            "            self._committer.commit(manifest.committables)\n            publish(manifest, self._log)\n",
+        ),
+        "sim 200",
+    ),
+    mutant(
+        "M6",
+        "a key group is dropped when a job is rescaled",
+        (RESTORE, "left[0] <= right[1] and right[0] <= left[1]", "left[0] < right[1] and right[0] < left[1]"),
+        "sim 600",
+    ),
+    mutant(
+        "M7",
+        "files that older retained checkpoints share are deleted",
+        (RETENTION, "needed = _needed_files(log, kept)", "needed = _needed_files(log, kept[-1:])"),
+        "sim 300",
+    ),
+    mutant(
+        "M8",
+        "hashes are not checked",
+        ("penstock/checkpoint/manifest.py", "    if digest(data) != file.sha256:", "    if False:"),
+        "tests/checkpoint/test_manifest.py",
+    ),
+    mutant(
+        "M9",
+        "a query goes on one batch after the position",
+        (
+            "penstock/spark/offset_log.py",
+            "    for number in (batch_id - 1, batch_id):\n        if number >= 0:\n            (commits",
+            "    for number in (batch_id, batch_id + 1):\n        if number >= 0:\n            (commits",
+        ),
+        "tests/jobmanager/test_source_tracker.py",
+    ),
+    mutant(
+        "M10",
+        "TTL goes by the wall clock",
+        (
+            TASK,
+            "backend.ttl.clock.now_ms = header.now_ms",
+            "backend.ttl.clock.now_ms = __import__('time').time_ns() // 10**6",
+        ),
+        "tests/testing/test_ttl.py",
+    ),
+    mutant(
+        "M11",
+        "the newest manifest on storage is restored, not the log's",
+        (
+            RESTORE,
+            "    manifest = load_manifest(log.storage, complete)\n",
+            "    from penstock.checkpoint.manifest import decode_manifest\n"
+            "    names = [path for path in log.storage.list('chk-') if path.endswith('_metadata')]\n"
+            "    path = max(names, key=lambda name: int(name[4:-10]))\n"
+            "    manifest = decode_manifest(log.storage.read(path), path)\n",
+        ),
+        "sim 1000",
+    ),
+    mutant(
+        "M12",
+        "removals do not reach the changes of an epoch",
+        (
+            "penstock/state/backend/tables.py",
+            f"        return self.undo\n\n{ROLL_BACK}",
+            f"        return [key for key in self.undo if key in self.live]\n\n{ROLL_BACK}",
+        ),
+        "tests/state/test_backend_model.py",
+    ),
+    mutant(
+        "M13",
+        "an fsync error is swallowed",
+        (
+            LOCAL,
+            "        os.fsync(file.fileno())\n",
+            "        try:\n            os.fsync(file.fileno())\n        except OSError:\n            pass\n",
+        ),
+        "tests/storage/test_local_storage.py tests/storage/test_disk_faults.py",
+    ),
+    mutant(
+        "M14",
+        "a log that cannot be read is an empty one",
+        (
+            "penstock/checkpoint/log_reader.py",
+            "        numbers = entry_numbers(storage)\n",
+            "        try:\n            numbers = entry_numbers(storage)\n"
+            "        except Exception:\n            return LogView()\n",
+        ),
+        "sim 1000",
+    ),
+    mutant(
+        "M15",
+        "values of unknown types are pickled",
+        (
+            "penstock/codec/tagged.py",
+            "    kind = type(value)\n    raise UnsupportedValueError(",
+            "    kind = type(value)\n    import pickle\n"
+            "    return _encode_bytes(pickle.dumps(value), depth, table)\n    raise UnsupportedValueError(",
+        ),
+        "tests/codec/test_tagged.py",
+    ),
+)
+
+RULES = (
+    mutant(
+        "R1",
+        "a file that is there is overwritten",
+        (LOCAL, "os.link(temporary, target, follow_symlinks=False)", "os.replace(temporary, target)"),
+        "tests/storage/test_storage_conformance.py",
+    ),
+    mutant(
+        "R3",
+        "files are deleted before their discard",
+        (
+            RETENTION,
+            "    _discard(log, [complete.checkpoint for complete in dropped], useless)\n",
+            "    delete_files(log.storage, useless)\n"
+            "    _discard(log, [complete.checkpoint for complete in dropped], useless)\n",
+        ),
+        "sim 200",
+    ),
+    mutant(
+        "R4",
+        "no listing after an append",
+        (LOG, "        if highest != record.number:\n", "        if False:\n"),
+        "tests/checkpoint/test_fencing_writers.py",
+        "sim 2000",
+    ),
+    mutant(
+        "R5",
+        "an append without a reply has failed",
+        (
+            "penstock/storage/certain.py",
+            "            doubtful = True  # PROTOCOL R5",
+            "            raise StorageError('failed') from None  # PROTOCOL R5",
+        ),
+        "sim 600",
+    ),
+    mutant(
+        "R7",
+        "numbers of checkpoints on storage are used again",
+        (COORDINATOR, 'self._next_id = _first_free_id(log.storage.list(""))', "self._next_id = 0"),
+        "sim 2000",
+        "tests/checkpoint/test_coordinator_files.py tests/checkpoint/test_coordinator.py",
+    ),
+    mutant(
+        "R10",
+        "a task runs on any version of the state",
+        ("penstock/runtime/owner.py", "        if self._version != header.parent:\n", "        if False:\n"),
+        "tests/runtime/test_owner.py",
+    ),
+    mutant(
+        "R11",
+        "a function is kept after its run was dropped",
+        (TASK, "        self._operators.clear()\n        self.open()\n", ""),
+        "tests/testing/test_operator_state.py tests/runtime/test_task.py",
+    ),
+    mutant(
+        "R13",
+        "a dropped run takes the rows in flight with it",
+        (
+            "penstock/runtime/spool.py",
+            "        self._segments, self._skip = list(self._saved.segments), self._saved.skip\n",
+            "",
+        ),
+        "sim 600",
+    ),
+    mutant(
+        "R17",
+        "an ack of any version counts",
+        (
+            PENDING,
+            "found = [self.acks.get((subtask, version)) for subtask, version in keys if version is not None]",
+            "found = [next((a for (s, _), a in self.acks.items() if s == subtask), None) for subtask, _ in keys]",
+        ),
+        "tests/checkpoint/test_coordinator.py",
+        "tests/checkpoint/test_random_schedules.py",
+    ),
+    mutant(
+        "R18 base",
+        "a snapshot builds on the newest checkpoint written, not on the header's",
+        (
+            WRITER,
+            "            chain = self._chains.get(base) if base is not None and",
+            "            chain = self._chains.get(max(self._chains, default=-1)) if base is not None and",
+        ),
+        "sim 400",
+    ),
+    mutant(
+        "R18 pin",
+        "what a pending checkpoint builds on is not pinned",
+        (RETENTION, "    needed |= scope.pinned\n", ""),
+        "sim 2000",
+        "tests/checkpoint/test_coordinator_files.py",
+    ),
+    mutant(
+        "R20",
+        "committables of later epochs are in the checkpoint",
+        (COORDINATOR, "if last.epoch < epoch <= pending.epoch]", "if last.epoch < epoch]"),
+        "sim 400",
+    ),
+    mutant(
+        "R21",
+        "the next checkpoint completes before the commits of the former",
+        (COORDINATOR, "while not self._completed.is_committing and (pending", "while (pending"),
+        "sim 1000",
+        "tests/checkpoint/test_coordinator.py",
+    ),
+    mutant(
+        "R22",
+        "files of pending checkpoints are swept",
+        (
+            RETENTION,
+            "    if name.number in scope.pending and name.attempt in (None, scope.attempt):\n",
+            "    if False:\n",
+        ),
+        "sim 1000",
+    ),
+    mutant(
+        "R24",
+        "a damaged checkpoint is always fallen back from",
+        (RESTORE, "if is_visible and not (allow_fallback or sinks_idempotent):", "if False:"),
+        "tests/testing/test_damaged_checkpoints.py tests/checkpoint/test_restore.py",
+    ),
+    mutant(
+        "I-6",
+        "a checkpoint is written with the watermarks of later epochs",
+        (
+            "penstock/jobmanager/epochs.py",
+            "dict(state.watermarks),  # a checkpoint",
+            "state.watermarks,  # a checkpoint",
+        ),
+        "sim 400",
+    ),
+)
+
+MUTANTS = PLANNED + RULES
