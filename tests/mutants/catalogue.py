@@ -7,7 +7,6 @@ many seeds of the simulator, or arguments for pytest.
 from dataclasses import dataclass
 
 CRASH_STATES = "tests/checkpoint/test_crash_states.py"
-SNAPSHOTS = "tests/runtime/test_snapshots.py"
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ PLANNED = (
             "state_file_path(place.attempt, job.checkpoint, place.id)",
             "state_file_path(place.attempt, job.checkpoint, place.id, '0')",
         ),
-        SNAPSHOTS,
         "sim 200",
     ),
     Mutant(

@@ -16,7 +16,7 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.names import source_file_path
-from penstock.errors import CheckpointError, ConnectionLostError, JobFailedError, PenstockError
+from penstock.errors import CheckpointError, ConnectionLostError, JobFailedError, PenstockError, StateLostError
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
@@ -54,6 +54,8 @@ class Process:
         self.is_deaf_until = 0
         """Until this step no write of it is answered."""
         self.has_finished = False
+        self.has_lost_state = False
+        """The TaskManager has gone, and the driver goes on."""
         self.epochs = 0
         self.told: list[int] = []
         self._position = 0
@@ -210,6 +212,8 @@ class Process:
         """What a Spark task does: it brings the rows to the owner and waits for the end."""
         self._tasks += 1
         task = TaskHeader("", subtask, self._book.parents[subtask], "end", self._tasks, None, feed.header)
+        if self.has_lost_state:
+            raise StateLostError("the TaskManager has gone")
         failpoint.before("C3")
         admitted = self._host.admit(task)
         failpoint.after("C3")

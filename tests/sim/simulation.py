@@ -22,7 +22,7 @@ from penstock.errors import (
 )
 from penstock.failpoint import InjectedCrash
 from penstock.storage.memory import Fault
-from penstock.testing import ManualClock
+from penstock.testing.clocks import START_MS
 from tests.checkpoint.checker import Violation, require
 from tests.sim.baton import Actor
 from tests.sim.ledger import Ledger
@@ -41,6 +41,24 @@ EXPECTED = (CheckpointFailedError, FencedError, JobConflictError, JobFailedError
 PUT_FAULTS = (Fault.FAIL, Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.LATE)
 
 
+class SkewedClock:
+    """Two clocks that only move when told to; the wall clock may also jump, forwards and backwards."""
+
+    def __init__(self) -> None:
+        self._elapsed_ms = 0
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        return START_MS + self._elapsed_ms + self.skew_ms
+
+    def monotonic_s(self) -> float:
+        return self._elapsed_ms / 1000
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self._elapsed_ms += milliseconds
+
+
 class Simulation:
     """The run of one seed. Everything is drawn from the seed, in an order that only the seed decides."""
 
@@ -50,7 +68,7 @@ class Simulation:
         self.random = random.Random(seed)
         self.profile = profile or make_profile(self.random, is_calm=seed % 4 == 0)
         self.job = make_job(self.random, self.random.randrange(6, 16))
-        self.clock = ManualClock()
+        self.clock = SkewedClock()
         self.ledger = Ledger(self.on_call)
         self.outcome = Outcome(self.profile.is_calm)
         self.processes: list[Process] = []
@@ -158,7 +176,7 @@ class Simulation:
             return
         if alive and self._chance(self.profile.crash):
             chosen = self.random.choice(alive)
-            self._crash(chosen, self.random.choice(("crash", "crash driver", "power cut")))
+            self._crash(chosen, self.random.choice(("crash", "crash driver", "crash TaskManager", "power cut")))
         if alive and self._chance(self.profile.sleep):
             chosen = self.random.choice(alive)
             actors = self.random.choice((chosen.actors, chosen.actors[:1], chosen.actors[1:2], chosen.actors[:2]))
@@ -167,7 +185,10 @@ class Simulation:
             self.ledger.storage.land(self.random.randrange(len(self.ledger.storage.in_flight)))
         if self._chance(self.profile.time_jump):
             self._note("time jump")
-            self.clock.advance(70_000)
+            if self.random.random() < 0.5:
+                self.clock.advance(70_000)
+            else:
+                self.clock.skew_ms = self.random.choice((-3_600_000, 0, 3_600_000))
         if self._chance(self.profile.full_disk):
             self._note("full disk")
             self.full_until = self.steps + self.random.choice((20, 100, 300))
@@ -230,9 +251,13 @@ class Simulation:
         return process
 
     def _crash(self, process: Process, how: str) -> None:
-        """End a process or its driver alone, or cut the power of all."""
-        self._note(how if how in ("crash driver", "power cut") else "crash")
+        """End a process, its driver or its TaskManager alone, or cut the power of all."""
+        self._note(how)
         self._write_trace(f"{process.name} {how}")
+        if how == "crash TaskManager":
+            process.has_lost_state = True  # the driver hears of it with the next task
+            self._end(process.actors[2:])
+            return
         process.is_over = how != "crash driver"
         if how == "power cut":
             for other in self.processes:
