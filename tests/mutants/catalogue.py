@@ -221,7 +221,7 @@ RULES = (
     mutant(
         "R7",
         "numbers of checkpoints on storage are used again",
-        (COORDINATOR, 'self._next_id = _first_free_id(log.storage.list(""))', "self._next_id = 0"),
+        (COORDINATOR, '_first_free_id(log.storage.list(""))', "0"),
         "sim 2000",
         "tests/checkpoint/test_coordinator_files.py tests/checkpoint/test_coordinator.py",
     ),
