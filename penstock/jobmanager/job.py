@@ -306,13 +306,9 @@ class Job:
         if coordinator is not None:
             self._write_sizes(coordinator.state_sizes)
             self._write_checkpoints(coordinator)
-            self._warn_of_slow(coordinator)
-
-    def _warn_of_slow(self, coordinator: CheckpointCoordinator) -> None:
-        for stats in coordinator.history():
-            warning = self._slow.warning(stats) if stats.status == "completed" else None
-            if warning is not None:
-                self._say_warning(warning)
+            slow = self._slow.warning(coordinator.history())
+            if slow is not None:
+                self._say_warning(slow)
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""

@@ -69,21 +69,24 @@ class JobHistory:
 
 
 class SlowCheckpoints:
-    """Says once that checkpoints take longer than their interval (features K15)."""
+    """Says once that checkpoints take longer than their interval (features K15): some in a row, not the first alone."""
+
+    IN_A_ROW = 3
 
     def __init__(self, settings: CheckpointSettings | None) -> None:
         self._interval_ms = settings.interval_ms if settings is not None else None
         self._said = False
 
-    def warning(self, stats: CheckpointStats) -> str | None:
-        """What to say about a completed checkpoint; None if it was fast, or if it was said before."""
-        duration_ms = stats.duration_ms
-        if self._said or self._interval_ms is None or duration_ms is None or duration_ms <= self._interval_ms:
+    def warning(self, history: Iterable[CheckpointStats]) -> str | None:
+        """What to say about the last checkpoints; None if they were fast, or if it was said before."""
+        durations = [stats.duration_ms or 0 for stats in history if stats.status == "completed"][-self.IN_A_ROW :]
+        interval_ms = self._interval_ms
+        if self._said or interval_ms is None or len(durations) < self.IN_A_ROW or min(durations) <= interval_ms:
             return None
         self._said = True
         return (
-            f"checkpoint {stats.checkpoint_id} took {duration_ms / 1000:.1f} s, longer than the interval of "
-            f"{self._interval_ms / 1000:g} s: checkpoints follow each other without a pause; "
+            f"the last {self.IN_A_ROW} checkpoints took {min(durations) / 1000:.1f} s and more, longer than the "
+            f"interval of {interval_ms / 1000:g} s, so they follow each other without a pause; "
             f"set a longer execution.checkpointing.interval, or execution.checkpointing.min-pause"
         )
 

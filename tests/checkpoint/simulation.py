@@ -176,6 +176,8 @@ class Simulation:
                 driver.write_one()
             else:
                 driver.run_epoch(self.random.choice((0, 1, 2, 3)), forced=self.random.random() < 0.02)
+            if self.random.random() < 0.01:
+                driver.coordinator.request(full=self.random.random() < 0.5)
             if self.chance(0.005):
                 driver.coordinator.abort_all(FailureReason.SHUTDOWN)
 

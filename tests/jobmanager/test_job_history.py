@@ -87,8 +87,11 @@ def test_checkpoints_of_older_attempts_and_drivers_stay_in_the_history(clock: Ma
 
 def test_k15_one_warning_says_that_checkpoints_take_longer_than_the_interval() -> None:
     slow = SlowCheckpoints(CheckpointSettings(interval_ms=5000))
-    assert slow.warning(stats(1, 5000)) is None
-    warning = slow.warning(stats(2, 7200))
-    assert warning is not None and "checkpoint 2 took 7.2 s, longer than the interval of 5 s" in warning
-    assert slow.warning(stats(3, 9000)) is None
-    assert SlowCheckpoints(None).warning(stats(1, 9000)) is None
+    fast, first, second, third = stats(1, 5000), stats(2, 7200), stats(3, 8000), stats(4, 9000)
+    failed = CheckpointStats(5, "failed", 0).ended(1)
+    assert slow.warning([first, second]) is None
+    assert slow.warning([first, second, fast]) is None
+    warning = slow.warning([fast, first, second, failed, third])
+    assert warning is not None and "took 7.2 s and more, longer than the interval of 5 s" in warning
+    assert slow.warning([first, second, third]) is None
+    assert SlowCheckpoints(None).warning([first, second, third]) is None
