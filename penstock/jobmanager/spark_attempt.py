@@ -120,7 +120,8 @@ class SparkAttempt:
         except Exception as error:
             if not is_alive(self._spark):
                 raise  # no other attempt on it can succeed
-            raise JobFailedError(f"the attempt failed in Spark: {type(error).__name__}: {error}") from error
+            text = str(error).strip().splitlines() or [""]
+            raise JobFailedError(f"the attempt failed in Spark: {type(error).__name__}: {text[0]}") from error
         finally:
             self._over.set()
             self._stop_query()
@@ -319,7 +320,9 @@ class SparkAttempt:
             raise cause from error
 
     def _checkpoint_due(self, coordinator: CheckpointCoordinator) -> bool:
-        """One that is asked for, or one that is due and has something new to hold."""
+        """One that is asked for, or one that is due and has something new to hold; not before the first (R23)."""
+        if coordinator.newest_completed is None:
+            return False
         if coordinator.is_asked_for or not coordinator.dirty:
             return coordinator.is_asked_for
         due_s = coordinator.next_due()
