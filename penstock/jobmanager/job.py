@@ -312,6 +312,7 @@ class Job:
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
+        self._write_log(f"checkpoint {checkpoint} was aborted: {reason}")
         if self._coordinator is not None:
             self._write_checkpoints(self._coordinator)
         if self._coordinator is not None:
@@ -363,6 +364,9 @@ class Job:
         text = f"attempt {self._attempt_number} has failed, {consequence}\n" + "".join(
             traceback.format_exception(error)
         )
+        self._write_log(text)
+
+    def _write_log(self, text: str) -> None:
         with suppress(OSError):  # the job's end does not depend on its log
             folder = self._registry.log_dir(self.job_id)
             folder.mkdir(parents=True, exist_ok=True)

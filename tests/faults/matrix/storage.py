@@ -128,7 +128,7 @@ def _good_again(scene: Scene, job: JobProcess, newest: int, cause: str) -> str:
 def _everything_said(job: JobProcess) -> str:
     """By the driver and in the logs of the job."""
     record = job.place.registry.list()[-1]
-    logs = job.place.registry.log_dir(record.job_id).glob("*.log")
+    logs = job.place.registry.log_dir(record.job_id).glob("*.*")
     return job.said() + "".join(path.read_text(errors="replace") for path in logs)
 
 
