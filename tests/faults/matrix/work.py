@@ -19,7 +19,7 @@ from tests.faults.matrix.tools import faketime, injected, strace
 from tests.waiting import Stopwatch, wait_until
 
 FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
-CANCEL_LIMIT_S = 30.0
+CANCEL_LIMIT_S = 60.0
 HOUR_S = 3600
 RENAMES_FAIL = "rename,renameat,renameat2:error=EIO"
 """A commit of the file sink is a rename."""
