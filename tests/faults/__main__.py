@@ -27,7 +27,7 @@ KILL_LOAD = Load(events=300_000, keys=10_000, files=100)
 """About 40 s undisturbed on two cores that have nothing else to do."""
 POINT_LOAD = Load(events=30_000, keys=300, files=30)
 SLEEP_LOAD = Load(events=5_000, keys=100, files=150)
-START_LOAD = Load(events=20_000, keys=300, files=60)
+START_LOAD = Load(events=20_000, keys=300, files=120)
 STARTS = (2, 3, 4, 5)
 RUNS_PER_KIND = 2
 KILLS_PER_RUN = 5
@@ -120,7 +120,7 @@ def run_rounds(root: Path) -> bool:
     """Several drivers started together, round after round; True if one won each time and the log tells one story."""
     events = root / "start-events"
     write_events(START_LOAD, events)
-    place = Place(root / "starts", events, checkpoint_ms=500, settings=STARTS_SETTINGS)
+    place = Place(root / "starts", events, checkpoint_ms=2_000, settings=STARTS_SETTINGS)
     watch = Stopwatch()
     result = run_starts(place, batch_result(events), STARTS)
     say(*result.lines, *result.wrong)

@@ -6,12 +6,14 @@ story.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from penstock.checkpoint.entries import Claim, Complete, Record, decode_record
 from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import load_manifest
 from penstock.clock import SystemClock
+from penstock.errors import FileMissingError
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 from tests.faults.fencing import FENCED_EXIT
@@ -23,7 +25,7 @@ from tests.waiting import wait_until
 REFUSALS = ("no longer owns the job", "claimed at the same time", "is running (")
 SETTINGS = (
     ("penstock.driver.timeout", "60 s"),
-    ("penstock.epoch.interval", "250 ms"),
+    ("penstock.epoch.interval", "1 s"),
     ("execution.checkpointing.num-retained", "90"),  # so that every manifest is there in the end
 )
 
@@ -34,6 +36,13 @@ class Rounds:
 
     lines: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    entries: dict[int, Record] = field(default_factory=dict)
+    """Every entry of the log that was ever seen: the owner compacts it."""
+
+    def look(self, place: Place) -> list[Record]:
+        """The log so far."""
+        self.entries.update({record.number: record for record in _records(place)})
+        return [record for _, record in sorted(self.entries.items())]
 
 
 def run_starts(place: Place, expected: Expected, counts: Sequence[int]) -> Rounds:
@@ -44,19 +53,18 @@ def run_starts(place: Place, expected: Expected, counts: Sequence[int]) -> Round
         owner = JobProcess(place)
         jobs.append(owner)
         for count in counts:
-            _await_checkpoints(place, owner, 1)
+            _await_checkpoint(place, owner, result)
             owner.kill()
             started = [JobProcess(place) for _ in range(count)]
             jobs += started
             owner = _await_winner(started, place, result)
-        exit_code = owner.wait(FINISH_LIMIT_S)
-        assert exit_code == 0, f"the last driver ended with {exit_code}:\n{owner.log_tail()}"
+        wait_until(lambda: result.look(place) and owner.exit_code is not None, timeout_s=FINISH_LIMIT_S, pause_s=0.2)
+        assert owner.exit_code == 0, f"the last driver ended with {owner.exit_code}:\n{owner.log_tail()}"
         result.wrong += [line for job in jobs for line in outliving(job.family())]
         verdict = judge(expected, place.job_folder, place.output)
         if not verdict.exact:
             result.wrong.append(f"{verdict.lost} lost, {verdict.doubled} doubled, {verdict.wrong}")
-        storage = LocalStorage(place.job_folder)
-        result.wrong += not_linear(_records(storage)) + broken_chain(storage)
+        result.wrong += not_linear(result.look(place)) + broken_chain(LocalStorage(place.job_folder))
     except AssertionError as error:
         result.wrong.append(str(error))
     finally:
@@ -72,20 +80,21 @@ def _await_winner(started: Sequence[JobProcess], place: Place, result: Rounds) -
         running = [job for job in started if job.exit_code is None]
         for job in running:
             job.family()
+        result.look(place)
         return running if len(running) <= 1 else []
 
     running = wait_until(alone, timeout_s=FINISH_LIMIT_S)
     ended_ms = SystemClock().now_ms()
     assert running, f"nobody has the job:\n{started[0].log_tail()}"
     winner = running[0]
-    _await_checkpoints(place, winner, 1)
+    _await_checkpoint(place, winner, result)
     losers = [job for job in started if job is not winner]
     for job in losers:
         is_told = any(words in job.said() for words in REFUSALS)
         if job.exit_code != FENCED_EXIT or not is_told:
             result.wrong.append(f"a loser ended with {job.exit_code}:\n{job.log_tail()}")
         result.wrong += outliving(job.family())
-    last_claim_ms = max(r.written_ms for r in _records(LocalStorage(place.job_folder)) if isinstance(r.entry, Claim))
+    last_claim_ms = max(record.written_ms for record in result.look(place) if isinstance(record.entry, Claim))
     seconds = max(0, ended_ms - last_claim_ms) / 1000
     result.lines.append(
         f"F19 {len(started)} drivers started together: one won, {len(losers)} ended with exit code 4, "
@@ -94,16 +103,15 @@ def _await_winner(started: Sequence[JobProcess], place: Place, result: Rounds) -
     return winner
 
 
-def _await_checkpoints(place: Place, job: JobProcess, count: int) -> None:
-    """Until this driver has completed so many checkpoints; it is still at work then."""
+def _await_checkpoint(place: Place, job: JobProcess, result: Rounds) -> None:
+    """Until this driver has completed a checkpoint; it is still at work then."""
 
     def own() -> bool:
         assert job.exit_code is None, f"the driver ended with {job.exit_code}:\n{job.log_tail()}"
         record = job.record()
         if record is None or record.attempt == 0:
             return False
-        mine = [r for r in _records(LocalStorage(place.job_folder)) if r.attempt == record.attempt]
-        return sum(isinstance(r.entry, Complete) for r in mine) >= count
+        return any(r.attempt == record.attempt and isinstance(r.entry, Complete) for r in result.look(place))
 
     wait_until(own, timeout_s=FINISH_LIMIT_S, pause_s=0.2)
 
@@ -144,6 +152,14 @@ def broken_chain(storage: LocalStorage) -> list[str]:
     ]
 
 
-def _records(storage: LocalStorage) -> list[Record]:
-    paths = [path for path in storage.list("log/") if "~" not in path]
-    return [decode_record(storage.read(path), path) for path in paths]
+def _records(place: Place) -> list[Record]:
+    """The entries in the log now; one that is compacted away meanwhile is left out."""
+    if not place.registry.list() or not place.checkpoints.exists():
+        return []
+    storage = LocalStorage(place.job_folder)
+    found = []
+    for path in storage.list("log/"):
+        if "~" not in path:
+            with suppress(FileMissingError):
+                found.append(decode_record(storage.read(path), path))
+    return found
