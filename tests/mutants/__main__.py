@@ -87,7 +87,7 @@ def _run(killer: str, folder: Path) -> str | None:
         command = [sys.executable, "-B", "-m", "tests.sim", "--processes", "1", "--failures", "1", "--seeds", *rest]
     else:
         command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", kind, *rest]
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "no-shrinking"}
     try:
         run = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False

@@ -76,6 +76,8 @@ class Process:
             self._position = manifest.sources.batch_id
         self._ended = manifest is not None and manifest.final
         self._check_output(manifest)
+        if self._ended:
+            return  # PROTOCOL R31: only the status is missing
         try:
             self._deploy(manifest)
         except CheckpointError:
@@ -105,6 +107,9 @@ class Process:
     def _run_epochs(self, actor: Actor) -> None:
         world = self._world
         self._begin()
+        if self._ended:
+            self._append_finished()
+            return
         self._start("completer", self._complete)
         for number in range(world.profile.writers):
             self._start(f"writer{number}", self._write)
@@ -140,15 +145,17 @@ class Process:
 
     def _finish(self, actor: Actor) -> None:
         """PROTOCOL R31: an empty epoch with the MAX watermark until its checkpoint is complete, then the status."""
-        if not self._ended:
-            self._final_checkpoint(actor)
-            completed, aborted = self._book.checkpoint_news()
-            self._host.tell(completed.checkpoint_id if completed is not None else None, aborted)
+        self._final_checkpoint(actor)
+        completed, aborted = self._book.checkpoint_news()
+        self._host.tell(completed.checkpoint_id if completed is not None else None, aborted)
         self._await_settled(actor)
+        self._append_finished()
+        self._host.close()
+
+    def _append_finished(self) -> None:
         self._coordinator.finish(Status("finished"), keep_checkpoints=True)
         counts = self.attempt in self._world.ledger.ended_by
         require(counts, f"I-10: attempt {self.attempt} calls the job finished, the log does not")
-        self._host.close()
         self.has_finished = True
 
     def _final_checkpoint(self, actor: Actor) -> None:

@@ -12,7 +12,7 @@ from tests.sim.simulation import Simulation
 
 BATCH = 50
 MAX_FAILURES = 10
-DEEP_EVERY = 25
+DEEP_EVERY = 40
 """Every so many seeds the harness runs a job with every kind of state, one life after the other; else the simulator."""
 
 

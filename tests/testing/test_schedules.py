@@ -15,7 +15,7 @@ from tests.sim.schedule import make_schedule
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 60
-DEEP_SEEDS = range(DEEP_EVERY - 1, 20 * DEEP_EVERY, DEEP_EVERY)
+DEEP_SEEDS = range(DEEP_EVERY - 1, 12 * DEEP_EVERY, DEEP_EVERY)
 
 
 def test_some_seeds_lose_nothing_and_count_nothing_twice() -> None:
