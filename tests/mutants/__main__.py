@@ -93,7 +93,7 @@ def _run(killer: str, folder: Path) -> str | None:
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return "it does not end"
+        return None  # that nothing was found in time is no finding
     if run.returncode == 0:
         return None
     return _finding(run.stderr.splitlines() if kind == "sim" else run.stdout.splitlines())
