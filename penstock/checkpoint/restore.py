@@ -11,6 +11,7 @@ The order of a recovery, each step after the one before it:
 """
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 from penstock import failpoint
 from penstock.checkpoint.commits import SinkCommitter
@@ -26,15 +27,21 @@ from penstock.errors import (
     CheckpointFailedError,
     CheckpointMissingError,
     PenstockError,
+    StorageError,
 )
 from penstock.model.snapshot import Manifest, SubtaskSnapshot
 
 
 def finish_open_deletes(log: JobLog) -> None:
-    """Delete what earlier attempts have discarded but not deleted: the first thing after a claim (PROTOCOL R3)."""
+    """Delete what earlier attempts have discarded but not deleted: the first thing after a claim (PROTOCOL R3).
+
+    A file that cannot be deleted keeps no job from starting: it is tried again with every removal.
+    """
     begun = set(log.view().open_deletes)
-    if begun:
-        delete_files(log.storage, [path for path in log.storage.list("") if path in begun])
+    for path in log.storage.list("") if begun else []:
+        if path in begun:
+            with suppress(StorageError):
+                delete_files(log.storage, [path])
 
 
 def choose_restore(

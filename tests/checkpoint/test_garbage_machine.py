@@ -94,7 +94,6 @@ class GarbageMachine(RuleBasedStateMachine):
     @rule()
     def restore(self) -> None:
         """The driver is lost, but not what its subtasks had sealed."""
-        self.fails_left = 0  # an attempt does not begin before open deletes are done (R3)
         self.zombies.append(self.driver)
         self.driver = self.new_driver()
 

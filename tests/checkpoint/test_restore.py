@@ -229,3 +229,18 @@ def test_state_without_an_operator_is_refused_unless_it_may_be_dropped() -> None
 def test_r26_output_without_a_sink_is_refused() -> None:
     with pytest.raises(CheckpointError, match=r"sinks that the program does not have: \['sink'\]"):
         require_mapped(manifest(), ["op"], ["other"], allow_non_restored=True)
+
+
+def test_r3_a_file_that_cannot_be_deleted_keeps_no_job_from_starting() -> None:
+    """Found by the garbage machine: each attempt ended with the same delete, so that the job was lost with it."""
+    script = Script()
+    storage = MemoryStorage(script)
+    log = claimed_log(storage)
+    for name in ("aa", "bb"):
+        storage.put_new(f"shared/1-1-s0-0-{name}", b"")
+    log.append(Discard([], ["shared/1-1-s0-0-aa", "shared/1-1-s0-0-bb"]))
+    script.add("delete", "shared/1-1-s0-0-aa", Fault.FAIL)
+    taken_over = claimed_log(storage)
+    finish_open_deletes(taken_over)
+    assert storage.list("shared/") == ["shared/1-1-s0-0-aa"]
+    assert "shared/1-1-s0-0-aa" in taken_over.view().open_deletes  # the next removal tries it again
