@@ -17,7 +17,7 @@ from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.completed import CompletedCheckpoints
 from penstock.checkpoint.completion import Predecessor, build_manifest, first_manifest, publish, require_own_files
 from penstock.checkpoint.decider import Decider
-from penstock.checkpoint.entries import Status
+from penstock.checkpoint.entries import Committing, Status
 from penstock.checkpoint.failures import FailureCount, FailureReason
 from penstock.checkpoint.history import CheckpointHistory, CheckpointStats
 from penstock.checkpoint.log import JobLog
@@ -211,6 +211,9 @@ class CheckpointCoordinator:
             try:
                 require_own_files(manifest, None, self._log)
                 publish(manifest, self._log)
+                # Nothing is committed, but rows follow. Were the `complete` lost while it is the last entry, nobody
+                # would miss it, and the sources would begin somewhere else.
+                self._log.append(Committing(number))
             except NameTakenError as error:
                 raise CheckpointFailedError(f"checkpoint {number} was put by another attempt: {error}") from error
             with self._lock:

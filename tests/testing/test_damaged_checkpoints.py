@@ -224,3 +224,13 @@ def test_r21_r24_what_an_older_checkpoint_has_committed_may_have_been_taken_away
 
 def finished(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+
+
+def test_r23_a_job_that_has_begun_does_not_begin_again_without_its_first_checkpoint() -> None:
+    """Its sources would begin somewhere else, and nobody would know."""
+    storage = MemoryStorage()
+    start(storage, "hashmap").feed(ITEMS[:5])
+    (complete,) = [path for path in storage.list("log/") if b'"type":"complete"' in storage.files[path]]
+    del storage.files[complete]
+    with pytest.raises(LogCorruptError, match="no log entry 2"):
+        start(storage, "hashmap")
