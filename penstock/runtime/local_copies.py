@@ -141,10 +141,10 @@ class LocalCopies:
 
 
 def _is_old(name: FileName, subtask: SubtaskId, parallelism: int, newer: tuple[int, int]) -> bool:
-    if name.subtask is None or name.subtask.stage != subtask.stage:
+    if name.subtask is None or name.attempt is None or name.subtask.stage != subtask.stage:
         return False
     attempt, checkpoint = newer
-    is_pending = name.attempt == attempt and name.number > checkpoint
+    is_pending = name.attempt > attempt or (name.attempt == attempt and name.number > checkpoint)
     return not is_pending and (name.subtask == subtask or name.subtask.index >= parallelism)
 
 

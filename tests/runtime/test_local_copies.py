@@ -164,6 +164,7 @@ def test_pending_copies_and_those_of_other_subtasks_stay(tmp_path: Path) -> None
         "2-8-s0-1-aa": "needed",
         "2-8-s0-1-bb": "of the attempt, not needed",
         "2-9-s0-1-aa": "pending",
+        "3-8-s0-1-aa": "of a newer attempt",
         "2-8-s0-0-aa": "another subtask's",
         "2-8-s0-5-aa": "of a subtask that is no more",
         "2-8-s1-5-aa": "another stage's",
@@ -174,7 +175,7 @@ def test_pending_copies_and_those_of_other_subtasks_stay(tmp_path: Path) -> None
         assert parse_name(f"shared/{name}") is not None
     made.confirm(SUBTASK, 2, (2, 8), {"shared/2-8-s0-1-aa"})
     left = {names[path.name] for path in local(tmp_path)}
-    assert left == {"needed", "pending", "another subtask's", "another stage's"}
+    assert left == {"needed", "pending", "of a newer attempt", "another subtask's", "another stage's"}
 
 
 def test_copies_go_with_the_job_and_when_they_are_old(tmp_path: Path) -> None:
