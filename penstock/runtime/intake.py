@@ -17,27 +17,34 @@ from penstock.runtime.spool import Spool
 
 PORTION_S = 0.02
 """So long work on a portion shall take: the limit is looked at between two."""
-FIRST_PORTION, MAX_PORTION = 64, 10_000
+FIRST_PORTION, MAX_PORTION = 1, 10_000
 
 
 class Limit:
-    """When an epoch shall take no more rows, and how many to take before the clock is looked at again."""
+    """When an epoch shall take no more rows."""
 
     def __init__(self, clock: Clock, after_ms: int) -> None:
         self._clock = clock
         self._end_s = clock.monotonic_s() + after_ms / 1000
         self._is_over = False
-        self.portion = FIRST_PORTION
 
     def is_over(self) -> bool:
         """Whether the time has passed; once it has, it stays so."""
         self._is_over = self._is_over or self._clock.monotonic_s() >= self._end_s
         return self._is_over
 
-    def pass_time(self, work: Callable[[], None]) -> None:
-        """Do a portion's work, and choose the next portion by how long it took."""
+
+class Pace:
+    """How many rows to take before the clock is looked at again, by how long the portions before took."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.portion = FIRST_PORTION
+
+    def work(self, step: Callable[[], None]) -> None:
+        """Do a portion's work, and choose the next portion."""
         started_s = self._clock.monotonic_s()
-        work()
+        step()
         elapsed_s = self._clock.monotonic_s() - started_s
         if elapsed_s > 2 * PORTION_S:
             self.portion = max(1, self.portion // 2)
@@ -52,7 +59,10 @@ class Intake:
         self._spool = spool
         self._clock = clock
         self._take = take
+        self._pace = Pace(clock)
         self._limit: Limit | None = None
+        self._is_owed = False
+        """Rows have waited, and none of them was taken yet: to read them alone may take longer than the limit."""
         self._cancelled: Callable[[], bool] = lambda: False
 
     def run(
@@ -61,6 +71,7 @@ class Intake:
         """Take the input to its end; return its barriers. Raises SupersededTaskError once the run is cancelled."""
         self._limit = None if header.spool_after_ms is None else Limit(self._clock, header.spool_after_ms)
         self._cancelled = cancelled
+        self._is_owed = self._spool.rows > 0
         self._spool.work_off(self._take_some)
         barriers: list[Barrier] = []
         for item in items:
@@ -94,10 +105,11 @@ class Intake:
             self._take(item)
             return len(item.batch)
         taken, count = 0, len(item.batch)
-        while taken < count and not self._limit.is_over():
+        while taken < count and (self._is_owed or not self._limit.is_over()):
             self._require_current()
-            part = item.slice(taken, taken + self._limit.portion)
-            self._limit.pass_time(partial(self._take, part))
+            part = item.slice(taken, taken + self._pace.portion)
+            self._pace.work(partial(self._take, part))
+            self._is_owed = False
             taken += len(part.batch)
         return taken
 

@@ -28,6 +28,8 @@ class Barrier(msgspec.Struct, frozen=True, array_like=True):
     """`driver`, or the upstream subtask."""
     watermark: int
     sent_ms: int
+    waiting: bool = False
+    """Rows of the epoch are left for later ones, in the upstream subtask or before it (PROTOCOL R13)."""
 
 
 class EpochHeader(msgspec.Struct, frozen=True):

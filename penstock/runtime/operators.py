@@ -112,7 +112,6 @@ class Timestamps(Operator):
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
         super().__init__(plan, context)
         self.max_timestamp = MIN_WATERMARK
-        self.emitted_watermark = MIN_WATERMARK
         self._assigner = self.function.timestamp_assigner
 
     def open(self) -> None:

@@ -116,6 +116,9 @@ class Subtask:
         """What the functions are told they were restored from."""
         self._consumers = _consumers(self.stage)
         self._rows_wanted = _rows_wanted(self.stage, self._consumers)
+        self._own_time = _own_time(self.stage)
+        self._watermarks: dict[int, int] = {}
+        """Of every operator after the last finished epoch of this attempt."""
         self._operators: dict[int, Operator] = {}
         self._sinks: dict[int, EpochSink] = {}
         self._outputs: dict[int, list[tuple[int, EdgeOutput]]] = {}
@@ -123,6 +126,8 @@ class Subtask:
         self.figures = BarrierFigures()
         """Of the last finished epoch."""
         self._reached = MIN_WATERMARK
+        self._waits = False
+        """Rows of the epoch are left, here or before here."""
         self._seen: dict[str, int] = {}
         self._epoch = 0
         self._taken: dict[int, int] = {}
@@ -151,16 +156,19 @@ class Subtask:
                     )
                     self._sinks[position] = open_sink(plan, context)
                 continue
-            operator: Operator = self._guard(plan, "when it was made", partial(self._new_operator, plan))
+            operator: Operator = self._guard(plan, "when it was made", partial(self._new_operator, position))
             step = partial(initialize_function, operator.function, operator.context, self.restored_checkpoint)
             self._guard(plan, "in initialize_state()", step)
             self._guard(plan, "in open()", operator.open)
             self._operators[position] = operator
 
-    def _new_operator(self, plan: OperatorPlan) -> Operator:
+    def _new_operator(self, position: int) -> Operator:
+        plan = self.stage.operators[position]
         context = OperatorContext(plan, self.info, self.backends.get(plan.uid), self.operator_states[plan.uid])
         operator = make_operator(plan, context)
-        operator.watermark = self.watermark
+        # After a restore what a generator of this stage had reached is not known: its watermark is not the input's.
+        unknown = MIN_WATERMARK if position in self._own_time else self.watermark
+        operator.watermark = self._watermarks.get(position, unknown)
         if isinstance(operator, Timestamps):
             operator.max_timestamp = self.max_timestamps.get(plan.uid, MIN_WATERMARK)
         return operator
@@ -189,6 +197,7 @@ class Subtask:
         failpoint.after("C6")
         alignment_ms = round(1000 * (self._clock.monotonic_s() - started_s))
         self._result.figures = BarrierFigures(delay_ms, alignment_ms, self._taken_bytes)
+        self._waits = self.spool.rows > 0 or any(barrier.waiting for barrier in barriers)
         if self.spool.rows:  # PROTOCOL R13: event time waits for the rows that wait
             watermarks = dict.fromkeys(watermarks, MIN_WATERMARK)
         self._advance(header, watermarks)
@@ -215,6 +224,7 @@ class Subtask:
                 self._seen[operator.plan.uid] = operator.max_timestamp
         self.max_timestamps = dict(self._seen)
         self.watermark = self._reached
+        self._watermarks = {position: operator.watermark for position, operator in self._operators.items()}
         self.figures = self._result.figures
 
     def roll_back(self) -> None:
@@ -360,19 +370,26 @@ class Subtask:
                 plan, f"in on_timer() in epoch {header.epoch}", partial(operator.advance, reached, header.now_ms)
             )
             watermarks[position] = reached
-            if isinstance(operator, Timestamps) and not self.spool.rows:
-                made = MAX_WATERMARK if header.final else header.watermarks.get(plan.uid, MIN_WATERMARK)
-                watermarks[position] = max(operator.emitted_watermark, made)
+            if isinstance(operator, Timestamps):
+                watermarks[position] = self._made_watermark(header, plan.uid)
             if emitted is not None:
                 self._emit(position, emitted)
         inputs = [watermarks[-1 - index] for index in range(len(self.stage.inputs))]
         self._reached = max(self.watermark, min(inputs))
 
+    def _made_watermark(self, header: EpochHeader, uid: str) -> int:
+        """Of a generator in the middle of the job: it has not seen the rows that wait before it (PROTOCOL R13)."""
+        if self._waits:
+            return MIN_WATERMARK
+        return MAX_WATERMARK if header.final else header.watermarks.get(uid, MIN_WATERMARK)
+
     def _end_outputs(self, header: EpochHeader, watermarks: dict[int, int]) -> None:
         for position, outputs in self._outputs.items():
             for edge_id, output in outputs:
                 name = channel(edge_id, self.place.id)
-                barrier = Barrier(header.epoch, header.checkpoint, name, watermarks[position], header.now_ms)
+                barrier = Barrier(
+                    header.epoch, header.checkpoint, name, watermarks[position], header.now_ms, self._waits
+                )
                 self._result.outputs[edge_id] = output.end(barrier)
 
     def report(self, version: Version, result: EpochResult) -> SubtaskReport:
@@ -423,6 +440,19 @@ def _consumers(stage: StagePlan) -> dict[int, list[int]]:
         for position in plan.inputs:
             consumers.setdefault(position, []).append(index)
     return consumers
+
+
+def _own_time(stage: StagePlan) -> set[int]:
+    """Positions of operators whose watermarks are made in this stage."""
+    made: set[int] = set()
+    for index, plan in enumerate(stage.operators):
+        if any(
+            position in made or stage.operators[position].kind == "timestamps"
+            for position in plan.inputs
+            if position >= 0
+        ):
+            made.add(index)
+    return made
 
 
 def _rows_wanted(stage: StagePlan, consumers: dict[int, list[int]]) -> set[int]:

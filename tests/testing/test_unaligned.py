@@ -141,7 +141,7 @@ def test_l5_an_epoch_takes_a_part_of_a_batch_and_goes_on_behind_it(monkeypatch: 
     monkeypatch.setattr(intake, "FIRST_PORTION", 1)
     monkeypatch.setattr(intake, "MAX_PORTION", 1)
     taken: list[int] = []
-    harness = seen(clock=Ticking(), spool_after=limits(0, *[7] * 50))
+    harness = seen(clock=Ticking(), spool_after=limits(0, *[4] * 50))
     original = harness._run_empty_epoch
 
     def note() -> None:
