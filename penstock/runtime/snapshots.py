@@ -297,8 +297,8 @@ class SnapshotWriter:
             self._require_small(operator_file.size)
             written += operator_file.size
         spool, spooled = self._store_spool(job)
+        self._require_message(written + sum(file.size for file in spool))  # those of the base travel again
         written += spooled
-        self._require_message(written)
         place = self._subtask.place
         snapshot = SubtaskSnapshot(
             place.id,
@@ -326,7 +326,7 @@ class SnapshotWriter:
                 known = self._put(job, segment.read())
                 written += known.size
             files[segment.id] = known
-        self._require_small(written)
+        self._require_small(sum(file.size for file in files.values()))
         if files:
             with self._lock:
                 self._segments[job.checkpoint] = files

@@ -59,7 +59,11 @@ class Segment:
         if len(data) > HELD_BYTES:
             folder.mkdir(parents=True, exist_ok=True)
             self._path = folder / f"spool-{self.id}"
-            self._path.write_bytes(data)
+            try:
+                self._path.write_bytes(data)
+            except OSError:
+                _remove(self._path)
+                raise
             self._data = None
             weakref.finalize(self, _remove, self._path)
 

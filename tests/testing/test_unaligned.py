@@ -1,5 +1,6 @@
 """Unaligned checkpoints (features L4, L5, K10, K11; PROTOCOL R13): rows in flight, in versions and in checkpoints."""
 
+import errno
 import itertools
 import random
 from collections.abc import Callable
@@ -13,11 +14,12 @@ from penstock.checkpoint.decider import MIN_WORK_MS, Decider
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
-from penstock.errors import CheckpointCorruptError, CheckpointError
+from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointFailedError
 from penstock.failpoint import Failpoint
 from penstock.jobmanager.recovery import require_same_inputs
 from penstock.model.descriptors import ListStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
+from penstock.model.snapshot import InlineLimits
 from penstock.runtime import intake, snapshots, spool
 from penstock.testing import CHECKPOINT, CRASH, Harness, ManualClock, MemorySink, Watermark
 from penstock.testing.graphs import FunctionProgram, function_graph
@@ -198,6 +200,33 @@ def test_l5_later_checkpoints_refer_to_the_rows_that_an_earlier_one_has_stored(
     assert [file.path.split("-")[1] for file in part.spool] == ["1"]  # written for checkpoint 1
     assert 0 < part.spool_skip < 30
     assert kept(harness.crash()) == expected(30)
+
+
+def test_l5_h1_rows_in_flight_of_several_epochs_count_together_for_the_jobmanager() -> None:
+    def harness_of(limit: int) -> Harness:
+        harness = seen(spool_after=lambda: 0, limits=InlineLimits(max_state_bytes=limit))
+        harness._work_off_spools = lambda: None  # type: ignore[method-assign]
+        return harness.feed([*rows(30), CHECKPOINT])
+
+    manifest = harness_of(1 << 20).manifest
+    assert manifest is not None
+    size = sum(file.size for file in manifest.subtasks[0].spool)
+    assert size > 0
+    harness = harness_of(size * 3 // 2)
+    with pytest.raises(CheckpointFailedError, match="larger than the maximum permitted memory-backed state"):
+        harness.feed([*rows(30), CHECKPOINT])
+
+
+def test_l5_a_disk_that_is_full_keeps_no_part_of_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def write_some(path: Path, data: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(spool, "HELD_BYTES", 0)
+    monkeypatch.setattr(Path, "write_bytes", write_some)
+    with pytest.raises(OSError, match="No space left"):
+        spool.Segment(b"rows", 1, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Timed(KeyedProcessFunction):
