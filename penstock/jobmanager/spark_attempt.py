@@ -202,7 +202,8 @@ class SparkAttempt:
             self._session.conf.set(key, value)
         failpoint.before("C26")
         settings = QuerySettings(folder, self._graph.bounded, plan.settings.epoch_interval_ms, for_session)
-        self._query = EpochQuery(frame, settings, self._run_epoch)
+        with self._lock:  # Spark may call back at once, and an epoch needs to know its query
+            self._query = EpochQuery(frame, settings, self._run_epoch)
         failpoint.after("C26")
         if plan.coordinator is not None:
             self._completer = threading.Thread(target=self._complete, name="checkpoints", daemon=True)
