@@ -315,8 +315,6 @@ class Job:
         self._write_log(f"checkpoint {checkpoint} was aborted: {reason}")
         if self._coordinator is not None:
             self._write_checkpoints(self._coordinator)
-        if self._coordinator is not None:
-            self._write_checkpoints(self._coordinator)
 
     def _committed(self, summary: EpochSummary) -> None:
         self._rows.add(summary.epoch, summary.rows_in)
