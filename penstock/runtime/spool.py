@@ -214,8 +214,8 @@ class Spool:
 
     def _metadata(self, edge: int) -> dict[bytes, bytes]:
         plan = self._plans[edge]
-        types = f"{plan.record_type} by {', '.join(map(str, plan.key_types))}"
-        return {EDGE_KEY: str(edge).encode(), TYPES_KEY: types.encode()}
+        key = ", ".join([*(plan.key_columns or ()), *map(str, plan.key_types)])
+        return {EDGE_KEY: str(edge).encode(), TYPES_KEY: f"{plan.record_type} by {key}".encode()}
 
 
 def _segment(parts: Sequence[pa.RecordBatch], schema: pa.Schema, folder: Path) -> Segment:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.codec.keys import KeyCodec
+from penstock.errors import CheckpointError
 from penstock.graph.job_graph import StagePlan
 from penstock.model.key_groups import key_group_of
-from penstock.model.types import TAGGED
+from penstock.model.types import TAGGED, resolve_type
 from penstock.runtime.batch import Batch, EdgeBatch
 from penstock.runtime.exchange import StageInput
 from penstock.runtime.spool import Spool
@@ -105,3 +106,14 @@ def test_l5_rows_go_to_the_key_groups_of_their_keys_in_their_order(skip: int, tm
         for part, (first, last) in zip(parts, ((0, 3), (4, 7)), strict=True):
             expected = [line for line in waiting if first <= key_group_of(codec.hash(line[2]), 8) <= last]
             assert lines(part, edge) == expected and expected
+
+
+def test_l5_rows_are_refused_where_they_would_have_another_key(tmp_path: Path) -> None:
+    both = resolve_type("customer string, product string")
+    by_customer, by_product = (stage_of(by_column(1, both, column)) for column in ("customer", "product"))
+    spool = Spool(by_customer, tmp_path, 1 << 30)
+    spool.add(EdgeBatch(0, Batch([("ada", "tea")], None, ["ada"]), 1))
+    spool.flush()
+    (segment,) = spool.seal().segments
+    with pytest.raises(CheckpointError, match="another input"):
+        Spool(by_product, tmp_path, 1 << 30).restore(segment.read(), 0, "rows")
