@@ -93,7 +93,8 @@ class Intake:
             self._spool.add(item.slice(taken, len(item.batch)))
         if self._spool.is_full:
             logging.getLogger(__name__).warning(
-                "more rows wait than penstock.unaligned.max-spool allows: this epoch works on all of them (aligned)"
+                "more rows wait than penstock.unaligned.max-spool or the disk allows: this epoch works on all of them "
+                "(aligned)"
             )
             self._limit = None
             self._spool.work_off(self._take_some)

@@ -6,6 +6,7 @@ dropped run leaves it as it was, and a checkpoint holds a copy. Rows are written
 move the place from which the first segment counts, so later checkpoints can refer to the same files.
 """
 
+import logging
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -55,17 +56,24 @@ class Segment:
         self.id = new_nonce()
         self.rows = rows
         self.size_bytes = len(data)
+        self.is_stuck = False
+        """It was to be in a file, and the disk does not take it."""
         self._data: bytes | None = data
         if len(data) > HELD_BYTES:
-            folder.mkdir(parents=True, exist_ok=True)
             self._path = folder / f"spool-{self.id}"
-            try:
-                self._path.write_bytes(data)
-            except OSError:
-                _remove(self._path)
-                raise
-            self._data = None
-            weakref.finalize(self, _remove, self._path)
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_bytes(data)
+        except OSError as error:
+            logging.getLogger(__name__).warning("rows that wait stay in memory, and no more shall wait: %s", error)
+            _remove(self._path)
+            self.is_stuck = True
+            return
+        self._data = None
+        weakref.finalize(self, _remove, self._path)
 
     def read(self) -> bytes:
         """The stream's bytes."""
@@ -121,7 +129,9 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """No more rows shall wait: `penstock.unaligned.max-spool`."""
+        """No more rows shall wait: `penstock.unaligned.max-spool`, or a disk that takes no more."""
+        if any(segment.is_stuck for segment in self._segments):
+            return True
         return sum(segment.size_bytes for segment in self._segments) + self._open_bytes > self._max_bytes
 
     def add(self, item: EdgeBatch) -> None:

@@ -217,16 +217,24 @@ def test_l5_h1_rows_in_flight_of_several_epochs_count_together_for_the_jobmanage
         harness.feed([*rows(30), CHECKPOINT])
 
 
-def test_l5_a_disk_that_is_full_keeps_no_part_of_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_l5_a_disk_that_is_full_makes_an_epoch_aligned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left: list[Path] = []
+
     def write_some(path: Path, data: bytes) -> int:
+        left.append(path)
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(spool, "HELD_BYTES", 0)
+    monkeypatch.setattr(spool, "SEGMENT_BYTES", 0)
     monkeypatch.setattr(Path, "write_bytes", write_some)
-    with pytest.raises(OSError, match="No space left"):
-        spool.Segment(b"rows", 1, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    harness = seen(spool_after=limits(0))
+    harness._run_empty_epoch = lambda: pytest.fail("nothing waits")  # type: ignore[method-assign]
+    assert kept(harness.feed(rows(30))) == expected(30)
+    assert "No space left on device" in caplog.text
+    assert left and not any(path.exists() for path in left)
 
 
 class Timed(KeyedProcessFunction):
