@@ -241,6 +241,17 @@ RULES = (
         "tests/testing/test_operator_state.py tests/runtime/test_task.py",
     ),
     mutant(
+        "R12",
+        "a sealed state is read when it is written, not when it is sealed",
+        (
+            "penstock/state/backend/tables.py",
+            "        keys, values = list(self.live), list(self.live.values())\n"
+            "        return lambda: Rows(keys, None, values, None)\n",
+            "        return lambda: Rows(list(self.live), None, list(self.live.values()), None)\n",
+        ),
+        "sim 400",
+    ),
+    mutant(
         "R13",
         "a dropped run takes the rows in flight with it",
         (
@@ -300,6 +311,17 @@ RULES = (
             "    if False:\n",
         ),
         "sim 1000",
+    ),
+    mutant(
+        "5.3",
+        "a recovery sweeps the sinks before it commits",
+        (
+            RESTORE,
+            "    try:\n        for committable in committables if not is_confirmed",
+            "    try:\n        committer.sweep([], log.view().attempt)\n"
+            "        for committable in committables if not is_confirmed",
+        ),
+        "sim 400",
     ),
     mutant(
         "R24",
