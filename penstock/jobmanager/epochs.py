@@ -132,7 +132,7 @@ class EpochBook:
             raise self._failure
         state = self._state
         epoch = state.epoch + 1
-        now_ms = max(self._clock.now_ms(), state.now_ms)  # PROTOCOL I-6: never goes back
+        now_ms = max(self._clock.now_ms(), self._reached_ms)
         checkpoint = None
         base = None
         if self._coordinator is not None:
@@ -160,6 +160,12 @@ class EpochBook:
             self._reports.clear()
             self._running = header
         return header
+
+    @property
+    def _reached_ms(self) -> int:
+        """Time never goes back, not even behind the checkpoint before the first epoch (PROTOCOL I-6)."""
+        newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        return max(self._state.now_ms, newest.now_ms if newest is not None else 0)
 
     def checkpoint_news(self) -> tuple[Manifest | None, list[int]]:
         """The newest checkpoint completed, and those aborted, that functions have not been told of in any epoch."""
@@ -292,7 +298,7 @@ class EpochBook:
 
     def timers_due(self) -> bool:
         """Whether an empty epoch would fire a timer now."""
-        now_ms = max(self._clock.now_ms(), self._state.now_ms)
+        now_ms = max(self._clock.now_ms(), self._reached_ms)
         watermarks = self._watermarks(final=False)
         newest = max((watermarks.get(uid, MIN_WATERMARK) for uid in self._delays), default=MIN_WATERMARK)
         advanced = watermarks != self._state.watermarks

@@ -10,7 +10,7 @@ from penstock.datastream import KeyedProcessFunction
 from penstock.model.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.storage.memory import MemoryStorage
-from penstock.testing import CHECKPOINT, Advance, Harness, MemorySink
+from penstock.testing import CHECKPOINT, Advance, Harness, ManualClock, MemorySink
 
 EPOCHS = 100_000
 CHECKPOINTS = 1_000
@@ -66,3 +66,14 @@ def test_a_checkpoint_with_nothing_changed_writes_no_state() -> None:
     before = harness.manifest.subtasks[0].files
     harness.feed([CHECKPOINT, CHECKPOINT])
     assert harness.manifest.subtasks[0].files == before
+
+
+def test_time_does_not_go_back_behind_the_checkpoint_before_the_first_epoch() -> None:
+    """Found by the simulator: the wall clock jumped back between checkpoint 0 and the first epoch (PROTOCOL I-6)."""
+    clock = ManualClock()
+    harness = Harness.keyed(Waiting(), key=lambda value: value, clock=clock)
+    assert harness.manifest is not None
+    first_ms = harness.manifest.now_ms
+    clock.set_wall(first_ms - 3_600_000)
+    harness.feed([1, CHECKPOINT])
+    assert harness.manifest.checkpoint_id == 1 and harness.manifest.now_ms == first_ms
