@@ -262,6 +262,18 @@ RULES = (
         "sim 600",
     ),
     mutant(
+        "R13 event time",
+        "event time passes rows that wait",
+        (TASK, "            watermarks = dict.fromkeys(watermarks, MIN_WATERMARK)\n", "            pass\n"),
+        "tests/testing/test_unaligned_time.py",
+    ),
+    mutant(
+        "R13 downstream",
+        "event time that is made downstream passes rows that wait",
+        (TASK, "        if self._waits:\n", "        if self.spool.rows:\n"),
+        "tests/testing/test_unaligned_time.py",
+    ),
+    mutant(
         "R17",
         "an ack of any version counts",
         (

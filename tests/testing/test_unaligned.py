@@ -17,11 +17,11 @@ from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointFailedError
 from penstock.failpoint import Failpoint
 from penstock.jobmanager.recovery import require_same_inputs
-from penstock.model.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.model.descriptors import ListStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
 from penstock.runtime import intake, snapshots, spool
-from penstock.testing import CHECKPOINT, CRASH, Harness, ManualClock, MemorySink, Watermark
+from penstock.testing import CHECKPOINT, CRASH, Harness, ManualClock, MemorySink
 from penstock.testing.graphs import FunctionProgram, function_graph
 from tests.sim.job import Sinks, large_graph
 
@@ -235,28 +235,6 @@ def test_l5_a_disk_that_is_full_makes_an_epoch_aligned(
     assert kept(harness.feed(rows(30))) == expected(30)
     assert "No space left on device" in caplog.text
     assert left and not any(path.exists() for path in left)
-
-
-class Timed(KeyedProcessFunction):
-    """Says the watermark it sees, and when its timers fire."""
-
-    def open(self, ctx: RuntimeContext) -> None:
-        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_element(self, row: Any, ctx: Any) -> Any:
-        ctx.timer_service().register_event_time_timer(row[1])
-        yield "row", row[1], ctx.timer_service().current_watermark()
-
-    def on_timer(self, timestamp: int, ctx: Any) -> Any:
-        yield "timer", timestamp, ctx.timer_service().current_watermark()
-
-
-def test_l5_the_watermark_waits_for_the_rows_that_wait() -> None:
-    harness = Harness.keyed(Timed(), key=lambda row: row[0], spool_after=limits(None, 0))
-    harness.feed([Watermark(5), ("a", 10), Watermark(20)])
-    kinds = [(kind, time) for kind, time, _ in harness.output]
-    assert kinds == [("row", 10), ("timer", 10)]
-    assert harness.output[0][2] == 5  # it is not late: the watermark 20 came after it
 
 
 def test_l5_more_rows_than_the_spool_takes_are_worked_on_in_their_epoch(

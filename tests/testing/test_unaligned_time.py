@@ -9,7 +9,7 @@ import pytest
 from penstock.datastream import KeyedProcessFunction
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
-from penstock.graph.stream_graph import OperatorSpec, SourceSpec, StreamGraph
+from penstock.graph.stream_graph import Node, OperatorSpec, SourceSpec, StreamGraph
 from penstock.model.types import TAGGED
 from penstock.model.watermark import WatermarkStrategy
 from penstock.runtime import intake
@@ -43,6 +43,14 @@ class Watches(KeyedProcessFunction):
         yield row[1], ctx.timer_service().current_watermark()
 
 
+class WorksAndWatches(Works):
+    """Both, in one stage."""
+
+    def process_element(self, row: Any, ctx: Any) -> Iterable[Any]:
+        for _, time in super().process_element(row, ctx):
+            yield time, ctx.timer_service().current_watermark()
+
+
 def event_time_job(sink: MemorySink, *, stages_between: int) -> JobGraph:
     """source → Works → (Passes) → timestamps, without lateness → Watches → sink, each behind a `key_by`."""
     graph = StreamGraph()
@@ -50,13 +58,19 @@ def event_time_job(sink: MemorySink, *, stages_between: int) -> JobGraph:
     node = add_keyed(graph, node, lambda row: row[0], Works(), "works")
     for number in range(stages_between):
         node = add_keyed(graph, node, lambda row: row[0], Passes(), f"passes-{number}")
-    strategy = WatermarkStrategy(0).with_timestamp_assigner(lambda row, _: row[1])
-    spec = OperatorSpec("timestamps", strategy, {"out_of_orderness_ms": 0})
-    node = graph.add("operator", "times", [node.id], spec, TAGGED)
-    node.uid = "times"
+    node = add_times(graph, node)
     node = add_keyed(graph, node, lambda row: row[0], Watches(), "watches")
     add_sink(graph, node, sink, "out")
     return build_job_graph(graph, GraphSettings(2, 8))
+
+
+def add_times(graph: StreamGraph, node: Node) -> Node:
+    """Event time from the rows; none is late."""
+    strategy = WatermarkStrategy(0).with_timestamp_assigner(lambda row, _: row[1])
+    spec = OperatorSpec("timestamps", strategy, {"out_of_orderness_ms": 0})
+    made = graph.add("operator", "times", [node.id], spec, TAGGED)
+    made.uid = "times"
+    return made
 
 
 def one_row_at_a_time(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
@@ -83,6 +97,18 @@ def test_l5_a_watermark_made_downstream_does_not_pass_rows_that_wait_upstream(
     met = dict(sink.rows)
     assert sorted(met) == [10, 20, 30, 40, 100]
     assert [time for time, watermark in met.items() if watermark >= time] == []
+
+
+def test_l5_a_watermark_made_upstream_waits_for_the_rows_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, sink, graph = one_row_at_a_time(monkeypatch), MemorySink(), StreamGraph()
+    source = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
+    node = add_keyed(graph, add_times(graph, source), lambda row: row[0], WorksAndWatches(), "works")
+    add_sink(graph, node, sink, "out")
+    options = HarnessOptions(clock=clock, spool_after=limits(100))
+    harness = Harness(build_job_graph(graph, GraphSettings(2, 8)), options)
+    harness.feed([*((ONE, time) for time in (10, 20, 30, 40)), (OTHER, 100)]).finish()
+    assert sorted(time for time, _ in sink.rows) == [10, 20, 30, 40, 100]
+    assert [time for time, watermark in sink.rows if watermark >= time] == []
 
 
 def test_l5_a_watermark_that_is_held_back_is_not_replaced_by_that_of_the_input(
