@@ -137,6 +137,7 @@ class SubtaskHost:
             raise
         if header.epoch.completed is not None:
             owned.writer.confirm(header.epoch.completed)
+        owned.writer.forget(header.epoch.aborted)
         if header.epoch.checkpoint is not None:
             self._seal(owned, header, version)
         failpoint.after("C9")

@@ -121,7 +121,7 @@ class SnapshotWriter:
         """Checkpoints that a later header may name."""
         self._sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
         self._lock = threading.Lock()
-        """Around `_chains` and `_segments`: a slow write may end while a later checkpoint is sealed."""
+        """Around `_chains`, `_segments` and `_sealed`: a slow write may end while a later checkpoint is sealed."""
 
     @property
     def _compression(self) -> bool | None:
@@ -242,6 +242,14 @@ class SnapshotWriter:
             newer = (place.attempt, checkpoint)
             self._copies.confirm(place.id, place.stage.parallelism, newer, {file.path for file in files})
 
+    def forget(self, aborted: Sequence[int]) -> None:
+        """No header will name these as base: without this they would pile up while no checkpoint completes."""
+        with self._lock:
+            for number in aborted:
+                self._chains.pop(number, None)
+                self._segments.pop(number, None)
+                self._sealed.discard(number)
+
     def _read(self, file: StateFile) -> bytes:
         return verify_file(self._storage or MemoryStorage(), file)  # without one every state is inside the manifest
 
@@ -256,7 +264,8 @@ class SnapshotWriter:
         sealed = [backend.seal(CheckpointId(checkpoint), parent, full=full) for backend in backends]
         if all(operator.base is None for operator in sealed):
             below, level = None, 0
-        self._sealed.add(checkpoint)
+        with self._lock:
+            self._sealed.add(checkpoint)
         states = [state for owned in self._subtask.operator_states.values() for state in owned.seal()]
         sync_s = self._clock.monotonic_s() - started
         spool, figures = self._subtask.spool.seal(), self._subtask.figures
@@ -288,7 +297,8 @@ class SnapshotWriter:
         files, written = self._store(job.watched_by(self._sizes))
         if job.sealed and files:
             with self._lock:
-                self._chains[job.checkpoint] = _chain(job, files)
+                if job.checkpoint in self._sealed:
+                    self._chains[job.checkpoint] = _chain(job, files)
         operator_file = None
         if job.operator_states:
             operator_file = self._put(
@@ -329,7 +339,8 @@ class SnapshotWriter:
         self._require_small(sum(file.size for file in files.values()))
         if files:
             with self._lock:
-                self._segments[job.checkpoint] = files
+                if job.checkpoint in self._sealed:
+                    self._segments[job.checkpoint] = files
         return list(files.values()), written
 
     def _store(self, job: WriteJob) -> tuple[list[StateFile], int]:

@@ -22,7 +22,7 @@ from penstock.runtime.snapshots import SnapshotWriter
 from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.reading import owns, read_state
-from tests.runtime.subtasks import JOB, MAX_PARALLELISM, SUBTASK, Tasks, keyed_stage
+from tests.runtime.subtasks import JOB, MAX_PARALLELISM, SUBTASK, Tasks, epoch_header, keyed_stage
 
 
 class Store(KeyedProcessFunction):
@@ -153,6 +153,25 @@ def test_a_checkpoint_that_failed_is_not_built_upon() -> None:
         model.take([record])
     assert chain(tasks, 3)[0] == chain(tasks, 1)[0] and len(chain(tasks, 3)) == 2
     model.check(restored(tasks, 3), KEYS)
+
+
+@pytest.mark.parametrize("written_at_once", [True, False])
+def test_checkpoints_that_fail_for_ever_leave_nothing_in_memory(*, written_at_once: bool) -> None:
+    tasks, model = filled()
+    for number in range(2, 30):
+        record = (KEYS[number], f"value {number}")
+        tasks.epoch += 1
+        header = epoch_header(tasks.epoch, number, 1, aborted=[number - 1] if number > 2 else [])
+        tasks.versions[SUBTASK] = tasks.execute(tasks.task(header), tasks.items(header, [record], SUBTASK)).version
+        model.take([record])
+        if written_at_once or number % 2:
+            while tasks.host.write_next():
+                continue
+    writer = tasks.host._owned[SUBTASK].writer
+    assert set(writer._chains) <= {1, 28, 29} and writer._sealed == {1, 29}
+    tables = tasks.host.subtask(SUBTASK).backends["function"]._tables.values()
+    assert all(len(table.changes._stretches) <= 3 for table in tables)
+    model.check(restored(tasks, 29), KEYS)
 
 
 def test_a_base_that_is_not_known_makes_a_full_file() -> None:
