@@ -234,3 +234,14 @@ def test_r23_a_job_that_has_begun_does_not_begin_again_without_its_first_checkpo
     del storage.files[complete]
     with pytest.raises(LogCorruptError, match="no log entry 2"):
         start(storage, "hashmap")
+
+
+def test_r31_behind_a_damaged_final_checkpoint_the_end_comes_again() -> None:
+    storage = MemoryStorage()
+    start(storage, "hashmap").feed(ITEMS).finish()
+    final = read_log(storage).line[-1]
+    assert load_manifest(storage, final).final
+    damage(storage, final.metadata_path, "truncated")
+    said: list[str] = []
+    check_exact(start(storage, "hashmap", warn=said.append).feed(ITEMS).finish())
+    assert len(said) == 1 and load_manifest(storage, read_log(storage).line[-1]).final
