@@ -31,6 +31,11 @@ class UnreadableJob:
         """Whether it could be the job of that name."""
         return not self.names or name in self.names
 
+    def refusal(self, advice: str = "") -> CheckpointError | StorageError:
+        """An error that names the job: a storage that does not answer is not a damaged log."""
+        kind = LogCorruptError if isinstance(self.error, CheckpointError) else StorageError
+        return kind(f"{self}{advice}")
+
     def __str__(self) -> str:
         name = f" ({', '.join(map(repr, sorted(self.names)))})" if self.names else ""
         return f"the log of job {self.job_id}{name} in {self.address} cannot be read: {self.error}"
@@ -38,7 +43,7 @@ class UnreadableJob:
 
 def refuse(job: UnreadableJob) -> None:
     """A job with state must not be taken for none (PROTOCOL R6)."""
-    raise LogCorruptError(str(job)) from job.error
+    raise job.refusal() from job.error
 
 
 def find_jobs(address: str, unreadable: Callable[[UnreadableJob], None] = refuse) -> list[tuple[JobId, LogView]]:

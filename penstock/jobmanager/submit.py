@@ -11,7 +11,7 @@ from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
 from penstock.control.takeover import require_free
-from penstock.errors import JobConflictError, LogCorruptError, UsageError
+from penstock.errors import JobConflictError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.job import Job, JobExecutionResult, JobRequest
 from penstock.jobmanager.recovery import JobIdentity
@@ -103,9 +103,9 @@ def _is_gone(view: LogView) -> bool:
 def _pass_over(name: str, job: UnreadableJob) -> None:
     """PROTOCOL R6: a job that cannot be read is named; one that may be the wanted job is not taken for none."""
     if job.may_be(name):
-        raise LogCorruptError(
-            f"{job}; it may be the job {name!r} that is to be resumed: bring its log back, or move {job.address} away "
-            f"if it is another one"
+        raise job.refusal(
+            f"; it may be the job {name!r} that is to be resumed: bring its log back, or move {job.address} away if it "
+            f"is another one"
         ) from job.error
     print(f"warning: {job}; it is not {name!r} and is left alone", file=sys.stderr)
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.checkpoint.entries import Claim
 from penstock.checkpoint.job_folders import UnreadableJob, find_jobs
-from penstock.errors import LogCorruptError
+from penstock.errors import LogCorruptError, StorageError
 from penstock.storage import LocalStorage, Storage
 from tests.checkpoint.logs import claimed_log, open_log
 from tests.checkpoint.test_restore import put_checkpoint
@@ -61,3 +61,14 @@ def test_r6_an_unreadable_job_is_known_by_the_claims_that_are_left(tmp_path: Pat
     assert [(job.job_id[0], job.names) for job in lost] == [("a", frozenset(["orders"])), ("b", frozenset())]
     assert (lost[0].may_be("orders"), lost[0].may_be("totals"), lost[1].may_be("totals")) == (True, False, True)
     assert "log/00000000000000000002" in str(lost[0]) and "'orders'" in str(lost[0])
+
+
+def test_a_storage_that_does_not_answer_is_not_a_damaged_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed_log(job_storage(tmp_path, "a"))
+
+    def refused(self: LocalStorage, path: str) -> bytes:
+        raise StorageError("the disk does not answer")
+
+    monkeypatch.setattr(LocalStorage, "read", refused)
+    with pytest.raises(StorageError, match="a{32}.*does not answer"):
+        find_jobs(str(tmp_path))
