@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.failpoint import InjectedCrash
 
-STUCK_S = 60.0
+STUCK_S = 300.0
 
 
 class Owner(Protocol):

@@ -16,7 +16,14 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.names import source_file_path
-from penstock.errors import CheckpointError, ConnectionLostError, JobFailedError, PenstockError, StateLostError
+from penstock.errors import (
+    CheckpointError,
+    ConnectionLostError,
+    JobFailedError,
+    PenstockError,
+    StateLostError,
+    StorageError,
+)
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
@@ -190,11 +197,21 @@ class Process:
             header = msgspec.structs.replace(header, spool_after_ms=world.spool_after_ms())
         self._run_stages(header, records)
         self._position = position
-        source_position = self._source(header.checkpoint) if header.checkpoint is not None else None
-        self._book.commit(header, source_position)
+        self._book.commit(header, self._source_or_none(header.checkpoint))
         self.epochs += 1
         self._check_state(ended=final)
         return header
+
+    def _source_or_none(self, checkpoint: int | None) -> SourcePosition | None:
+        """None also if it cannot be stored: then the checkpoint fails, and the epoch does not."""
+        if checkpoint is None:
+            return None
+        try:
+            return self._source(checkpoint)
+        except StorageError as error:
+            self._world.outcome.faults["lost position"] += 1
+            self._coordinator.abort(checkpoint, FailureReason.IO, str(error))
+            return None
 
     def _source(self, checkpoint: int) -> SourcePosition:
         """The position, in the manifest or in a file of its own (PROTOCOL R19)."""
