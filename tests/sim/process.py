@@ -281,7 +281,11 @@ class Process:
         """A checkpoint of this attempt will never exist."""
         found = self._world.ledger.completed.get(checkpoint)
         require(found is None or found.attempt != self.attempt, f"complete checkpoint {checkpoint} is aborted")
-        kind = "subsumed" if reason.startswith(FailureReason.SUBSUMED.value) else "aborted"
+        kind = "aborted"
+        if reason.startswith(FailureReason.SUBSUMED.value):
+            kind = "subsumed"
+        elif "are still being written" in reason:
+            kind = "too early"  # MAX_WAITING_WRITES: writers that are slow decline, with or without faults
         self._world.outcome.faults[f"{kind} checkpoint"] += 1
 
     # ---- checks

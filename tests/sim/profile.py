@@ -121,6 +121,6 @@ def _settings(chance: random.Random, *, is_calm: bool) -> CheckpointSettings:
         min_pause_ms=chance.choice((0, 0, 100)),
         max_concurrent=chance.choice((1, 1, 2, 3)),
         retained=chance.choice((1, 1, 2, 3)),
-        tolerable_failures=0 if is_calm else chance.choice((0, 2, 1_000_000)),
+        tolerable_failures=1_000_000 if is_calm else chance.choice((0, 2, 1_000_000)),
         commit_timeout_ms=600_000 if is_calm else chance.choice((2_000, 600_000)),
     )
