@@ -15,14 +15,12 @@ from pathlib import Path
 
 import psutil
 
+from tests.faults.jobs import ROOT
 from tests.waiting import wait_until
 
 CLONE_NEWNS = 0x00020000
-FAKETIME = (
-    Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
-    Path("/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"),
-    Path("/usr/lib/faketime/libfaketimeMT.so.1"),
-)
+CLOCK = Path(__file__).with_name("clock")
+"""Holds a `sitecustomize` that every Python process loads which finds it on its path."""
 _is_private = False
 
 
@@ -32,8 +30,6 @@ def missing(tool: str) -> str | None:
         return None if _is_private or enter_private_mounts() else "mounting a file system needs root"
     if tool == "strace":
         return None if shutil.which("strace") else "strace is not installed (apt-get install strace)"
-    if tool == "faketime":
-        return None if faketime_library() else "libfaketime is not installed (apt-get install libfaketime)"
     raise ValueError(tool)
 
 
@@ -120,20 +116,12 @@ def limited(process: psutil.Process, limit: int, value: int) -> Iterator[None]:
             resource.prlimit(process.pid, limit, before)
 
 
-def faketime_library() -> Path | None:
-    """The library that sets the clock of the processes which load it."""
-    return next((path for path in FAKETIME if path.exists()), None)
+def wrong_clock(offset: Path) -> dict[str, str]:
+    """The environment in which the time of day is off by as many seconds as the file says, in every Python process.
 
-
-def faketime(offsets: Path) -> dict[str, str]:
-    """The environment in which the time of day is what the file `offsets` says, for example `-3600`."""
-    return {
-        "LD_PRELOAD": str(faketime_library()),
-        "FAKETIME_TIMESTAMP_FILE": str(offsets),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",
-    }
+    The JVM keeps the right time: what a job does with time, it does in Python.
+    """
+    return {"FAULT_CLOCK": str(offset), "PYTHONPATH": os.pathsep.join([str(CLOCK), str(ROOT)])}
 
 
 def _status(pid: int) -> str:
