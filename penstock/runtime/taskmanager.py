@@ -181,11 +181,11 @@ class TaskManager:
         while True:
             try:
                 connection, _ = listener.accept()
-            except OSError:
+                self._start(self._answer, connection)
+            except (OSError, RuntimeError, MemoryError) as error:  # no descriptor, no thread or no memory is left
                 if self._done.is_set():
                     return
-                raise
-            self._start(self._answer, connection)
+                exit_now(f"tasks cannot be served any more: {error}")  # a deaf one would be waited for without end
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:
