@@ -181,11 +181,18 @@ class TaskManager:
         while True:
             try:
                 connection, _ = listener.accept()
-                self._start(self._answer, connection)
+                self._serve(connection)
             except (OSError, RuntimeError, MemoryError) as error:  # no descriptor, no thread or no memory is left
                 if self._done.is_set():
                     return
                 exit_now(f"tasks cannot be served any more: {error}")  # a deaf one would be waited for without end
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            self._start(self._answer, connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:
