@@ -137,7 +137,7 @@ class SubtaskHost:
             raise
         if header.epoch.completed is not None:
             owned.writer.confirm(header.epoch.completed)
-        owned.writer.forget(header.epoch.aborted)
+        self._forget(owned, header.epoch.aborted)
         if header.epoch.checkpoint is not None:
             self._seal(owned, header, version)
         failpoint.after("C9")
@@ -145,6 +145,17 @@ class SubtaskHost:
         self._jobmanager.report(subtask.report(version, result))
         failpoint.after("C10")
         return kept
+
+    def _forget(self, owned: _Owned, aborted: list[int]) -> None:
+        """Nobody waits for snapshots of checkpoints that were given up: they would hold up those that count."""
+        if aborted:
+            owned.writer.forget(aborted)
+            with self._has_writes:
+                self._writes = deque(
+                    (writer, job)
+                    for writer, job in self._writes
+                    if writer is not owned.writer or job.checkpoint not in aborted
+                )
 
     def _undo(self, owned: _Owned, run: Run, cause: Exception) -> None:
         """Take the run back; where that fails the subtask is not given to anybody else (PROTOCOL R11)."""

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.restore import plan_restore
@@ -301,6 +302,24 @@ def test_a_subtask_declines_when_its_own_snapshots_pile_up(monkeypatch: pytest.M
     tasks.run([], checkpoint=limit + 1)
     assert [decline.subtask for decline in tasks.told.declines] == tasks.ids
     assert "still being written" in tasks.told.declines[0].reason
+
+
+def test_snapshots_of_checkpoints_that_were_given_up_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks, model = filled()
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks.host, "write_next", lambda: False)
+        for number in range(2, host_module.MAX_WAITING_WRITES + 2):
+            tasks.run([(KEYS[number], "given up")], checkpoint=number, base=1)
+            model.take([(KEYS[number], "given up")])
+        tasks.epoch += 1
+        header = epoch_header(tasks.epoch, 9, 1)
+        header = msgspec.structs.replace(header, aborted=list(range(2, 9)))
+        (subtask,) = tasks.ids
+        tasks.versions[subtask] = tasks.execute(tasks.task(header, subtask), tasks.items(header, [], subtask)).version
+    while tasks.host.write_next():
+        continue
+    assert not tasks.told.declines and [ack.checkpoint_id for ack in tasks.told.acks] == [1, 9]
+    model.check(restored(tasks, 9), KEYS)
 
 
 class FailingStorage:
