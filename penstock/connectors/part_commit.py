@@ -51,7 +51,8 @@ def sweep(folder: PartFolder, owner: tuple[str, str], keep: Sequence[Committable
     markers = [part for state, part in ours if state == COMMITTED]
     # A marker left alone says "published": it must be gone for good before its pending file goes.
     for part in markers:
-        if part not in pending or part.attempt < before_attempt:
+        is_done = part not in pending or part.attempt < before_attempt
+        if is_done and part.attempt <= before_attempt:  # PROTOCOL R4: one that slept takes nothing of a newer attempt's
             folder.remove(part.hidden(COMMITTED))
     if any(part in pending for part in markers):
         folder.sync()

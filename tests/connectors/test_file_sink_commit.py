@@ -296,6 +296,18 @@ def test_sweep_removes_markers_that_are_no_longer_in_the_manifest(tmp_path: Path
     assert numbers(finished(tmp_path)) == [1, 2]
 
 
+def test_f18_sweep_of_an_attempt_that_slept_leaves_the_markers_of_a_newer_one(tmp_path: Path) -> None:
+    sink = sink_of(tmp_path, "json")
+    newer = pending_part(sink, 2, attempt=6)
+    sink.commit(newer)
+    markers = hidden(tmp_path)
+    assert markers
+    sink.sweep(JOB, "out", [], 5)
+    assert hidden(tmp_path) == markers
+    sink.sweep(JOB, "out", [], 6)
+    assert hidden(tmp_path) == []
+
+
 def test_sweep_leaves_a_commit_alone_that_is_under_way(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "json")
     part = pending_part(sink, 1)
