@@ -69,6 +69,7 @@ from penstock.storage.blobs import Storage, open_storage
 
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0
+HAND_OVER_LIMIT_S = 10.0
 WRITE_POLL_S = 1.0
 GC_THRESHOLDS = (200_000, 20, 20)
 """Rows are many and short-lived: with Python's own thresholds half of the decoding time goes into collections."""
@@ -125,6 +126,8 @@ class TaskManager:
         remove_at_exit(self._folder)
         self._state_folder: Path | None = None
         self._done = threading.Event()
+        self._handing_over: dict[int, float] = {}
+        """Thread that accepts -> since when it waits for the start of the one that serves."""
 
     def serve(self) -> None:
         """Register, then answer until stopped."""
@@ -171,11 +174,18 @@ class TaskManager:
         """Tell the JobManager that we live; without an answer for too long, this attempt is over."""
         message = Heartbeat(self._config.taskmanager)
         while not self._done.wait(HEARTBEAT_S):
+            self._require_hearing()
             try:
                 self._jobmanager.call(message, SILENCE_LIMIT_S)
             except (RpcError, StaleAttemptError):
                 if not self._done.is_set():
                     exit_now("the JobManager does not answer")
+
+    def _require_hearing(self) -> None:
+        """End, if a thread that was started for a task never ran: Python waits for it without end."""
+        limit_s = self._clock.monotonic_s() - HAND_OVER_LIMIT_S
+        if any(since_s < limit_s for since_s in list(self._handing_over.values())):
+            exit_now("tasks cannot be served any more: a thread did not start, perhaps for want of memory")
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -188,11 +198,14 @@ class TaskManager:
                 exit_now(f"tasks cannot be served any more: {error}")  # a deaf one would be waited for without end
 
     def _serve(self, connection: socket.socket) -> None:
+        listener = threading.get_ident()
+        self._handing_over[listener] = self._clock.monotonic_s()
         try:
             self._start(self._answer, connection)
         except BaseException:
             connection.close()
             raise
+        del self._handing_over[listener]
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:
