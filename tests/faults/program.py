@@ -94,6 +94,7 @@ def main(events: str, output: str, checkpoint_ms: str, sink: str = "file") -> No
         env.from_source(source, WatermarkStrategy.no_watermarks(), "events")
         .key_by("key")
         .process(Tally(), output_type="id bigint, key string, amount bigint, count bigint")
+        .name("tally")
         .uid("tally")
     )
     if sink == "print":

@@ -266,7 +266,7 @@ CASES = (
     MatrixCase(("F22 clock jumps by an hour, forth and back",), "work", clock_jumps),
     MatrixCase(("F23 function raises always", "F23 function raises once"), "work", function_raises),
     MatrixCase(("F23 function ends its process",), "work", function_ends_its_process),
-    MatrixCase(("F23 function returns the wrong type",), "work", function_returns_the_wrong_type),
+    MatrixCase(("F23 function returns the wrong type",), "work", function_returns_the_wrong_type, FILES),
     MatrixCase(("F23 function never returns",), "work", function_never_returns),
     MatrixCase(("F26 cancelled during a checkpoint",), "work", cancelled_in_a_checkpoint, FILES),
     MatrixCase(("F26 SIGTERM twice",), "work", terminated_twice),
