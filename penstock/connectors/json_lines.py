@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from penstock.codec.columns import transpose
+from penstock.codec.columns import encode_column, transpose
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row
 from penstock.model.time import Instant
@@ -34,6 +34,14 @@ _ATOMS = frozenset(
     {str, int, float, bool, type(None), bytes, Decimal}
     | {datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
 )
+
+_NOTHING: frozenset[type] = frozenset()
+_CERTAIN: dict[str, frozenset[type]] = {
+    "STRING": frozenset({str, type(None)}),
+    "DOUBLE": frozenset({float, type(None)}),
+    "BOOLEAN": frozenset({bool, type(None)}),
+}
+"""Values that need no closer look: of these classes all fit."""
 
 
 class JsonLines:
@@ -55,10 +63,13 @@ class JsonLines:
 
     def _shaped(self, records: Sequence[Any]) -> Iterable[Any]:
         if self._row is None:
+            _require_fit(records, self._type)
             return records if self._shape is None else [self._shape(record) for record in records]
         columns: list[Sequence[Any]] = [*transpose(records, self._type)]
         if not columns:
             return [{}] * len(records)
+        for column, child in zip(columns, self._type.children, strict=True):
+            _require_fit(column, child)
         for index, shape in self._shapes:
             if shape is not None:
                 columns[index] = [shape(value) for value in columns[index]]
@@ -78,6 +89,12 @@ class JsonLines:
             f"a record of Python type {kind!r} and declared type {self._type} cannot be written as JSON: {error}; "
             f"convert it before the sink, or declare a type that fits with `output_type=`"
         )
+
+
+def _require_fit(values: Sequence[Any], type_info: TypeInformation) -> None:
+    """Raise UnsupportedValueError unless the values are of their declared type: JSON itself would take any."""
+    if type_info.kind == "arrow" and not set(map(type, values)) <= _CERTAIN.get(type_info.name, _NOTHING):
+        encode_column(values, type_info)
 
 
 def shape_of(type_info: TypeInformation) -> Shape | None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from penstock.connectors import file_formats
 from penstock.connectors.file_formats import CSV, JSON, PARQUET, RecordEncoder
 from penstock.connectors.file_sink import FileSink
+from penstock.connectors.json_lines import JsonLines
 from penstock.connectors.output_files import OutputFileConfig, RollingPolicy
 from penstock.errors import UnsupportedValueError, UsageError
 from penstock.model.encoder import Encoder
@@ -319,3 +320,19 @@ def test_a_relative_path_is_made_absolute_once(tmp_path: Path, monkeypatch: pyte
     sink = FileSink.for_row_format("out/", "json").build()
     assert sink.path == str(tmp_path / "out")
     assert FileSink.for_row_format(f"file://{tmp_path}/a%20b", "json").build().path == str(tmp_path / "a b")
+
+
+@pytest.mark.parametrize(
+    ("declared", "record"),
+    [
+        ("id bigint, name string", ("one", "x")),
+        ("id bigint, name string", (1, 2)),
+        ("id bigint, name string", (2**63, "x")),
+        ("flag boolean", (1.5,)),
+        ("tags array<bigint>", (["a"],)),
+    ],
+)
+def test_f23_json_refuses_a_value_that_is_not_of_its_declared_type(declared: str, record: tuple[Any, ...]) -> None:
+    with pytest.raises(UnsupportedValueError):
+        JsonLines(resolve_type(declared)).encode([record])
+    JsonLines(resolve_type(declared)).encode([(None,) * len(record)])
