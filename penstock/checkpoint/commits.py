@@ -1,6 +1,6 @@
 """Committing what a completed checkpoint lists: again and again until it is confirmed (PROTOCOL R21)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock import failpoint
@@ -38,14 +38,17 @@ class CommitRun:
         """Whether the pause after a failure has passed."""
         return self._clock.monotonic_s() >= self._retry_at_s
 
-    def advance(self, committer: SinkCommitter) -> bool:
+    def advance(self, committer: SinkCommitter, require_owner: Callable[[], None]) -> bool:
         """Commit what is left; false if a commit failed and is to be tried again later.
+
+        `require_owner` is asked before each: commits take time, and a process may sleep between two (PROTOCOL R4).
 
         Raises CheckpointFailedError when the time for trying is over, SinkTransactionLostError at once.
         """
         while self._left:
             failpoint.before("C20")
             try:
+                require_owner()
                 committer.commit(self._left[:1])
             except (FencedError, SinkTransactionLostError):
                 raise

@@ -4,11 +4,12 @@ Only the completing thread calls it. What other threads read changes under the c
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.checkpoint.commits import CommitRun, SinkCommitter
 from penstock.checkpoint.completion import Predecessor, publish, require_own_files
 from penstock.checkpoint.entries import Committing
-from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log import RECENT_S, JobLog
 from penstock.checkpoint.retention import SweepScope, collect_garbage
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.errors import CheckpointError, FencedError, LogCorruptError, NameTakenError, StorageError
@@ -74,7 +75,8 @@ class CompletedCheckpoints:
                 raise
             run.postpone(error)
             return None
-        return run.manifest if run.advance(self._committer) else None
+        require_owner = partial(self._log.check_fenced, max_age_s=RECENT_S)
+        return run.manifest if run.advance(self._committer, require_owner) else None
 
     def committed(self, manifest: Manifest) -> None:
         """The next epochs may build on it. Under the lock."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock import failpoint
 from penstock.checkpoint.entries import Complete
-from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log import RECENT_S, JobLog
 from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, file_paths
 from penstock.checkpoint.names import metadata_path, parse_name
 from penstock.checkpoint.pending import PendingCheckpoint
@@ -108,6 +108,7 @@ def publish(manifest: Manifest, log: JobLog) -> None:
     data = encode_manifest(manifest)
     path = metadata_path(manifest.checkpoint_id)
     failpoint.before("C18")
+    log.check_fenced(max_age_s=RECENT_S)  # a manifest of a fenced attempt would be in the way of its successor's
     put_certain(log.storage, path, data, log.wait)
     failpoint.after("C18")
     failpoint.before("C19")

@@ -27,6 +27,8 @@ from penstock.storage.blobs import Storage
 from penstock.storage.certain import WAITS_S, put_certain
 
 BASE_EVERY = 100
+RECENT_S = 0.5
+"""A look for newer attempts that is no older says enough between two steps of one thread."""
 CLAIM_TRIES = 100
 
 
@@ -45,6 +47,8 @@ class JobLog:
         self._attempt: int | None = None
         self._fenced: str | None = None
         self._in_doubt = False
+        self._looked_s = float("-inf")
+        """When it was last seen that nobody else owns the job."""
 
     @classmethod
     def open(
@@ -98,13 +102,20 @@ class JobLog:
         with self._lock:
             return self._append(entry)
 
-    def check_fenced(self) -> None:
-        """Raise FencedError if a newer attempt owns the job (PROTOCOL R4). A log that is only read owns nothing."""
+    def check_fenced(self, *, max_age_s: float = 0.0) -> None:
+        """Raise FencedError if a newer attempt owns the job (PROTOCOL R4). A log that is only read owns nothing.
+
+        With `max_age_s` a look that is no older is enough: between steps, for a process that may have slept.
+        """
         with self._lock:
             if self._attempt is None:
                 return
             self._require_usable()
+            now_s = self.clock.monotonic_s()
+            if max_age_s and now_s - self._looked_s <= max_age_s:
+                return
             self._require_highest(self._highest())
+            self._looked_s = now_s
 
     def shorten_if_due(self) -> None:
         """After every hundred entries: write a `base`, then delete what lies below it, oldest first."""

@@ -17,7 +17,7 @@ from penstock import failpoint
 from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.entries import Complete, Restore
 from penstock.checkpoint.fallback import Damage, Fallback, nothing_intact
-from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log import RECENT_S, JobLog
 from penstock.checkpoint.manifest import load_manifest, verify_sizes
 from penstock.checkpoint.retention import delete_files
 from penstock.checkpoint.view import LogView
@@ -110,6 +110,7 @@ def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitt
     try:
         for committable in committables if not is_confirmed else []:
             failpoint.before("C20")
+            log.check_fenced(max_age_s=RECENT_S)
             committer.commit([committable])
             failpoint.after("C20")
         log.check_fenced()
