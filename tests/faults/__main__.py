@@ -26,7 +26,7 @@ from tests.waiting import Stopwatch
 KILL_LOAD = Load(events=300_000, keys=10_000, files=100)
 """About 40 s undisturbed on two cores that have nothing else to do."""
 POINT_LOAD = Load(events=30_000, keys=300, files=30)
-SLEEP_LOAD = Load(events=5_000, keys=100, files=150)
+SLEEP_LOAD = Load(events=12_000, keys=100, files=360)
 START_LOAD = Load(events=20_000, keys=300, files=120)
 STARTS = (2, 3, 4, 5)
 RUNS_PER_KIND = 2
