@@ -7,7 +7,7 @@ changes in it then is the older one's doing.
 """
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -184,10 +184,17 @@ def _wake(sleeper: _Sleeper, place: Place | None = None) -> Wake:
     left = outliving(family)
     after = listing(place) if place is not None else {}
     changes = [f"- {path}" for path in sorted(before.keys() - after.keys())]
-    changes += [f"+ {path}" for path in sorted(after.keys() - before.keys())]
+    changes += [f"+ {path}" for path in sorted(after.keys() - before.keys()) if not _counts_for_nothing(path, before)]
     changes += [f"~ {path}" for path in sorted(after.keys() & before.keys()) if before[path] != after[path]]
     errors = [line for line in job.said().splitlines() if any(words in line for words in FENCED_WORDS)]
     return Wake(sleeper.case, exit_code, errors[-1] if errors else job.log_tail(), seconds, tuple(changes), tuple(left))
+
+
+def _counts_for_nothing(path: str, before: Mapping[str, object]) -> bool:
+    """An append at a number that was free again, below the `base` that all readers start at (PROTOCOL R4)."""
+    folder, _, number = path.rpartition("/")
+    entries = [other.rpartition("/")[2] for other in before if other.startswith(f"{folder}/")]
+    return folder.endswith("/log") and bool(entries) and number < min(entries)
 
 
 def listing(place: Place) -> dict[str, tuple[int, int, int]]:
