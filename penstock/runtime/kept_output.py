@@ -1,6 +1,5 @@
 """The output of an epoch, kept until the next one begins: a task that is tried again reads it again (PROTOCOL R10)."""
 
-import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,16 +48,9 @@ class KeptBatches:
         if self._writer is None:
             folder.mkdir(parents=True, exist_ok=True)
             self._path = folder / f"output-{new_nonce()}"
-            weakref.finalize(self, _remove, self._path)
+            weakref.finalize(self, self._path.unlink, missing_ok=True)
             self._writer = pa.ipc.new_stream(str(self._path), self._schema)
         for batch in self._held:
             self._writer.write_batch(batch)
         self._held.clear()
         self._held_bytes = 0
-
-
-def _remove(path: Path) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # gone with its folder

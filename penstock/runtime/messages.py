@@ -141,7 +141,6 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     collected: list[tuple[str, bytes]]
     untimed: int = 0
     """Rows of a source that were left out because they had no event time."""
-    changed: bool = True
     waiting: int = 0
     """Rows that wait for the next epoch."""
 

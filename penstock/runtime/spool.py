@@ -7,9 +7,9 @@ move the place from which the first segment counts, so later checkpoints can ref
 """
 
 import logging
-import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,11 +69,12 @@ class Segment:
             self._path.write_bytes(data)
         except OSError as error:
             logging.getLogger(__name__).warning("rows that wait stay in memory, and no more shall wait: %s", error)
-            _remove(self._path)
+            with suppress(OSError):
+                self._path.unlink()
             self.is_stuck = True
             return
         self._data = None
-        weakref.finalize(self, _remove, self._path)
+        weakref.finalize(self, self._path.unlink, missing_ok=True)
 
     def read(self) -> bytes:
         """The stream's bytes."""
@@ -234,10 +235,3 @@ def _segment(parts: Sequence[pa.RecordBatch], schema: pa.Schema, folder: Path) -
         for part in parts:
             writer.write_batch(part.replace_schema_metadata(schema.metadata))
     return Segment(sink.getvalue().to_pybytes(), sum(part.num_rows for part in parts), folder)
-
-
-def _remove(path: Path) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # gone with its folder
