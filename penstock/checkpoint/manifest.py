@@ -125,6 +125,7 @@ def state_files(manifest: Manifest) -> Iterator[StateFile]:
         yield from snapshot.spool
         if snapshot.operator_file is not None:
             yield snapshot.operator_file
+        yield from snapshot.operator_files
     if manifest.sources.file is not None:
         yield manifest.sources.file
 

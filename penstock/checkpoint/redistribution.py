@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.errors import CheckpointError
 from penstock.model.key_groups import key_group_range
-from penstock.model.snapshot import Manifest, OperatorStateShare, SubtaskSnapshot
+from penstock.model.snapshot import Manifest, OperatorStateInfo, OperatorStateShare, StateFile, SubtaskSnapshot
 
 Shares = list[list[OperatorStateShare]]
 """For each new subtask, in the order in which the elements stand in the whole."""
@@ -80,10 +80,24 @@ def _by_name(
     found: dict[tuple[str, str], list[tuple[SubtaskSnapshot, OperatorStateShare]]] = {}
     for snapshot in old:
         for info in snapshot.operator_states:
-            if info.operator_uid == operator_uid and snapshot.operator_file is not None:
-                share = OperatorStateShare(info, snapshot.operator_file, 0, info.count)
+            file = _file_of(snapshot, info) if info.operator_uid == operator_uid else None
+            if file is not None:
+                share = OperatorStateShare(info, file, 0, info.count)
                 found.setdefault((info.mode, info.name), []).append((snapshot, share))
     return found
+
+
+def _file_of(snapshot: SubtaskSnapshot, info: OperatorStateInfo) -> StateFile | None:
+    """Where the elements of a state are: in the subtask's one file, or in a file of their own."""
+    for file in snapshot.operator_files:
+        table = file.table
+        if table is not None and (table.operator_uid, table.mode, table.name) == (
+            info.operator_uid,
+            info.mode,
+            info.name,
+        ):
+            return file
+    return snapshot.operator_file
 
 
 def _overlapping(

@@ -1,7 +1,7 @@
-"""What a checkpoint is made of, as plain data: the manifest and its parts (DESIGN 5.1).
+"""What a checkpoint or a savepoint is made of, as plain data: the manifest and its parts (DESIGN 5.1, 6).
 
 All structs are msgspec structs, so that the manifest is JSON and unknown or mistyped fields are errors. Paths are
-relative to the job's checkpoint folder, with `/`, never absolute and never with `..`.
+relative to the job's checkpoint folder, or to the savepoint's own, with `/`, never absolute and never with `..`.
 """
 
 import msgspec
@@ -16,6 +16,18 @@ class NativeName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
+class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a Parquet file of a savepoint holds: rows of one state."""
+
+    operator_uid: str
+    name: str
+    mode: str
+    """keyed, or the mode of an operator state."""
+    rows: int
+    ttl_ms: int = 0
+    """What lies between the last access to an entry and its `expires_at`; 0 where that is not known."""
+
+
 class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One immutable file of a checkpoint. Small ones are carried in `inline` and have no file."""
 
@@ -24,7 +36,9 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     inline: bytes | None = None
     native: NativeName | None = None
-    """None: tables in our own format. Otherwise one of RocksDB's files."""
+    """One of RocksDB's files."""
+    table: TableFile | None = None
+    """Parquet, in a canonical savepoint. A file that is neither this nor native has tables in our own format."""
 
 
 class InlineLimits(msgspec.Struct, frozen=True):
@@ -87,11 +101,13 @@ class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operator_uids: list[str] = []
     operator_states: list[OperatorStateInfo] = []
     operator_file: StateFile | None = None
-    """Holds all of `operator_states`; None where there are none."""
+    """Holds all of `operator_states`; None where there are none, and in a canonical savepoint."""
     spool: list[StateFile] = []
     """Rows in flight at the barrier of an unaligned checkpoint, in order."""
     spool_skip: int = 0
     """Rows of the first file that were worked on before the barrier."""
+    operator_files: list[StateFile] = []
+    """Of a canonical savepoint: one for each of `operator_states` that this subtask has written."""
 
 
 class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,7 +131,7 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`chk-N/_metadata`: everything a restore needs."""
+    """`chk-N/_metadata`, `savepoint-…/_metadata`: everything a restore needs."""
 
     magic: str
     format_version: int
@@ -136,6 +152,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: SourcePosition
     committables: list[Committable]
     final: bool = False
+    savepoint: str = ""
+    """canonical or native; empty for a checkpoint."""
 
 
 class StateSize(msgspec.Struct, frozen=True):

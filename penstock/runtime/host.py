@@ -18,6 +18,7 @@ from penstock.model.ids import SubtaskId, Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
 from penstock.model.time import TimeDomain
 from penstock.runtime.batch import EdgeBatch
+from penstock.runtime.loading import SnapshotLoader
 from penstock.runtime.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept, Ownership, Run
@@ -81,6 +82,7 @@ class SubtaskHost:
     def deploy(self, stages: dict[str, StagePlan], deploy: Deploy) -> Deployed:
         """Restore and open the given subtasks; each has its first version of this attempt then."""
         versions = []
+        restored = RestoreFigures()
         shares = deploy.operator_state or [[] for _ in deploy.subtasks]
         for subtask_id, snapshots, own_shares in zip(deploy.subtasks, deploy.restore, shares, strict=True):
             place = SubtaskPlace(
@@ -95,15 +97,18 @@ class SubtaskHost:
             )
             subtask = Subtask(place, self._place.new_output, self._clock)
             writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits, self._place.copies)
-            writer.restore(snapshots, deploy.checkpoint, deploy.max_parallelism_restored)
-            writer.restore_operator_state(own_shares)
+            loader = SnapshotLoader(subtask, self._storage, self._place.copies, writer.sizes)
+            loader.load(snapshots, deploy.max_parallelism_restored)
+            loader.load_operator_state(own_shares)
+            if loader.own is not None and deploy.checkpoint is not None:
+                writer.go_on_from(deploy.checkpoint, loader.own, loader.segments)
+            restored += loader.figures
             if deploy.restored_epoch > 0:  # the checkpoint before the first epoch holds nothing
                 subtask.restored_checkpoint = deploy.checkpoint
             subtask.open()
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer)
             versions.append((subtask_id, version))
-        restored = sum((owned.writer.restored for owned in self._owned.values()), RestoreFigures())
         if deploy.checkpoint is not None:
             logging.getLogger(__name__).info("checkpoint %s is restored: %s", deploy.checkpoint, restored)
         timers = [self._next_timers(subtask_id) for subtask_id, _ in versions]

@@ -6,42 +6,36 @@ the epoch's header names; when the deltas would outweigh the state, a full file 
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
-from penstock import failpoint
-from penstock.checkpoint.manifest import verify_file
 from penstock.checkpoint.names import state_file_path
 from penstock.checkpoint.state_sizes import bounded
 from penstock.clock import Clock
 from penstock.codec.frames import MAX_FRAME_BYTES, MIB
 from penstock.errors import CheckpointDeclinedError
-from penstock.model.ids import CheckpointId, SubtaskId, Version, new_nonce
+from penstock.model.ids import CheckpointId, SubtaskId, Version
 from penstock.model.snapshot import (
     BarrierFigures,
     CheckpointAck,
     InlineLimits,
     NativeName,
-    OperatorStateShare,
     StateFile,
     StateTableInfo,
     SubtaskSnapshot,
 )
 from penstock.runtime.chains import Chain, Layer
-from penstock.runtime.local_copies import LocalCopies, RestoreFigures
+from penstock.runtime.local_copies import LocalCopies
 from penstock.runtime.spool import SealedSpool
 from penstock.runtime.task import Subtask
-from penstock.state.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
-from penstock.state.rows import in_key_groups
+from penstock.state.operator_file import SealedOperatorState, encode_operator_states
 from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.sizes import TableSizes
-from penstock.state.snapshot_file import FileData, encode_files, read_chain, row_count
+from penstock.state.snapshot_file import encode_files, row_count
 from penstock.storage.blobs import Storage
-from penstock.storage.memory import MemoryStorage
 
 INLINE_LIMIT_BYTES = 20 * 1024
 HELD_BYTES = 256 * 1024 * 1024
@@ -112,14 +106,12 @@ class SnapshotWriter:
         self._clock = clock
         self._limits = limits or InlineLimits()
         self._copies = copies
-        self.restored = RestoreFigures()
-        """Where the files of keyed state came from."""
         self._chains: dict[int, Chain] = {}
         self._segments: dict[int, dict[str, StateFile]] = {}
         """Checkpoint -> segment of the spool -> its file there."""
         self._sealed: set[int] = set()
         """Checkpoints that a later header may name."""
-        self._sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
+        self.sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
         self._lock = threading.Lock()
         """Around `_chains`, `_segments` and `_sealed`: a slow write may end while a later checkpoint is sealed."""
 
@@ -131,105 +123,24 @@ class SnapshotWriter:
     def subtask_id(self) -> SubtaskId:
         return self._subtask.place.id
 
-    def restore(self, snapshots: Sequence[SubtaskSnapshot], checkpoint: int | None, max_parallelism: int) -> None:
-        """Load this subtask's key groups from snapshots of whatever parallelism, max parallelism and backend."""
-        subtask = self._subtask
-        same = [snapshot for snapshot in snapshots if self._is_own(snapshot)]
-        is_own = len(snapshots) == len(same) == 1 and max_parallelism == subtask.stage.max_parallelism
-        for snapshot in snapshots:
-            failpoint.before("C25")
-            self._load_tables(snapshot)
-            self._load_native(snapshot, max_parallelism, is_own=is_own)
-            self._load_spool(snapshot, checkpoint, is_own=is_own)
-            failpoint.after("C25")
-        # PROTOCOL I-6: with whatever parallelism, event time goes on from where all parts of the old state were.
-        subtask.watermark = min((snapshot.watermark for snapshot in snapshots), default=subtask.watermark)
-        if checkpoint is not None and is_own and same[0].files and self._is_own_format(same[0].files):
-            self._chains[checkpoint] = Chain((Layer(tuple(same[0].files), checkpoint),))
+    def go_on_from(self, checkpoint: int, own: SubtaskSnapshot, segments: Mapping[str, StateFile]) -> None:
+        """This very subtask wrote what was restored, for this job: the next checkpoint may build on it.
+
+        `segments`: the files of the rows in flight that it holds.
+        """
+        if segments:
+            self._segments[checkpoint] = dict(segments)
+        if own.files and self._is_own_format(own.files):
+            self._chains[checkpoint] = Chain((Layer(tuple(own.files), checkpoint),))
             self._sealed.add(checkpoint)
-            for backend in subtask.backends.values():
+            for backend in self._subtask.backends.values():
                 backend.start_from(CheckpointId(checkpoint))
-
-    def restore_operator_state(self, shares: Sequence[OperatorStateShare]) -> None:
-        """Put this subtask's shares in old operator state in place, in their order."""
-        tables = {}
-        for share in shares:
-            file, info = share.file, share.info
-            if file.sha256 not in tables:
-                tables[file.sha256] = read_operator_states(self._read(file), path=file.path or "inline operator state")
-            rows = tables[file.sha256][info.operator_uid, info.mode, info.name]
-            states = self._subtask.operator_states[info.operator_uid]
-            states.restore(info, rows.slice(share.start, share.stop - share.start))
-
-    def _is_own(self, snapshot: SubtaskSnapshot) -> bool:
-        """The snapshot is of this very subtask: same range, same operators."""
-        place = self._subtask.place
-        return snapshot.key_groups == place.key_groups and list(place.stage.uids) == snapshot.operator_uids
 
     def _is_own_format(self, files: Sequence[StateFile]) -> bool:
         """The files are of the kind that this subtask writes; with another backend nothing can build on them."""
         settings = self._subtask.place.backend
         is_native = settings.kind == "rocksdb" and settings.incremental
-        return all((file.native is not None) == is_native for file in files)
-
-    def _load_tables(self, snapshot: SubtaskSnapshot) -> None:
-        entries = [file for file in snapshot.files if file.native is None]
-        place = self._subtask.place
-        files: list[FileData] = [partial(self._read_keyed, file) for file in entries]
-        if sum(file.size for file in entries) <= HELD_BYTES:
-            files = [self._read_keyed(file) for file in entries]
-        names = [file.path or "inline state" for file in entries]
-        for info, rows in read_chain(files, place.key_groups, place.stage.max_parallelism, paths=names):
-            backend = self._subtask.backends.get(info.operator_uid)
-            if backend is not None:
-                backend.restore(info, rows)
-                self._sizes.restored(info, rows)
-
-    def _load_native(self, snapshot: SubtaskSnapshot, max_parallelism: int, *, is_own: bool) -> None:
-        """RocksDB's files: to be gone on with by the subtask that wrote them, row by row by any other."""
-        for uid in {file.native.operator_uid: None for file in snapshot.files if file.native is not None}:
-            backend = self._subtask.backends.get(uid)
-            if backend is None:
-                continue
-            from penstock.state.rocksdb import native  # only where it is needed: rocksdict may not be there
-            from penstock.state.rocksdb.backend import RocksDBBackend
-
-            files = [file for file in snapshot.files if file.native is not None and file.native.operator_uid == uid]
-            infos = [info for info in snapshot.tables if info.operator_uid == uid]
-            place = self._subtask.place
-            folder = Path(place.folder) / f"restored-{new_nonce()}"
-            native.fetch_files(files, folder, self._read_keyed, place.backend.transfer_threads)
-            if is_own and isinstance(backend, RocksDBBackend) and place.backend.incremental:
-                backend.adopt(folder, infos)
-                continue
-            groups = place.key_groups if max_parallelism == place.stage.max_parallelism else None
-            for info, rows in native.read_files(folder, infos, max_parallelism, groups, place.backend):
-                backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
-
-    def _load_spool(self, snapshot: SubtaskSnapshot, checkpoint: int | None, *, is_own: bool) -> None:
-        """Rows in flight: all of them for the subtask that had them, those of its key groups for any other."""
-        spool, skip = self._subtask.spool, snapshot.spool_skip
-        for file in snapshot.spool:
-            data, path = self._read(file), file.path or "inline rows in flight"
-            if is_own:
-                segment = spool.restore(data, skip, path)
-                if checkpoint is not None:
-                    self._segments.setdefault(checkpoint, {})[segment.id] = file
-            else:
-                spool.restore_some(data, skip, self._subtask.place.key_groups, path)
-            skip = 0
-
-    def _read_keyed(self, file: StateFile) -> bytes:
-        """The bytes of a file of keyed state: of its local copy, if there is one and it is the same (features K9)."""
-        data = self._copies.read(file) if self._copies is not None and file.inline is None else None
-        if data is not None:
-            figures = RestoreFigures(local_files=1, local_bytes=len(data))
-        else:
-            data = self._read(file)
-            figures = RestoreFigures() if file.inline is not None else RestoreFigures(0, 0, 1, len(data))
-        with self._lock:  # files of RocksDB are fetched by several threads
-            self.restored += figures
-        return data
+        return all((file.native is not None) == is_native and file.table is None for file in files)
 
     def confirm(self, checkpoint: int) -> None:
         """The checkpoint is complete: local copies that it does not need may go."""
@@ -249,9 +160,6 @@ class SnapshotWriter:
                 self._chains.pop(number, None)
                 self._segments.pop(number, None)
                 self._sealed.discard(number)
-
-    def _read(self, file: StateFile) -> bytes:
-        return verify_file(self._storage or MemoryStorage(), file)  # without one every state is inside the manifest
 
     def seal(self, checkpoint: int, base: int | None, version: Version) -> WriteJob:
         """Freeze the state as it is now. The only part that holds up the epoch."""
@@ -294,7 +202,7 @@ class SnapshotWriter:
         if self._storage is None and self._limits.max_state_bytes is None:
             raise CheckpointDeclinedError("this job has no checkpoint storage")
         started = self._clock.monotonic_s()
-        files, written = self._store(job.watched_by(self._sizes))
+        files, written = self._store(job.watched_by(self.sizes))
         if job.sealed and files:
             with self._lock:
                 if job.checkpoint in self._sealed:
@@ -323,7 +231,7 @@ class SnapshotWriter:
             spool,
             job.spool.skip,
         )
-        sizes = self._sizes.sizes(job.tables) + [size for operator in job.native for size in operator.sizes()]
+        sizes = self.sizes.sizes(job.tables) + [size for operator in job.native for size in operator.sizes()]
         async_s = self._clock.monotonic_s() - started
         return CheckpointAck(job.checkpoint, snapshot, job.sync_s, async_s, written, bounded(sizes), job.figures)
 

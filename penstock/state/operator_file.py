@@ -80,6 +80,12 @@ def encode_operator_states(states: Sequence[SealedOperatorState], *, compression
     return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
 
 
+def state_table(state: SealedOperatorState) -> pa.Table:
+    """The elements of a state as rows."""
+    schema = schema_of(state.info)
+    return pa.Table.from_batches(_state_batches(state, schema), schema)
+
+
 def _encode_state(state: SealedOperatorState, options: Any) -> bytes:
     schema = schema_of(state.info)
     sink = pa.BufferOutputStream()

@@ -26,6 +26,7 @@ from penstock.model.ids import Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, SubtaskSnapshot
 from penstock.model.types import Types, resolve_type
 from penstock.runtime.batch import Batch, EdgeBatch
+from penstock.runtime.loading import SnapshotLoader
 from penstock.runtime.messages import Barrier, EpochHeader
 from penstock.runtime.snapshots import SnapshotWriter
 from penstock.runtime.task import Subtask, SubtaskPlace
@@ -63,12 +64,16 @@ class Sized:
         settings = BackendSettings(kind=kind, memory_bytes=MEMORY_BYTES, transfer_threads=2)
         place = SubtaskPlace("0" * 32, attempt, stage, 0, {}, settings, str(folder / "local"))
         self.subtask = Subtask(place, lambda edge: None)  # type: ignore[arg-type, return-value]
-        self.writer = SnapshotWriter(self.subtask, LocalStorage(folder / "checkpoints"), SystemClock())
+        self.storage = LocalStorage(folder / "checkpoints")
+        self.writer = SnapshotWriter(self.subtask, self.storage, SystemClock())
         self.epoch = 0
         self.checkpoint = 0
 
     def open(self, snapshots: list[SubtaskSnapshot], checkpoint: int | None) -> None:
-        self.writer.restore(snapshots, checkpoint, ALL_GROUPS)
+        loader = SnapshotLoader(self.subtask, self.storage, sizes=self.writer.sizes)
+        loader.load(snapshots, ALL_GROUPS)
+        if loader.own is not None and checkpoint is not None:
+            self.writer.go_on_from(checkpoint, loader.own, loader.segments)
         self.subtask.open()
         self.checkpoint = checkpoint or 0
 

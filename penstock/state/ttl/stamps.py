@@ -78,7 +78,7 @@ def converted(rows: pa.Table, saved: StateTableInfo, wanted: StateTableInfo) -> 
         return rows
     column = rows[VALUE_COLUMN].combine_chunks()
     change = _with_stamps if wanted.ttl else _without_stamps
-    column = _convert_lists(column, change) if wanted.kind == "list" else change(column)
+    column = map_lists(column, change) if wanted.kind == "list" else change(column)
     index = rows.schema.get_field_index(VALUE_COLUMN)
     return rows.set_column(index, pa.field(VALUE_COLUMN, parse_type(wanted.value_type).arrow), column)
 
@@ -91,7 +91,7 @@ def _without_stamps(pairs: pa.Array) -> pa.Array:
     return pairs.flatten()[1]
 
 
-def _convert_lists(lists: pa.Array, change: Any) -> pa.Array:
+def map_lists(lists: pa.Array, change: Any) -> pa.Array:
     """Change the elements of all lists; a deleted row has no list."""
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
