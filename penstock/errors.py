@@ -11,12 +11,15 @@ PenstockError
 ├── StateBackendError               local files could not be read or written: the attempt ends, recovery follows
 ├── StorageError
 │   ├── FileMissingError            no file of that name
+│   ├── PathOutsideError            a name that leads out of the storage's folder
 │   ├── NameTakenError              R1: a name is never written twice
 │   └── UnknownOutcomeError         a write whose reply was lost
 │       └── NotDurableError         a file that is there, but perhaps not after a power failure
 ├── CheckpointError
 │   ├── CheckpointCorruptError
 │   ├── CheckpointMissingError
+│   ├── SnapshotRefusedError        a savepoint or checkpoint that this program cannot start from
+│   │   └── SnapshotNotFoundError
 │   ├── CheckpointDeclinedError
 │   ├── CheckpointFailedError       too many failures, or a commit that does not end: recovery follows
 │   └── LogCorruptError
@@ -33,6 +36,7 @@ PenstockError
     ├── SourceFileLostError         a file has gone before it was read
     ├── JobNotFoundError
     └── JobConflictError
+        └── WrongJobError
 
 Messages say what failed, what was found against what was expected, and what to do. Every class passes all its
 arguments to `Exception`, so errors survive pickling.
@@ -44,6 +48,8 @@ class PenstockError(Exception):
 
     retryable = False
     exit_code = 1
+    code = ""
+    """What is wrong in one word for programs, such as `NOT_A_MANIFEST`; empty where the class says enough."""
     __notes__: list[str]
     """Shown below the message by Python 3.11 and by the command line, where there are any."""
 
@@ -101,6 +107,12 @@ class FileMissingError(StorageError):
     retryable = False
 
 
+class PathOutsideError(StorageError):
+    """The name is absolute, goes up, or leads through a link out of the storage's folder: it is not followed."""
+
+    retryable = False
+
+
 class NameTakenError(StorageError):
     """The name exists already; an existing file is never overwritten (PROTOCOL R1)."""
 
@@ -127,19 +139,40 @@ class CheckpointError(PenstockError):
 class CheckpointCorruptError(CheckpointError):
     """A checkpoint file does not match its manifest; restoring it would load wrong state."""
 
-    def __init__(self, path: str, expected: str, found: str) -> None:
-        super().__init__(path, expected, found)
+    def __init__(self, path: str, expected: str, found: str, code: str = "CORRUPT_FILE") -> None:
+        super().__init__(path, expected, found, code)
+        self.code = code
 
     def __str__(self) -> str:
-        path, expected, found = self.args
+        path, expected, found, code = self.args
         return (
-            f"checkpoint file {path!r} is corrupt: expected {expected}, found {found}; "
+            f"checkpoint file {path!r} is corrupt ({code}): expected {expected}, found {found}; "
             f"restore an older checkpoint (see `penstock checkpoints list`)"
         )
 
 
 class CheckpointMissingError(CheckpointError):
     """A checkpoint file that the manifest lists is not there."""
+
+    code = "MISSING_FILE"
+
+
+class SnapshotRefusedError(CheckpointError):
+    """A savepoint or checkpoint is what it says, but the job cannot start from it."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+
+    def __str__(self) -> str:
+        code, message = self.args
+        return f"{message} ({code})"
+
+
+class SnapshotNotFoundError(SnapshotRefusedError):
+    """There is no savepoint and no checkpoint at the path."""
+
+    exit_code = 3
 
 
 class CheckpointDeclinedError(CheckpointError):
@@ -219,3 +252,9 @@ class JobConflictError(JobError):
     """The job is running, or several jobs match."""
 
     exit_code = 4
+
+
+class WrongJobError(JobConflictError):
+    """A job's folder holds the checkpoints of another job."""
+
+    code = "WRONG_JOB"

@@ -6,8 +6,9 @@ what is read from storage is not trusted: sizes are limited before anything is d
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,9 +18,13 @@ from penstock.errors import (
     CheckpointError,
     CheckpointMissingError,
     FileMissingError,
-    StorageError,
+    PathOutsideError,
+    SnapshotRefusedError,
+    UnsupportedValueError,
+    UsageError,
 )
 from penstock.model.snapshot import Manifest, StateFile, SubtaskSnapshot
+from penstock.model.type_information import parse_type
 from penstock.storage.blobs import Storage
 from penstock.storage.paths import confine
 
@@ -27,11 +32,24 @@ MAGIC = "penstock-checkpoint"
 FORMAT_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 MAX_FILES = 1_000_000
+MAX_OBJECTS = 4 * MAX_FILES
 MAX_FILE_BYTES = 1 << 50
 MAX_NUMBER = 1 << 63
 
 _HEX = frozenset("0123456789abcdef")
 _decoder = msgspec.json.Decoder(Manifest)
+_BEGINNING = re.compile(rb'\s*\{\s*"magic"\s*:\s*"' + MAGIC.encode() + rb'"')
+
+CORRUPT = "CORRUPT_MANIFEST"
+TOO_MUCH = "LIMIT_EXCEEDED"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a manifest, and the code of that (reliability B-M01 to B-M15)."""
+
+    expected: str
+    found: str
+    code: str = CORRUPT
 
 
 class _Head(msgspec.Struct):
@@ -45,8 +63,9 @@ def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of a manifest that holds together; raises CheckpointError if it does not."""
     problem = find_problem(manifest)
     if problem is not None:
-        expected, found = problem
-        raise CheckpointError(f"the manifest of checkpoint {manifest.checkpoint_id} has {found}, expected {expected}")
+        raise CheckpointError(
+            f"the manifest of checkpoint {manifest.checkpoint_id} has {problem.found}, expected {problem.expected}"
+        )
     data = msgspec.json.encode(manifest)
     if len(data) > MAX_MANIFEST_BYTES:
         raise CheckpointError(
@@ -59,19 +78,24 @@ def encode_manifest(manifest: Manifest) -> bytes:
 def decode_manifest(data: bytes, path: str, *, sha256: str | None = None) -> Manifest:
     """The manifest in these bytes, checked; with `sha256`, the one that the job log tells of.
 
-    Raises CheckpointCorruptError, or CheckpointError if it is of another version.
+    Raises CheckpointCorruptError, or SnapshotRefusedError if it is of another version.
     """
-    if len(data) > MAX_MANIFEST_BYTES:
-        raise CheckpointCorruptError(path, f"at most {MAX_MANIFEST_BYTES} bytes", f"{len(data)} bytes")
+    require_small(path, len(data))
     if sha256 is not None and digest(data) != sha256:
-        raise CheckpointCorruptError(path, f"sha256 {sha256}", f"sha256 {digest(data)}")
+        raise CheckpointCorruptError(path, f"sha256 {sha256}", f"sha256 {digest(data)}", CORRUPT)
+    if _BEGINNING.match(data[:200]) is None:
+        raise CheckpointCorruptError(path, f"magic {MAGIC!r}", repr(bytes(data[:20])), "NOT_A_MANIFEST")
+    if data.count(b"{") + data.count(b"[") > MAX_OBJECTS:
+        raise CheckpointCorruptError(path, f"at most {MAX_OBJECTS} parts", "more", TOO_MUCH)
     try:
         _check_head(msgspec.json.decode(data, type=_Head), path)
         if sha256 is None:
             json.loads(data, object_pairs_hook=_unique_keys)
         manifest = _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise CheckpointCorruptError(path, "a manifest", f"{error}") from error
+    except RecursionError as error:
+        raise CheckpointCorruptError(path, "a few levels of nesting", "too many", TOO_MUCH) from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise CheckpointCorruptError(path, "a manifest", f"{error}", CORRUPT) from error
     problem = find_problem(manifest)
     if problem is not None:
         raise CheckpointCorruptError(path, *problem)
@@ -85,15 +109,29 @@ def load_manifest(storage: Storage, complete: Complete) -> Manifest:
     """
     path = complete.metadata_path
     try:
-        data = storage.read(path)
+        data = read_metadata(storage, path)
     except FileMissingError as error:
         raise CheckpointMissingError(
-            f"the manifest {path!r} of checkpoint {complete.checkpoint} is not in {storage.uri}"
+            f"the manifest {path!r} of checkpoint {complete.checkpoint} is not in {storage.uri} (MISSING_FILE)"
         ) from error
     manifest = decode_manifest(data, path, sha256=complete.metadata_sha256)
     if manifest.checkpoint_id != complete.checkpoint:
-        raise CheckpointCorruptError(path, f"checkpoint {complete.checkpoint}", f"checkpoint {manifest.checkpoint_id}")
+        raise CheckpointCorruptError(
+            path, f"checkpoint {complete.checkpoint}", f"checkpoint {manifest.checkpoint_id}", "BROKEN_CHAIN"
+        )
     return manifest
+
+
+def read_metadata(storage: Storage, path: str) -> bytes:
+    """The bytes of a manifest; one that is too large is not read."""
+    require_small(path, storage.size(path))
+    return storage.read(path)
+
+
+def require_small(path: str, size: int) -> None:
+    """Raise CheckpointCorruptError if a manifest has more bytes than any that was ever written."""
+    if size > MAX_MANIFEST_BYTES:
+        raise CheckpointCorruptError(path, f"at most {MAX_MANIFEST_BYTES} bytes", f"{size} bytes", TOO_MUCH)
 
 
 def verify_file(storage: Storage, file: StateFile) -> bytes:
@@ -114,6 +152,8 @@ def verify_sizes(storage: Storage, manifest: Manifest) -> None:
                 size = storage.size(file.path)
             except FileMissingError as error:
                 raise _missing(storage, file) from error
+            except PathOutsideError as error:
+                raise _outside(file, error) from error
             if size != file.size:
                 raise CheckpointCorruptError(file.path, f"{file.size} bytes", f"{size} bytes")
 
@@ -140,16 +180,17 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def find_problem(manifest: Manifest) -> tuple[str, str] | None:
-    """What is wrong with a manifest, as (expected, found); None if it holds together."""
+def find_problem(manifest: Manifest) -> Problem | None:
+    """What is wrong with a manifest; None if it holds together."""
     files = list(state_files(manifest))
     if len(files) > MAX_FILES:
-        return f"at most {MAX_FILES} files", f"{len(files)} files"
+        return Problem(f"at most {MAX_FILES} files", f"{len(files)} files", TOO_MUCH)
     problems = (
         _problem_of_numbers(manifest),
         *(_problem_of_file(file) for file in files),
         *(_problem_of_snapshot(manifest, snapshot) for snapshot in manifest.subtasks),
         _problem_of_doubles(manifest),
+        _problem_of_types(manifest),
         _problem_of_key_groups(manifest),
     )
     return next((problem for problem in problems if problem is not None), None)
@@ -160,21 +201,28 @@ def _read(storage: Storage, file: StateFile) -> bytes:
         return storage.read(file.path)
     except FileMissingError as error:
         raise _missing(storage, file) from error
+    except PathOutsideError as error:
+        raise _outside(file, error) from error
+
+
+def _outside(file: StateFile, error: PathOutsideError) -> CheckpointCorruptError:
+    return CheckpointCorruptError(file.path, "a file in the snapshot's folder", str(error), "PATH_OUTSIDE_ROOT")
 
 
 def _missing(storage: Storage, file: StateFile) -> CheckpointMissingError:
     return CheckpointMissingError(
-        f"checkpoint file {file.path!r} ({file.size} bytes) is not in {storage.uri}; "
+        f"checkpoint file {file.path!r} ({file.size} bytes) is not in {storage.uri} (MISSING_FILE); "
         f"restore an older checkpoint (see `penstock checkpoints list`)"
     )
 
 
 def _check_head(head: _Head, path: str) -> None:
     if head.magic != MAGIC:
-        raise CheckpointCorruptError(path, f"magic {MAGIC!r}", f"magic {head.magic!r}")
+        raise CheckpointCorruptError(path, f"magic {MAGIC!r}", f"magic {head.magic!r}", "NOT_A_MANIFEST")
     if head.format_version != FORMAT_VERSION:
-        raise CheckpointError(
-            f"manifest {path!r} has format version {head.format_version}, this release reads version {FORMAT_VERSION}"
+        raise SnapshotRefusedError(
+            f"UNSUPPORTED_VERSION have={head.format_version} max={FORMAT_VERSION}",
+            f"manifest {path!r} has format version {head.format_version}, this release reads version {FORMAT_VERSION}",
         )
 
 
@@ -185,60 +233,71 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _problem_of_numbers(manifest: Manifest) -> tuple[str, str] | None:
+def _problem_of_numbers(manifest: Manifest) -> Problem | None:
     number = manifest.checkpoint_id
     numbers = (number, manifest.epoch, manifest.attempt - 1, manifest.max_parallelism - 1, abs(manifest.now_ms))
     if not all(0 <= value < MAX_NUMBER for value in numbers):
         found = f"checkpoint {number}, epoch {manifest.epoch}, attempt {manifest.attempt}"
-        return "numbers from 0, attempt and max parallelism from 1", f"{found}, {manifest.max_parallelism} key groups"
+        found += f", {manifest.max_parallelism} key groups"
+        return Problem("numbers from 0, attempt and max parallelism from 1", found)
     if manifest.parent is not None and not 0 <= manifest.parent < number:
-        return f"a parent before checkpoint {number}", f"parent {manifest.parent}"
+        return Problem(f"a parent before checkpoint {number}", f"parent {manifest.parent}", "BROKEN_CHAIN")
     return None
 
 
-def _problem_of_file(file: StateFile) -> tuple[str, str] | None:
+def _problem_of_file(file: StateFile) -> Problem | None:
     if not 0 <= file.size <= MAX_FILE_BYTES:
-        return "a file size", f"{file.size} bytes for {file.path!r}"
+        return Problem("a file size", f"{file.size} bytes for {file.path!r}")
     if len(file.sha256) != 64 or not _HEX.issuperset(file.sha256):
-        return "a sha256 of 64 hex digits", f"{file.sha256!r} for {file.path!r}"
+        return Problem("a sha256 of 64 hex digits", f"{file.sha256!r} for {file.path!r}")
     if file.inline is not None:
-        return None if len(file.inline) == file.size else (f"{file.size} bytes inline", f"{len(file.inline)} bytes")
+        is_whole = len(file.inline) == file.size
+        return None if is_whole else Problem(f"{file.size} bytes inline", f"{len(file.inline)} bytes")
     try:
         confine(file.path)
-    except StorageError as error:
-        return "files in the job's folder", str(error)
+    except PathOutsideError as error:
+        return Problem("files in the job's folder", str(error), "PATH_OUTSIDE_ROOT")
     return None
 
 
-def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> tuple[str, str] | None:
+def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> Problem | None:
     first, last = snapshot.key_groups
     if (snapshot.tables or snapshot.spool) and not 0 <= first <= last < manifest.max_parallelism:
-        return f"key groups below {manifest.max_parallelism}", f"{first} to {last} for subtask {snapshot.subtask}"
+        found = f"{first} to {last} for subtask {snapshot.subtask}"
+        return Problem(f"key groups below {manifest.max_parallelism}", found, "BAD_KEY_GROUPS")
     if snapshot.version.epoch > manifest.epoch:
-        return f"versions up to epoch {manifest.epoch}", f"{snapshot.version} for subtask {snapshot.subtask}"
-    paths = [file.path for file in (*snapshot.files, *snapshot.spool) if file.inline is None]
-    if len(set(paths)) != len(paths):
-        return "each file once", f"a file twice for subtask {snapshot.subtask}"
+        found = f"{snapshot.version} for subtask {snapshot.subtask}"
+        return Problem(f"versions up to epoch {manifest.epoch}", found, "BROKEN_CHAIN")
     if snapshot.operator_states and snapshot.operator_file is None:
-        return "a file with the operator state", f"none for subtask {snapshot.subtask}"
+        return Problem("a file with the operator state", f"none for subtask {snapshot.subtask}")
     if snapshot.spool_skip < 0 or (snapshot.spool_skip and not snapshot.spool):
-        return "rows in flight", f"{snapshot.spool_skip} fewer than none for subtask {snapshot.subtask}"
+        return Problem("rows in flight", f"{snapshot.spool_skip} fewer than none for subtask {snapshot.subtask}")
     if any(info.count < 0 for info in snapshot.operator_states):
-        return "counts from 0", f"operator state with less for subtask {snapshot.subtask}"
+        return Problem("counts from 0", f"operator state with less for subtask {snapshot.subtask}")
     return None
 
 
-def _problem_of_doubles(manifest: Manifest) -> tuple[str, str] | None:
+def _problem_of_doubles(manifest: Manifest) -> Problem | None:
     subtasks = [snapshot.subtask for snapshot in manifest.subtasks]
     if len(set(subtasks)) != len(subtasks):
-        return "one snapshot for each subtask", "two for one"
+        return Problem("one snapshot for each subtask", "two for one", "DUPLICATE_STATE")
+    twice = _twice(file.path for file in state_files(manifest) if file.inline is None)
+    if twice is not None:
+        return Problem("each file once", f"{twice!r} twice", "DUPLICATE_STATE")
+    for snapshot in manifest.subtasks:
+        native = [file.native for file in snapshot.files if file.native is not None]
+        tables = [(info.operator_uid, info.name) for info in snapshot.tables]
+        states = [(info.operator_uid, info.mode, info.name) for info in snapshot.operator_states]
+        twice = _twice(native) or _twice(tables) or _twice(states)
+        if twice is not None:
+            return Problem("each state once", f"{twice} twice for subtask {snapshot.subtask}", "DUPLICATE_STATE")
     transactions = [(committable.sink_uid, committable.transaction) for committable in manifest.committables]
     if len(set(transactions)) != len(transactions):
-        return "each sink transaction once", "one twice"
+        return Problem("each sink transaction once", "one twice")
     return None
 
 
-def _problem_of_key_groups(manifest: Manifest) -> tuple[str, str] | None:
+def _problem_of_key_groups(manifest: Manifest) -> Problem | None:
     """The ranges of a stage with keyed state must cover all key groups without overlap (PROTOCOL I-8)."""
     stages: dict[str, list[SubtaskSnapshot]] = {}
     for snapshot in manifest.subtasks:
@@ -248,7 +307,35 @@ def _problem_of_key_groups(manifest: Manifest) -> tuple[str, str] | None:
             continue
         problem = problem_of_ranges([snapshot.key_groups for snapshot in snapshots], manifest.max_parallelism)
         if problem is not None:
-            return f"key groups 0 to {manifest.max_parallelism - 1} once in stage {stage!r}", problem
+            expected = f"key groups 0 to {manifest.max_parallelism - 1} once in stage {stage!r}"
+            return Problem(expected, problem, "BAD_KEY_GROUPS")
+    return None
+
+
+def _problem_of_types(manifest: Manifest) -> Problem | None:
+    """Every type is one that this release knows: a name is looked up in a list, nothing is imported by it."""
+    named: dict[str, str] = {}
+    for snapshot in manifest.subtasks:
+        for info in snapshot.tables:
+            named.update(dict.fromkeys([*info.key_types, info.value_type, info.map_key_type or ""], info.name))
+        for state in snapshot.operator_states:
+            named.update(dict.fromkeys([state.value_type, state.map_key_type or ""], state.name))
+    named.pop("", None)
+    for text, state_name in named.items():
+        try:
+            parse_type(text)
+        except (UsageError, UnsupportedValueError, ValueError, RecursionError) as error:
+            return Problem("a known type", f"{text[:80]!r} of state {state_name!r} ({error})", "UNKNOWN_SERIALIZER")
+    return None
+
+
+def _twice(items: Iterable[Any]) -> Any:
+    """The first item that is there a second time; None if there is none."""
+    seen = set()
+    for item in items:
+        if item in seen:
+            return item
+        seen.add(item)
     return None
 
 

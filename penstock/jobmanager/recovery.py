@@ -20,7 +20,7 @@ from penstock.checkpoint.restore import (
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.clock import Clock
-from penstock.errors import CheckpointError, FencedError, JobConflictError, UsageError
+from penstock.errors import CheckpointError, FencedError, UsageError, WrongJobError
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
@@ -99,9 +99,9 @@ def begin_attempt(
     )
     if manifest is not None:
         if manifest.job_id != job.job_id:
-            raise JobConflictError(
+            raise WrongJobError(
                 f"{storage.uri} holds the checkpoints of job {manifest.job_id}, and this is job {job.job_id}; "
-                f"each job needs a folder of its own"
+                f"each job needs a folder of its own (WRONG_JOB)"
             )
         sink_uids = [sink.uid for sink in graph.sinks]
         require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock import failpoint
-from penstock.errors import FileMissingError, NameTakenError, NotDurableError, StorageError, UnknownOutcomeError
+from penstock.errors import (
+    FileMissingError,
+    NameTakenError,
+    NotDurableError,
+    PathOutsideError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from penstock.model.ids import new_nonce
 from penstock.storage.paths import TEMPORARY_MARK, Paths, confine, confine_new
 
@@ -64,6 +71,8 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileMissingError(f"there is no file {path!r} in {self.uri}") from error
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise PathOutsideError(f"{path!r} in {self.uri} is a link, which is not followed") from error
             raise StorageError(f"cannot read {path!r} in {self.uri}: {error}") from error
 
     def list(self, prefix: str) -> Paths:
@@ -104,6 +113,8 @@ class LocalStorage:
             raise FileMissingError(f"there is no file {path!r} in {self.uri}") from error
         except OSError as error:
             raise StorageError(f"cannot look at {path!r} in {self.uri}: {error}") from error
+        if stat.S_ISLNK(found.st_mode):
+            raise PathOutsideError(f"{path!r} in {self.uri} is a link, which is not followed")
         if not stat.S_ISREG(found.st_mode):
             raise FileMissingError(f"{path!r} in {self.uri} is not a file")
         return found.st_size
@@ -112,7 +123,7 @@ class LocalStorage:
         target = self._root / path
         folder = os.path.realpath(target.parent)
         if os.path.commonpath((folder, self._real_root)) != self._real_root:
-            raise StorageError(f"path {path!r} leads out of {self.uri} through a link")
+            raise PathOutsideError(f"path {path!r} leads out of {self.uri} through a link")
         return target
 
     def _create_temporary(self, target: Path) -> tuple[int, Path]:

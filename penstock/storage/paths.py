@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from penstock.errors import StorageError
+from penstock.errors import PathOutsideError, StorageError
 
 Paths: TypeAlias = list[str]
 """What `Storage.list` gives; an alias, because inside a class with a method `list` the type has no name."""
@@ -21,7 +21,7 @@ def confine(path: str) -> str:
     """
     reason = _complaint(path)
     if reason is not None:
-        raise StorageError(f"path {path!r} {reason}; expected a relative path below the storage's root")
+        raise PathOutsideError(f"path {path!r} {reason}; expected a relative path below the storage's root")
     return path
 
 

@@ -42,7 +42,7 @@ from tests.checkpoint.checker import Checker, Sinks, require
 
 SUBTASKS = (SubtaskId(StageId("s0"), 0), SubtaskId(StageId("s0"), 1))
 KEY_GROUPS = {0: (0, 3), 1: (4, 7)}
-TABLE = StateTableInfo("op", "rows", "value", ["bigint"], "bigint")
+TABLE = StateTableInfo("op", "rows", "value", ["LONG"], "LONG")
 SETTINGS = CheckpointSettings(interval_ms=100, timeout_ms=60_000, retained=1, tolerable_failures=1_000_000)
 
 

@@ -31,7 +31,7 @@ def inline_file(data: bytes) -> StateFile:
 
 
 def table(uid: str = "op", name: str = "total") -> StateTableInfo:
-    return StateTableInfo(uid, name, "value", ["string"], "double")
+    return StateTableInfo(uid, name, "value", ["STRING"], "DOUBLE")
 
 
 def snapshot(index: int, key_groups: tuple[int, int], *files: StateFile, stage: str = "s0") -> SubtaskSnapshot:
