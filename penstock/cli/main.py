@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import jobs
+from penstock.cli import jobs, state
 from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.cli.output import MODE, open_streams, print_error
 from penstock.cli.program import INTERRUPTED
@@ -27,6 +27,7 @@ app.command("run", context_settings={"allow_interspersed_args": False})(run)
 app.command("list")(jobs.list_jobs)
 app.command("status")(jobs.status)
 app.command("logs")(jobs.logs)
+app.add_typer(state.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

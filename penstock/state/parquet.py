@@ -55,7 +55,7 @@ def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl
 
     Of several rows of one entry the last holds; deleted entries are left out.
     """
-    table = _in_order(rows, info, max_parallelism)
+    table = in_order(rows, info, max_parallelism)
     sink = pa.BufferOutputStream()
     shown = table_of(table, info, max_parallelism, ttl_ms)
     shown = shown.replace_schema_metadata({MAX_PARALLELISM_KEY: str(max_parallelism)})
@@ -166,7 +166,7 @@ def _splits_anew(reader: pq.ParquetFile, max_parallelism: int) -> bool:
     return metadata.get(MAX_PARALLELISM_KEY) != str(max_parallelism).encode()
 
 
-def _in_order(rows: pa.Table, info: StateTableInfo, max_parallelism: int) -> pa.Table:
+def in_order(rows: pa.Table, info: StateTableInfo, max_parallelism: int) -> pa.Table:
     """Every entry once, by key group, key and map key."""
     rows = rows.combine_chunks()
     leaves = _sort_columns(rows, info)

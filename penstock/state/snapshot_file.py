@@ -163,12 +163,17 @@ def read_snapshot(
 
 
 def read_chain(
-    files: Sequence[FileData], key_groups: tuple[int, int], max_parallelism: int, *, paths: Sequence[str] = ()
+    files: Sequence[FileData],
+    key_groups: tuple[int, int],
+    max_parallelism: int,
+    *,
+    paths: Sequence[str] = (),
+    only: tuple[str, str] | None = None,
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
     """The tables of one subtask's files, oldest file first, in the order in which their rows are to be applied.
 
     A file that is given as a function is read twice, and never more than one at a time. What files hold of a table
-    before the last one that holds all of it is left out.
+    before the last one that holds all of it is left out. `only`: operator uid and name of the one state to read.
     """
     names = [paths[index] if index < len(paths) else f"state file {index}" for index in range(len(files))]
     last_full: dict[tuple[str, str], int] = {}
@@ -179,9 +184,14 @@ def read_chain(
         data = _data(file)
         start, entries = _read_contents(data, path)
         for entry in entries:
-            if index >= last_full.get(_table_id(entry), 0):
+            if index >= last_full.get(_table_id(entry), 0) and only in (None, _table_id(entry)):
                 table = _read_table(data, start, entry, path, _wanted_batches(entry, key_groups, max_parallelism))
                 yield entry.info, in_key_groups(table, key_groups, max_parallelism)
+
+
+def table_sizes(data: bytes, path: str = "state file") -> list[tuple[StateTableInfo, int]]:
+    """Each table of a file, and its bytes."""
+    return [(entry.info, entry.size) for entry in _read_contents(data, path)[1]]
 
 
 def row_count(data: bytes) -> int:

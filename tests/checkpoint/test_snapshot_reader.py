@@ -1,0 +1,141 @@
+"""The rows of checkpoints and savepoints as tables, from every backend, without Spark."""
+
+import pickle
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.checkpoint import snapshot_reader
+from penstock.checkpoint.readable_state import DeclaredTypes, readable
+from penstock.checkpoint.stored_snapshot import StoredSnapshot, open_snapshot
+from penstock.common import Types
+from penstock.datastream import KeyedProcessFunction
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import CheckpointCorruptError, CheckpointMissingError, UsageError
+from penstock.model.snapshot import InlineLimits
+from penstock.storage.local import LocalStorage
+from penstock.testing import CHECKPOINT, Harness
+from tests.checkpoint.snapshots import FAR_MS, RECORDS, TOTALS, checkpoint
+
+BACKENDS = ("hashmap", "rocksdb")
+
+
+def rows(snapshot: StoredSnapshot, name: str, uid: str = "function") -> list[dict[str, Any]]:
+    state = readable(snapshot.state(uid, name))
+    return [row for table in state.read(snapshot.storage) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_s1_every_kind_of_state_is_read_from_a_checkpoint(tmp_path: Path, backend: str) -> None:
+    snapshot = open_snapshot(checkpoint(tmp_path / "job", backend, Types.STRING()))
+    assert snapshot.kind == "checkpoint" and snapshot.operator_uids() == ["function"]
+    assert {row["key"]: row["value"] for row in rows(snapshot, "total")} == TOTALS
+    seen = {key: [n for k, n in RECORDS if k == key] for key in TOTALS}
+    assert {row["key"]: row["value"] for row in rows(snapshot, "seen")} == seen
+    last = {(key, "odd" if n % 2 else "even"): n for key, n in RECORDS}
+    assert {(row["key"], row["map_key"]): row["value"] for row in rows(snapshot, "counts")} == last
+    assert {row["key"]: row["value"] for row in rows(snapshot, "least")} == {k: min(v) for k, v in seen.items()}
+    assert {row["key"]: row["value"] for row in rows(snapshot, "recent")} == {k: v[-1] for k, v in seen.items()}
+    assert all(len(row["last_access"]) == len(row["value"]) for row in rows(snapshot, "trail"))
+    for name, base in (("_timers_event", 1_000_000), ("_timers_processing", FAR_MS)):
+        assert {(row["key"], row["value"] - base) for row in rows(snapshot, name)} == set(RECORDS)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_s1_operator_union_and_broadcast_state_are_read(tmp_path: Path, backend: str) -> None:
+    snapshot = open_snapshot(checkpoint(tmp_path / "job", backend))
+    handled = rows(snapshot, "handled")
+    assert [row["subtask"] for row in handled] == [0, 1] and sum(row["value"] for row in handled) == len(RECORDS)
+    assert [row["value"] for row in rows(snapshot, "everywhere")] == [
+        f'{{"$tuple": ["records", {row["value"]}]}}' for row in handled
+    ]
+    assert [(row["map_key"], row["value"]) for row in rows(snapshot, "rules")] == [("limit", 7)]
+
+
+def test_rows_are_in_the_order_of_key_group_and_key_and_there_once(tmp_path: Path) -> None:
+    snapshot = open_snapshot(checkpoint(tmp_path / "job"))
+    keys = [(row["key_group"], row["key"]) for row in rows(snapshot, "total")]
+    assert len(set(keys)) == len(keys) == 50
+    assert [group for group, _ in keys] == sorted(group for group, _ in keys)
+
+
+def test_backends_give_the_same_rows(tmp_path: Path) -> None:
+    found = [open_snapshot(checkpoint(tmp_path / backend, backend)) for backend in BACKENDS]
+    for state in found[0].states():
+        assert rows(found[0], state.name) == rows(found[1], state.name)
+
+
+def test_large_files_are_read_a_range_of_key_groups_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = open_snapshot(checkpoint(tmp_path / "job", key_type=Types.STRING()))
+    whole = rows(snapshot, "total")
+    monkeypatch.setattr(snapshot_reader, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(snapshot_reader, "HELD_BYTES", 10)
+    tables = list(snapshot.state("function", "total").read(snapshot.storage))
+    assert len(tables) > 2 and rows(snapshot, "total") == whole
+
+
+def test_untyped_keys_are_json_or_what_they_are_declared_to_be(tmp_path: Path) -> None:
+    snapshot = open_snapshot(checkpoint(tmp_path / "job"))
+    assert {row["key"] for row in rows(snapshot, "total")} == {f'"{key}"' for key in TOTALS}
+    declared = readable(snapshot.state("function", "total"), DeclaredTypes(key=Types.STRING()))
+    found = [row for table in declared.read(snapshot.storage) for row in table.to_pylist()]
+    assert {row["key"]: row["value"] for row in found} == TOTALS
+    with pytest.raises(UsageError, match="has the type DOUBLE"):
+        readable(snapshot.state("function", "total"), DeclaredTypes(value=Types.LONG()))
+
+
+def test_names_that_are_not_there_are_answered_with_those_that_are(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "job")
+    snapshot = open_snapshot(path + "/_metadata")
+    with pytest.raises(UsageError, match="did you mean 'function'"):
+        snapshot.state("functoin", "total")
+    with pytest.raises(UsageError, match="did you mean 'total'"):
+        snapshot.state("function", "totl")
+    with pytest.raises(CheckpointMissingError, match="there is no snapshot"):
+        open_snapshot(str(tmp_path))
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    limits = InlineLimits(inline_bytes=0)
+    made = Harness.keyed(Blob(), key=lambda record: record, storage=LocalStorage(folder), limits=limits)
+    made.feed([*range(50), CHECKPOINT])
+    manifest = made.manifest
+    assert manifest is not None
+    (file,) = manifest.subtasks[0].files
+    data = bytearray((folder / file.path).read_bytes())
+    data[-100] ^= 1
+    (folder / file.path).chmod(0o600)
+    (folder / file.path).write_bytes(bytes(data))
+    snapshot = open_snapshot(str(folder / f"chk-{manifest.checkpoint_id}"))
+    with pytest.raises(CheckpointCorruptError, match=file.path):
+        rows(snapshot, "blob")
+    with pytest.raises(CheckpointCorruptError, match=file.path):
+        snapshot.verify()
+
+
+class Blob(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.blob = runtime_context.get_state(ValueStateDescriptor("blob", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.blob.update(Fraction(value))
+        return []
+
+
+def test_pickled_state_is_bytes_and_nothing_of_it_runs(tmp_path: Path) -> None:
+    made = Harness.keyed(Blob(), key=lambda record: record, storage=LocalStorage(tmp_path))
+    made.feed([1, 2, CHECKPOINT])
+    assert made.manifest is not None
+    snapshot = open_snapshot(str(tmp_path / f"chk-{made.manifest.checkpoint_id}"))
+    opened: Counter[str] = Counter()
+    sys.addaudithook(lambda event, arguments: opened.update([event] if is_watched else []))
+    is_watched = True
+    values = [row["value"] for row in rows(snapshot, "blob")]
+    assert all(isinstance(value, bytes) for value in values) and not opened["pickle.find_class"]
+    assert {pickle.loads(value) for value in values} == {1, 2} and opened["pickle.find_class"]
+    is_watched = False
