@@ -4,6 +4,7 @@ PenstockError
 ├── UsageError                      the program or the command is wrong, nothing has run
 │   ├── ConfigurationError
 │   ├── TypeMismatchError
+│   │   └── IncompatibleStateError  saved state does not fit what the program declares
 │   ├── StateAccessError
 │   └── NotPicklableError
 ├── UnsupportedValueError           a value that no codec takes
@@ -66,6 +67,22 @@ class ConfigurationError(UsageError):
 
 class TypeMismatchError(UsageError):
     """Two declarations of one thing disagree, for example two states with one name and two types."""
+
+
+class IncompatibleStateError(TypeMismatchError):
+    """A saved state does not fit what the program declares, and no rule of schema evolution fits either."""
+
+    exit_code = 5
+
+    def __init__(self, operator: str, name: str, was: str, now: str, reason: str, way_out: str) -> None:
+        super().__init__(operator, name, was, now, reason, way_out)
+
+    def __str__(self) -> str:
+        operator, name, was, now, reason, way_out = self.args
+        return (
+            f"INCOMPATIBLE_STATE name={name!r} was={was!r} now={now!r}: state {name!r} of operator {operator!r} was "
+            f"saved as {was} and is declared as {now}: {reason}; {way_out}"
+        )
 
 
 class StateBackendError(PenstockError):

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import UsageError
@@ -14,6 +15,7 @@ __all__ = [
     "AggregatingStateDescriptor",
     "ListStateDescriptor",
     "MapStateDescriptor",
+    "Migration",
     "ReducingStateDescriptor",
     "StateDescriptor",
     "StateTtlConfig",
@@ -24,6 +26,15 @@ MAX_STATE_NAME_BYTES = 255
 RESERVED_PREFIX = "_timers_"
 
 
+@dataclass(frozen=True)
+class Migration:
+    """How values that were saved with another type become values of this one."""
+
+    function: Callable[[Any], Any]
+    from_pickle: bool
+    """Old values that are pickles may be loaded."""
+
+
 class StateDescriptor(ABC):
     """Name and type of a state. Types are whatever `resolve_type` takes; None means untyped values."""
 
@@ -31,6 +42,7 @@ class StateDescriptor(ABC):
         self.name = check_state_name(name)
         self.type_info: TypeInformation = resolve_type(type_info)
         self.ttl_config: StateTtlConfig | None = None
+        self.migration: Migration | None = None
 
     @property
     @abstractmethod
@@ -56,6 +68,21 @@ class StateDescriptor(ABC):
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(f"state {self.name!r}: {ttl_config!r} is not a StateTtlConfig; make one with new_builder()")
         self.ttl_config = ttl_config
+
+    def migrate(self, function: Callable[[Any], Any], *, from_pickle: bool = False) -> None:
+        """Say how values saved with another type become values of this one (features O11).
+
+        The function is called once for each entry of a restored state whose saved type differs from this one in a way
+        that no rule of schema evolution covers, and never otherwise: with the value of a value, reducing or aggregating
+        state, with each element of a list, with each value of a map. It gets the old value as the old type reads it and
+        returns the new one, or None to drop the entry. A None in a map stays None. Keys cannot be migrated.
+
+        `from_pickle`: old values that are pickles may be loaded. Loading a pickle runs what it says: only for
+        snapshots that you trust.
+        """
+        if not callable(function):
+            raise TypeError(f"state {self.name!r}: {function!r} is not a function of the old value")
+        self.migration = Migration(function, from_pickle)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {str(self.type_info)!r})"

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from penstock import failpoint
 from penstock.clock import Clock, SystemClock
 from penstock.codec.keys import KeyCodec
-from penstock.errors import PenstockError, UnsupportedValueError, UserFunctionError
+from penstock.errors import IncompatibleStateError, PenstockError, UnsupportedValueError, UserFunctionError
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_range
@@ -354,6 +354,8 @@ class Subtask:
         """Run a piece of the user's code; what it raises carries the operator's name."""
         try:
             return step()
+        except (IncompatibleStateError, UserFunctionError):
+            raise  # it says all that there is to say
         except USER_ERRORS as error:
             raise user_error(plan, f"{where} of subtask {self.place.id}", error) from error
 

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from penstock.codec.columns import decode_column
 from penstock.errors import StateLostError, TypeMismatchError, UsageError
-from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, Migration, StateDescriptor
 from penstock.model.operator_state import BroadcastState, OperatorStateStore
 from penstock.model.snapshot import OperatorStateInfo
 from penstock.model.state import ListState
 from penstock.model.type_information import parse_type
+from penstock.state.conversion import Conversion
+from penstock.state.evolution import common_operator_info, kind_of, state_text
 from penstock.state.held import Held
 from penstock.state.map_keys import map_keys_of
 from penstock.state.operator_file import KEY_GROUP_COLUMN, MAP_KEY_COLUMN, VALUE_COLUMN, SealedOperatorState
@@ -23,7 +25,6 @@ from penstock.state.raw_state import OperatorRawState
 from penstock.state.values import guard_of
 
 RAW, RAW_KEYED = "raw", "raw_keyed"
-_MODE_TEXT = {"split": "list state", "union": "union list state", "broadcast": "broadcast state"}
 
 
 class OperatorStates(OperatorStateStore):
@@ -54,7 +55,7 @@ class OperatorStates(OperatorStateStore):
     def _list_state(self, descriptor: ListStateDescriptor, mode: str) -> ListState[Any]:
         _require(descriptor, ListStateDescriptor)
         info = OperatorStateInfo(self.operator_uid, descriptor.name, mode, str(descriptor.element_type), None, 0)
-        return OperatorListState(self._claim(info), guard_of(descriptor.element_type))
+        return OperatorListState(self._claim(info, descriptor.migration), guard_of(descriptor.element_type))
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         descriptor = state_descriptor
@@ -62,21 +63,23 @@ class OperatorStates(OperatorStateStore):
         types = str(descriptor.value_type), str(descriptor.map_key_type)
         info = OperatorStateInfo(self.operator_uid, descriptor.name, "broadcast", *types, 0)
         keys = map_keys_of(descriptor.map_key_type)  # refuses a type that cannot be one
-        return OperatorBroadcastState(self._claim(info), keys, guard_of(descriptor.value_type))
+        return OperatorBroadcastState(self._claim(info, descriptor.migration), keys, guard_of(descriptor.value_type))
 
-    def _claim(self, info: OperatorStateInfo) -> Held[Any]:
+    def _claim(self, info: OperatorStateInfo, migration: Migration | None) -> Held[Any]:
         """The live state, with the elements that were restored for it."""
         place = _place(info)
-        known = self._infos.get(place)
-        if known is not None and known != info:
-            raise _other_kind(known, info, is_saved=place not in self._states)
+        known = self._infos.get(place, info)
+        if place in self._states and known != info:
+            raise _other_kind(known, info)
         if place not in self._states:
+            conversion = Conversion(known, info, migration)
             content: Any = {} if info.mode == "broadcast" else []
-            for table in self._unclaimed.pop(place, []):
+            for table in map(conversion.operator_rows, self._unclaimed.get(place, [])):
                 if info.mode == "broadcast":
                     content.update(_entries(table, info))
                 else:
                     content += decode_column(table[VALUE_COLUMN], parse_type(info.value_type))
+            self._unclaimed.pop(place, None)
             self._infos[place] = info
             self._states[place] = Held(content)
         return self._states[place]
@@ -94,10 +97,10 @@ class OperatorStates(OperatorStateStore):
             return
         place = _place(info)
         info = _uncounted(info)
-        known = self._infos.setdefault(place, info)
-        if known != info:
-            raise _other_kind(known, info, is_saved=True)
-        self._unclaimed.setdefault(place, []).append(rows)
+        known = self._infos.get(place, info)
+        merged = self._infos[place] = common_operator_info(known, info)
+        parts = [Conversion(known, merged, None).operator_rows(part) for part in self._unclaimed.get(place, [])]
+        self._unclaimed[place] = [*parts, Conversion(info, merged, None).operator_rows(rows)]
 
     # ---- epochs
 
@@ -195,22 +198,10 @@ def _require(descriptor: StateDescriptor, kind: type[StateDescriptor]) -> None:
         )
 
 
-def _other_kind(known: OperatorStateInfo, wanted: OperatorStateInfo, *, is_saved: bool) -> TypeMismatchError:
-    if is_saved:
-        return TypeMismatchError(
-            f"operator state {known.name!r} of operator {known.operator_uid!r} was saved as {_text(known)} and is "
-            f"declared as {_text(wanted)}; restore with the old declaration, or give the new state another name"
-        )
+def _other_kind(known: OperatorStateInfo, wanted: OperatorStateInfo) -> TypeMismatchError:
     if known.mode != wanted.mode:
-        return TypeMismatchError(
-            f"The state name '{wanted.name}' is already in use and not a {_MODE_TEXT[wanted.mode]}."
-        )
+        return TypeMismatchError(f"The state name '{wanted.name}' is already in use and not a {kind_of(wanted)} state.")
     return TypeMismatchError(
-        f"State name corrupted: {wanted.name}. It is declared as {_text(known)} and as {_text(wanted)}; give one of "
-        f"them another name"
+        f"State name corrupted: {wanted.name}. It is declared as {state_text(known)} and as {state_text(wanted)}; give "
+        f"one of them another name"
     )
-
-
-def _text(info: OperatorStateInfo) -> str:
-    key = "" if info.map_key_type is None else f"{info.map_key_type} to "
-    return f"{_MODE_TEXT[info.mode]} of {key}{info.value_type}"

@@ -232,7 +232,7 @@ def test_another_type_than_the_saved_one_is_refused_with_both(declared: StateDes
 
 def test_another_key_type_than_the_saved_one_is_refused() -> None:
     backend = keyed_backend([Types.LONG()])
-    with pytest.raises(TypeMismatchError, match="saved with keys of type STRING .* keyed by LONG"):
+    with pytest.raises(TypeMismatchError, match="saved as .* keyed by STRING and is declared as .* keyed by LONG"):
         for info, rows in read_snapshot(encoded(full_backend()), (0, 15), 16):
             backend.restore(info, rows)
 

@@ -214,7 +214,7 @@ def test_another_type_is_refused_with_ttl_and_without(backend: str) -> None:
     world.fill(T0, ["a"])
     with pytest.raises(
         TypeMismatchError,
-        match="saved as value state of LONG with a time to live and is declared as value state of STRING;",
+        match="saved as value state of LONG with a time to live and is declared as value state of STRING:",
     ):
         world.moved([world.file()], ValueStateDescriptor("state", Types.STRING()))
     with pytest.raises(TypeMismatchError, match="is declared as map state of STRING to LONG"):

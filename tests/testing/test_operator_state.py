@@ -19,7 +19,7 @@ from penstock.datastream import (
 )
 from penstock.datastream.functions import FunctionInitializationContext, FunctionSnapshotContext
 from penstock.datastream.state import ListState, ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from penstock.errors import CheckpointError, CheckpointFailedError, UserFunctionError
+from penstock.errors import CheckpointError, CheckpointFailedError, IncompatibleStateError, UserFunctionError
 from penstock.model.snapshot import InlineLimits
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.harness import HarnessOptions
@@ -285,9 +285,11 @@ class KeepText(Keep):
 
 def test_c2_a_state_that_was_saved_with_another_type_or_kind_is_refused() -> None:
     harness = Harness.non_keyed(Keep()).feed([1, CHECKPOINT])
-    with pytest.raises(UserFunctionError, match="saved as list state of LONG and is declared as list state of STRING"):
+    with pytest.raises(
+        IncompatibleStateError, match="saved as list state of LONG and is declared as list state of STRING"
+    ):
         Harness.non_keyed(KeepText(), storage=harness.storage)
-    with pytest.raises(UserFunctionError, match="saved as list state of LONG and is declared as union list state"):
+    with pytest.raises(IncompatibleStateError, match="saved as list state of LONG and is declared as union list state"):
         Harness.non_keyed(KeepUnion(), storage=harness.storage)
 
 

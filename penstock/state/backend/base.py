@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
+import msgspec
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
 from penstock.errors import StateAccessError, TypeMismatchError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
+    Migration,
     ReducingStateDescriptor,
     StateDescriptor,
 )
@@ -21,9 +23,11 @@ from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
 from penstock.state.backend.current_key import CurrentKey
+from penstock.state.conversion import Conversion
+from penstock.state.evolution import compare_states, incompatible, state_text
 from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.ttl.backend_ttl import BackendTtl
-from penstock.state.ttl.stamps import raw_descriptor, without_ttl
+from penstock.state.ttl.stamps import raw_descriptor
 
 
 class PendingTimers(Protocol):
@@ -66,12 +70,14 @@ class KeyedBackend(ABC):
         self._infos: dict[str, StateTableInfo] = {}
         self._tables: dict[str, Any] = {}
         self._handles: dict[str, State] = {}
+        self._migrations: dict[str, Migration | None] = {}
 
     def table(self, descriptor: StateDescriptor) -> Any:
         """The handle of a state; the same one for the same name, kind and type (features B7)."""
         raw = raw_descriptor(descriptor)
         info = self._info_of(descriptor, raw)
         if info.name not in self._handles:
+            self._migrations[info.name] = descriptor.migration
             handle = self._new_handle(raw, self._claim(info))
             self._handles[info.name] = self.ttl.wrap(descriptor, handle) if info.ttl else handle
         elif self._infos[info.name] != info:
@@ -166,11 +172,12 @@ class KeyedBackend(ABC):
     def _check_keys(self, info: StateTableInfo) -> None:
         """Raise unless the rows of a snapshot have this operator's keys."""
         if info.key_types != self._key_types():
-            raise TypeMismatchError(
-                f"state {info.name!r} of operator {self.operator_uid!r} was saved with keys of type "
-                f"{', '.join(info.key_types)} and its stream is now keyed by {', '.join(self._key_types())}; restore "
-                f"with the old key_by, or give the operator a new uid"
-            )
+            declared = msgspec.structs.replace(info, key_types=self._key_types())
+            raise incompatible(info, declared, compare_states(info, declared).reason)
+
+    def _conversion(self, saved: StateTableInfo, wanted: StateTableInfo) -> Conversion:
+        """How rows of a snapshot become rows of the state that a function has asked for."""
+        return Conversion(saved, wanted, self._migrations.get(wanted.name))
 
     def _key_types(self) -> list[str]:
         return [str(type_info) for type_info in self.key_codec.types]
@@ -192,19 +199,6 @@ def _name_in_use(known: StateTableInfo, wanted: StateTableInfo) -> TypeMismatchE
     if known.kind != wanted.kind:
         return TypeMismatchError(f"The state name '{wanted.name}' is already in use and not a {wanted.kind} state.")
     return TypeMismatchError(
-        f"State name corrupted: {wanted.name}. It is declared as {_type_text(known)} and as {_type_text(wanted)}; give "
+        f"State name corrupted: {wanted.name}. It is declared as {state_text(known)} and as {state_text(wanted)}; give "
         f"one of them another name"
     )
-
-
-def saved_otherwise(saved: StateTableInfo, declared: StateTableInfo) -> TypeMismatchError:
-    return TypeMismatchError(
-        f"state {saved.name!r} of operator {saved.operator_uid!r} was saved as {_type_text(saved)} and is declared as "
-        f"{_type_text(declared)}; restore with the old declaration, or give the new state another name"
-    )
-
-
-def _type_text(info: StateTableInfo) -> str:
-    key = "" if info.map_key_type is None else f"{info.map_key_type} to "
-    ttl = " with a time to live" if info.ttl else ""
-    return f"{info.kind} state of {key}{without_ttl(info).value_type}{ttl}"

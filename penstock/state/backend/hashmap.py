@@ -18,7 +18,7 @@ from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
 from penstock.model.type_information import parse_type
-from penstock.state.backend.base import KeyedBackend, saved_otherwise
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.tables import ListTable, MapTable, Table, ValueTable
 from penstock.state.backend.timer_table import TimerTable
 from penstock.state.backend.unclaimed import UnclaimedTable
@@ -30,9 +30,10 @@ from penstock.state.handles import (
     ReducingHandle,
 )
 from penstock.state.map_keys import map_keys_of
-from penstock.state.rows import Rows, decode_rows
+from penstock.state.opaque import opaque_info
+from penstock.state.rows import Rows, decode_rows, encode_rows
 from penstock.state.sealed import SealedTable, SealedTables
-from penstock.state.ttl.stamps import converted, is_same_state, live_rows
+from penstock.state.ttl.stamps import live_rows
 from penstock.state.values import guard_of
 
 COUNTED_KEYS = 65536
@@ -65,12 +66,9 @@ class HashMapBackend(KeyedBackend):
         """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
         assert not self._is_running
         self._check_keys(info)
-        known = self._infos.get(info.name)
-        if known is not None and not is_same_state(info, known):
-            raise saved_otherwise(info, known)
         if info.name in self._tables:
-            assert known is not None
-            self._tables[info.name].apply(decode_rows(converted(rows, info, known), known))
+            known = self._infos[info.name]
+            self._tables[info.name].apply(decode_rows(self._conversion(info, known).rows(rows), known))
             self.ttl.restart()
             return
         unclaimed = self._unclaimed.setdefault(info.name, UnclaimedTable(info))
@@ -163,20 +161,28 @@ class HashMapBackend(KeyedBackend):
 
     def _claim(self, info: StateTableInfo) -> Table:
         """A live table, with the rows that were restored for it."""
-        saved = self._infos.get(info.name, info)
-        if not is_same_state(saved, info):
-            raise saved_otherwise(saved, info)
         table = self._new_table(info)
         unclaimed = self._unclaimed.get(info.name)
         if unclaimed is not None:
-            for part in unclaimed.parts:
-                table.apply(decode_rows(converted(part, saved, info), info))
-            if saved == info:  # otherwise every row has changed, and the next seal is a full one
+            conversion = self._conversion(unclaimed.info, info)
+            # A user's function is called for entries, not for what earlier parts held of them.
+            parts = unclaimed.parts if conversion.migration is None else self._entries(unclaimed)
+            for part in parts:
+                table.apply(decode_rows(conversion.rows(part), info))
+            if unclaimed.info == info:  # otherwise every row has changed, and the next seal is a full one
                 table.changes = unclaimed.changes
             del self._unclaimed[info.name]
         self._infos[info.name] = info
         self._tables[info.name] = table
         return table
+
+    def _entries(self, unclaimed: UnclaimedTable) -> list[pa.Table]:
+        """The rows of restored parts, one for each entry; pickles stay what they are."""
+        info = opaque_info(unclaimed.info)
+        table = self._new_table(info)
+        for part in unclaimed.parts:
+            table.apply(decode_rows(part, info))
+        return [pa.Table.from_batches([batch]) for batch in encode_rows(table.seal_all()(), info, self.key_codec)]
 
     def _new_table(self, info: StateTableInfo) -> Table:
         if info.kind == "list":

@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.backend.changes import ChangeLog
+from penstock.state.conversion import evolved
+from penstock.state.evolution import common_info
 from penstock.state.rows import DELETED_COLUMN, Rows, empty_table
-from penstock.state.ttl.stamps import converted
 
 
 class UnclaimedTable:
@@ -28,11 +29,11 @@ class UnclaimedTable:
         self.changes = ChangeLog()
 
     def add(self, rows: pa.Table, info: StateTableInfo) -> None:
-        """Put rows behind the others. Where some have stamps and others do not, all have them from now on."""
-        if info.ttl and not self.info.ttl:
-            self.parts = [converted(part, self.info, info) for part in self.parts]
-            self.info = info
-        self.parts.append(converted(rows, info, self.info))
+        """Put rows behind the others. Where types or stamps differ, all get those that hold everything."""
+        merged = common_info(self.info, info)
+        self.parts = [evolved(part, self.info, merged) for part in self.parts]
+        self.info = merged
+        self.parts.append(evolved(rows, info, merged))
 
     def changed(self) -> Iterable[Hashable]:
         """Nothing changes here."""

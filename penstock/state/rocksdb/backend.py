@@ -17,25 +17,27 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
+from penstock.errors import StateBackendError
 from penstock.model.descriptors import StateDescriptor
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import AppendingState, ListState, MapState, State, ValueState
-from penstock.model.type_information import parse_type
-from penstock.state.backend.base import KeyedBackend, saved_otherwise
+from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.settings import BackendSettings
+from penstock.state.conversion import Conversion, evolved
+from penstock.state.evolution import common_info
 from penstock.state.handles import AggregatingHandle, ReducingHandle
 from penstock.state.map_keys import map_keys_of
+from penstock.state.opaque import opaque_info
 from penstock.state.rocksdb.compaction import Compaction
 from penstock.state.rocksdb.handles import RocksListState, RocksMapState, RocksValueState
 from penstock.state.rocksdb.key_bytes import KeyBytes
 from penstock.state.rocksdb.sizes import StoreSizes
 from penstock.state.rocksdb.store import Batch, Store
-from penstock.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable, opaque
+from penstock.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable
 from penstock.state.rocksdb.timers import RocksTimerTable
 from penstock.state.rows import BATCH_ROWS, Rows, decode_rows, encode_rows
 from penstock.state.sealed import SealedFiles, SealedTable, SealedTables
-from penstock.state.ttl.stamps import converted, is_same_state
 from penstock.state.values import guard_of
 
 RocksTable = RocksValueTable | RocksListTable | RocksMapTable | RocksTimerTable
@@ -66,6 +68,8 @@ class RocksDBBackend(KeyedBackend):
         self._store: Store | None = None
         self._compaction = Compaction()
         self._is_running = False
+        self._half_done: str | None = None
+        """The state whose rows are partly of its old type, partly of its new one."""
 
     @property
     def store(self) -> Store:
@@ -87,21 +91,18 @@ class RocksDBBackend(KeyedBackend):
         assert not self._is_running
         self._check_keys(info)
         known = self._infos.get(info.name)
-        if known is not None and not is_same_state(info, known):
-            raise saved_otherwise(info, known)
-        if known is not None and info.ttl and not known.ttl and info.name not in self._handles:
-            self._convert(known, info)
+        if info.name in self._handles:
+            assert known is not None
+            rows, info = self._conversion(info, known).rows(rows), known
+        elif known is not None:
+            merged = common_info(known, info)
+            if merged != known:
+                self._convert(Conversion(known, merged, None))
+            rows, info = evolved(rows, info, merged), merged
         table = self._tables.get(info.name) or self._open(info)
-        rows = converted(rows, info, self._infos[info.name])
-        info = self._infos[info.name]
         self.ttl.restart()
         for start in range(0, len(rows), RESTORE_ROWS):
-            part = decode_rows(rows.slice(start, RESTORE_ROWS), opaque_info(info))
-            self._rows.expect(part.keys)
-            batch = Batch()
-            table.apply(part, batch)
-            self.store.write(batch)
-            self._rows.forget()
+            self._apply(table, rows.slice(start, RESTORE_ROWS), info)
 
     def start_from(self, checkpoint_id: CheckpointId) -> None:
         """Nothing to note: which files are stored already is the writer's knowledge."""
@@ -143,6 +144,7 @@ class RocksDBBackend(KeyedBackend):
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
         """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows where increments are off."""
         assert not self._is_running
+        self._require_whole()
         infos = tuple(self._infos.values())
         folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
         self.store.link_checkpoint(folder)
@@ -209,26 +211,37 @@ class RocksDBBackend(KeyedBackend):
             self._store = None
 
     def _claim(self, info: StateTableInfo) -> RocksTable:
+        self._require_whole()
         saved = self._infos.get(info.name)
         if saved is not None and saved != info:
-            if not is_same_state(saved, info):
-                raise saved_otherwise(saved, info)
-            self._convert(saved, info)
+            self._convert(self._conversion(saved, info))
         table: RocksTable = self._tables.get(info.name) or self._open(info)
         return table
 
-    def _convert(self, saved: StateTableInfo, wanted: StateTableInfo) -> None:
-        """Write all rows of a state anew, with stamps or without."""
-        old = self._tables[saved.name]
+    def _convert(self, conversion: Conversion) -> None:
+        """Write all rows of a state anew. What an error leaves half done is never sealed."""
+        saved, wanted = conversion.saved, conversion.wanted
+        assert isinstance(saved, StateTableInfo) and isinstance(wanted, StateTableInfo)
+        old, self._half_done = self._tables[saved.name], saved.name
         table = self._open(wanted)
         for record_batch in all_rows(old, old.family.scan(b"", None), saved, self.key_codec):
-            rows = converted(pa.Table.from_batches([record_batch]), saved, wanted)
-            part = decode_rows(rows, opaque_info(wanted))
-            self._rows.expect(part.keys)
-            batch = Batch()
-            table.apply(part, batch)
-            self.store.write(batch)
-            self._rows.forget()
+            self._apply(table, conversion.rows(pa.Table.from_batches([record_batch])), wanted)
+        self._half_done = None
+
+    def _apply(self, table: RocksTable, rows: pa.Table, info: StateTableInfo) -> None:
+        part = decode_rows(rows, opaque_info(info))
+        self._rows.expect(part.keys)
+        batch = Batch()
+        table.apply(part, batch)
+        self.store.write(batch)
+        self._rows.forget()
+
+    def _require_whole(self) -> None:
+        if self._half_done is not None:
+            raise StateBackendError(
+                f"state {self._half_done!r} of operator {self.operator_uid!r} could not be changed to its new type, so "
+                f"nothing can be done with it until it is restored again"
+            )
 
     def _open(self, info: StateTableInfo) -> RocksTable:
         table = open_table(info, self.store, self._rows, self.key_groups, self.key_codec)
@@ -350,15 +363,3 @@ class Counted:
             yield entry
             if self._bytes >= end:
                 return
-
-
-def opaque_info(info: StateTableInfo) -> StateTableInfo:
-    """The same columns, with pickles as plain bytes."""
-    return StateTableInfo(
-        info.operator_uid,
-        info.name,
-        info.kind,
-        info.key_types,
-        str(opaque(parse_type(info.value_type))),
-        info.map_key_type,
-    )

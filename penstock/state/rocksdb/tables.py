@@ -11,9 +11,10 @@ from typing import Any
 
 from penstock.codec import tagged
 from penstock.model.snapshot import StateTableInfo
-from penstock.model.type_information import TypeInformation, list_of, map_of, parse_type, row_of, scalar, tuple_of
+from penstock.model.type_information import parse_type
 from penstock.state.backend.tables import ABSENT
 from penstock.state.map_keys import map_keys_of
+from penstock.state.opaque import opaque
 from penstock.state.rocksdb.key_bytes import KeyBytes, pack_long
 from penstock.state.rocksdb.store import Batch, Family
 from penstock.state.rocksdb.value_bytes import value_bytes
@@ -21,19 +22,6 @@ from penstock.state.rows import Rows
 
 MAX_CHUNKS = 32
 """Rows of a list; one that is read with more is written anew."""
-
-
-def opaque(type_info: TypeInformation) -> TypeInformation:
-    """The type with every pickle in it as plain bytes: for moving rows without loading them."""
-    if not type_info.uses_pickle:
-        return type_info
-    children = [opaque(child) for child in type_info.children]
-    if type_info.kind == "pickle":
-        return scalar("BINARY")
-    if type_info.names is not None:
-        return row_of(type_info.names, children)
-    makers = {"TUPLE": lambda: tuple_of(children), "LIST": lambda: list_of(children[0])}
-    return makers.get(type_info.name, lambda: map_of(children[0], children[1]))()
 
 
 class RocksValueTable:

@@ -8,6 +8,7 @@ stands for the value of a value, reducing or aggregating state, for each element
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -67,9 +68,16 @@ def without_ttl(info: StateTableInfo) -> StateTableInfo:
     )
 
 
-def is_same_state(saved: StateTableInfo, declared: StateTableInfo) -> bool:
-    """Whether the two are the same but for the time to live, which may come and go (features D14)."""
-    return saved == declared or without_ttl(saved) == without_ttl(declared)
+def with_ttl(info: StateTableInfo) -> StateTableInfo:
+    """The table as it would be stored with a time to live."""
+    if info.ttl:
+        return info
+    plain = parse_type(info.value_type)
+    if info.kind == "list":
+        stamped = list_of(tuple_of([STAMP, plain.children[0]]))
+    else:
+        stamped = tuple_of([STAMP, plain])
+    return msgspec.structs.replace(info, value_type=str(stamped), ttl=True)
 
 
 def converted(rows: pa.Table, saved: StateTableInfo, wanted: StateTableInfo) -> pa.Table:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.errors import TypeMismatchError
+from penstock.errors import IncompatibleStateError
 from penstock.model.descriptors import (
     ValueStateDescriptor,
 )
@@ -120,12 +120,14 @@ def timers_are_restored(new: NewBackend) -> None:
 def a_snapshot_with_other_keys_is_refused(new: NewBackend) -> None:
     ((info, rows), *_) = read_chain([sealed_file(_filled(new))], ALL, GROUPS)
     backend = make(new, Types.LONG())
-    expect_error(TypeMismatchError, "was saved with keys of type", lambda: backend.restore(info, rows))
+    expect_error(IncompatibleStateError, "keyed by STRING", lambda: backend.restore(info, rows))
 
 
 def a_snapshot_of_another_type_is_refused(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new))])
-    expect_error(TypeMismatchError, "was saved as", lambda: backend.table(ValueStateDescriptor("v", Types.STRING())))
+    expect_error(
+        IncompatibleStateError, "was saved as", lambda: backend.table(ValueStateDescriptor("v", Types.STRING()))
+    )
 
 
 def an_empty_backend_has_an_empty_snapshot(new: NewBackend) -> None:
