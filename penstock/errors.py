@@ -32,12 +32,14 @@ PenstockError
 ├── SinkTransactionLostError
 ├── RpcError
 │   └── ConnectionLostError         the peer has gone in the middle of a message or of an epoch's rows
+├── RequestRefusedError             a request to a job's control server that is not served
 └── JobError
     ├── JobFailedError
     ├── SourceFileLostError         a file has gone before it was read
     ├── JobNotFoundError
-    └── JobConflictError
-        └── WrongJobError
+    ├── JobConflictError
+    │   └── WrongJobError
+    └── NotReachableError           its control server does not answer, or does not let us in
 
 Messages say what failed, what was found against what was expected, and what to do. Every class passes all its
 arguments to `Exception`, so errors survive pickling.
@@ -247,6 +249,26 @@ class ConnectionLostError(RpcError):
     """The peer has gone in the middle of a message or of an epoch's rows."""
 
 
+class RequestRefusedError(PenstockError):
+    """A request to a job's control server that is not served: the HTTP status, a word for programs, and why."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(status, code, message)
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return int(self.args[0])
+
+    @property
+    def code(self) -> str:
+        """The word for programs."""
+        return str(self.args[1])
+
+    def __str__(self) -> str:
+        return str(self.args[2])
+
+
 class JobError(PenstockError):
     """Something about a whole job."""
 
@@ -275,3 +297,9 @@ class WrongJobError(JobConflictError):
     """A job's folder holds the checkpoints of another job."""
 
     code = "WRONG_JOB"
+
+
+class NotReachableError(JobError):
+    """The control server of a job does not answer, or does not accept the token."""
+
+    exit_code = 6

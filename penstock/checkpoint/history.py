@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from penstock.checkpoint.manifest import snapshot_files
 from penstock.model.ids import SubtaskId
 from penstock.model.snapshot import BarrierFigures, CheckpointAck
 
@@ -19,12 +20,20 @@ class SubtaskStats(msgspec.Struct, frozen=True):
     sync_ms: int
     async_ms: int
     written_bytes: int
+    full_bytes: int = 0
+    """Of all its files, those of older checkpoints too."""
 
     @staticmethod
     def of(ack: CheckpointAck) -> "SubtaskStats":
         """What its ack says."""
         sync_ms, async_ms = round(1000 * ack.sync_s), round(1000 * ack.async_s)
-        return SubtaskStats(ack.snapshot.subtask, ack.figures, sync_ms, async_ms, ack.written_bytes)
+        full_bytes = sum(file.size for file in snapshot_files(ack.snapshot))
+        return SubtaskStats(ack.snapshot.subtask, ack.figures, sync_ms, async_ms, ack.written_bytes, full_bytes)
+
+    @property
+    def duration_ms(self) -> int:
+        """From the start of the epoch in the JobManager until its files were written."""
+        return self.figures.start_delay_ms + self.figures.alignment_ms + self.sync_ms + self.async_ms
 
 
 class CheckpointStats(msgspec.Struct, frozen=True):
@@ -39,6 +48,8 @@ class CheckpointStats(msgspec.Struct, frozen=True):
     checkpoint_type: str = "CHECKPOINT"
     """Flink's word: UNALIGNED_CHECKPOINT if the barrier has overtaken rows."""
     written_bytes: int = 0
+    full_bytes: int = 0
+    """Of all its files, those of older checkpoints too."""
     alignment_ms: int = 0
     """Of the subtask that waited longest for the barriers of all its channels."""
     persisted_bytes: int = 0
@@ -50,6 +61,10 @@ class CheckpointStats(msgspec.Struct, frozen=True):
     acknowledged: int = 0
     """How many of the subtasks had sent their part when it ended."""
     parts: tuple[SubtaskStats, ...] = ()
+    savepoint: str = ""
+    """canonical or native; empty for a checkpoint."""
+    path: str | None = None
+    """Of a savepoint, once it is there."""
 
     def ended(self, now_ms: int) -> "CheckpointStats":
         """The same, at its end."""
@@ -85,6 +100,7 @@ class CheckpointHistory:
                 acknowledged=entry.subtasks,
                 checkpoint_type="UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT",
                 written_bytes=sum(part.written_bytes for part in parts),
+                full_bytes=sum(part.full_bytes for part in parts),
                 alignment_ms=max((part.figures.alignment_ms for part in parts), default=0),
                 persisted_bytes=sum(part.figures.persisted_bytes for part in parts),
                 parts=parts,

@@ -161,13 +161,18 @@ def verify_sizes(storage: Storage, manifest: Manifest) -> None:
 def state_files(manifest: Manifest) -> Iterator[StateFile]:
     """Every file entry of the manifest, inline ones too."""
     for snapshot in manifest.subtasks:
-        yield from snapshot.files
-        yield from snapshot.spool
-        if snapshot.operator_file is not None:
-            yield snapshot.operator_file
-        yield from snapshot.operator_files
+        yield from snapshot_files(snapshot)
     if manifest.sources.file is not None:
         yield manifest.sources.file
+
+
+def snapshot_files(snapshot: SubtaskSnapshot) -> Iterator[StateFile]:
+    """Every file entry of one subtask."""
+    yield from snapshot.files
+    yield from snapshot.spool
+    if snapshot.operator_file is not None:
+        yield snapshot.operator_file
+    yield from snapshot.operator_files
 
 
 def file_paths(manifest: Manifest) -> set[str]:

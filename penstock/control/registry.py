@@ -72,6 +72,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     started_ms: int
     updated_ms: int
     log_dir: str
+    rest: str | None = None
+    """The URL of its control server, while there is one."""
     ended_ms: int | None = None
     attempt: int = 0
     epoch: int = 0

@@ -15,6 +15,7 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.report import CheckpointReport
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
 from penstock.errors import (
@@ -57,6 +58,8 @@ class JobRequest:
     settings: JobSettings
     allow_fallback: bool = False
     resumed: bool = False
+    rest: str | None = None
+    """Where the job's control server listens."""
     report: Callable[[JobRecord], None] | None = None
 
 
@@ -127,6 +130,17 @@ class Job:
     def status(self) -> JobStatus:
         """Where the job stands."""
         return self._history.status
+
+    def record(self) -> JobRecord:
+        """What the registry says of the job, as it is now."""
+        with self._lock:
+            return self._record()
+
+    def checkpoints(self) -> CheckpointReport:
+        """What is known of the job's checkpoints now."""
+        coordinator, log = self._coordinator, self._log
+        retained = None if log is None else frozenset(complete.checkpoint for complete in log.view().retained)
+        return self._history.report(coordinator.history() if coordinator is not None else (), retained)
 
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""
@@ -229,6 +243,8 @@ class Job:
         self._output.roll_back(manifest.epoch if manifest is not None else 0)
         for count in (self._rows, self._untimed):
             count.roll_back(manifest.epoch if manifest is not None else 0)
+        if manifest is not None and claimed is not None:
+            self._history.restored(manifest, claimed.log)
         if manifest is not None and manifest.final:
             self._finish("finished", JobStatus.FINISHED)  # PROTOCOL R31: it had ended, only the word was missing
             return
@@ -437,6 +453,7 @@ class Job:
             started_ms=self._started_ms,
             updated_ms=self._clock.now_ms(),
             log_dir=str(self._registry.log_dir(self.job_id)),
+            rest=self._request.rest if self._ended_ms is None else None,
             ended_ms=self._ended_ms,
             attempt=self._attempt_number,
             epoch=book.epoch if book is not None else 0,

@@ -5,10 +5,14 @@ from collections import deque
 from collections.abc import Iterable
 
 from penstock.checkpoint.history import HISTORY_LENGTH, CheckpointStats
+from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.names import CHECKPOINT_FOLDERS
+from penstock.checkpoint.report import CheckpointReport, CheckpointTally, RestoreStats
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, StatusChange
 from penstock.model.job import JobStatus
+from penstock.model.snapshot import Manifest
 
 FAILURE_COUNT = 16
 TRANSITION_COUNT = 64
@@ -28,6 +32,8 @@ class JobHistory:
         self._transitions: deque[StatusChange] = deque(maxlen=TRANSITION_COUNT)
         self._failures = deque(failures, maxlen=FAILURE_COUNT)
         self._checkpoints = {stats.checkpoint_id: stats for stats in checkpoints}
+        self._tally = CheckpointTally()
+        self._tally.note(self._checkpoints.values())
         self._status = JobStatus.INITIALIZING
         self.enter(JobStatus.INITIALIZING)
 
@@ -52,10 +58,24 @@ class JobHistory:
     def add_checkpoints(self, of_attempt: Iterable[CheckpointStats]) -> list[CheckpointStats]:
         """The last checkpoints of the job, oldest first, with what is known now of those of an attempt."""
         with self._lock:
-            self._checkpoints.update({stats.checkpoint_id: stats for stats in of_attempt})
+            known = {stats.checkpoint_id: stats for stats in of_attempt}
+            self._tally.note(known.values())
+            self._checkpoints.update(known)
             for number in sorted(self._checkpoints)[:-HISTORY_LENGTH]:
                 del self._checkpoints[number]
             return [self._checkpoints[number] for number in sorted(self._checkpoints)]
+
+    def restored(self, manifest: Manifest, log: JobLog) -> None:
+        """An attempt begins from a checkpoint or savepoint."""
+        entry = log.view().restore
+        outside = entry.path if entry is not None else None
+        path = outside or f"{log.storage.uri}/{CHECKPOINT_FOLDERS}{manifest.checkpoint_id}"
+        now_ms, is_savepoint = self._clock.now_ms(), bool(manifest.savepoint)
+        self._tally.restore(RestoreStats(manifest.checkpoint_id, now_ms, is_savepoint, path))
+
+    def report(self, of_attempt: Iterable[CheckpointStats], retained: frozenset[int] | None) -> CheckpointReport:
+        """All that is known of the job's checkpoints now."""
+        return self._tally.report(self.add_checkpoints(of_attempt), retained)
 
     def transitions(self) -> list[StatusChange]:
         """The last statuses, oldest first."""

@@ -17,6 +17,7 @@ from penstock.jobmanager.restart import RestartStrategy, restart_strategy
 from penstock.jobmanager.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import parse_size_bytes
+from penstock.rest.settings import RestSettings
 from penstock.state.backend.settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
 from penstock.state.ttl.rules import SweepSettings
 
@@ -40,6 +41,9 @@ class JobSettings:
     null_event_time: str
     passthrough: bool
     backend: BackendSettings = BackendSettings()
+    savepoint_dir: str | None = None
+    """Where savepoints go whose folder nobody names."""
+    rest: RestSettings = RestSettings()
     warnings: tuple[str, ...] = ()
     """About settings that do not go together; said once, when the job starts."""
 
@@ -62,6 +66,8 @@ class JobSettings:
             null_event_time=configuration.get_string("penstock.event-time.null", "fail"),
             passthrough=configuration.get_boolean("penstock.bench.passthrough", default_value=False),
             backend=backend_settings(configuration),
+            savepoint_dir=configuration.get_string("execution.checkpointing.savepoint-dir", "") or None,
+            rest=RestSettings.of(configuration),
             warnings=tuple(checkpoint_warnings(configuration)),
         )
 

@@ -13,6 +13,7 @@ from penstock.control.submission import current_submission
 from penstock.control.takeover import require_free
 from penstock.errors import JobConflictError, UsageError
 from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.control_server import JobControl, job_facts
 from penstock.jobmanager.job import Job, JobExecutionResult, JobRequest
 from penstock.jobmanager.recovery import JobIdentity
 from penstock.jobmanager.settings import JobSettings
@@ -39,15 +40,22 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
             )
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
+    control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     request = JobRequest(
         identity=identity,
         graph=graph,
         settings=settings,
         allow_fallback=submission.allow_fallback if submission is not None else False,
         resumed=resumed,
+        rest=control.address if control is not None else None,
         report=submission.report if submission is not None else None,
     )
-    return Job(request, spark, SystemClock())
+    if control is None:
+        return Job(request, spark, SystemClock())
+    with control.closed_on_error():
+        job = Job(request, spark, SystemClock())
+        control.serve(job, job_facts(request))
+    return job
 
 
 def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> JobExecutionResult:

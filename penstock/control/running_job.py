@@ -1,0 +1,69 @@
+"""A job of this process, as its control server sees it."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from penstock.checkpoint.report import CheckpointReport
+from penstock.checkpoint.settings import CheckpointSettings
+from penstock.control.audit import AuditLog
+from penstock.control.operations import Operations
+from penstock.control.registry import JobRecord
+from penstock.graph.job_graph import JobGraph
+
+SavepointFormat = Literal["canonical", "native"]
+AfterSavepoint = Literal["go_on", "stop", "cancel"]
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What does not change while a job runs."""
+
+    graph: JobGraph
+    checkpoints: CheckpointSettings | None
+    """None: the job takes no checkpoints by itself."""
+    backend: str
+    """Kind of the state backend: hashmap or rocksdb."""
+    checkpoint_dir: str | None
+    """The job's own folder; None: checkpoints are in the JobManager's memory, or there are none."""
+    savepoint_dir: str | None
+    """Where savepoints go if nobody says where."""
+
+
+class SavepointTicket(Protocol):
+    """A savepoint that was asked for."""
+
+    @property
+    def trigger_id(self) -> str: ...
+    @property
+    def progress(self) -> float: ...
+    def result(self, timeout_s: float | None = None) -> str:
+        """The savepoint's path, once it is complete."""
+        ...
+
+
+class RunningJob(Protocol):
+    """A job that was started in this process. Any thread may call it."""
+
+    def record(self) -> JobRecord: ...
+    def checkpoints(self) -> CheckpointReport: ...
+    def cancel(self) -> None: ...
+    def checkpoint(self, *, full: bool = False) -> int: ...
+    def trigger_savepoint(
+        self,
+        target: str | None = None,
+        *,
+        format: SavepointFormat = "canonical",
+        then: AfterSavepoint = "go_on",
+        drain: bool = False,
+        trigger_id: str | None = None,
+    ) -> SavepointTicket: ...
+
+
+@dataclass(frozen=True)
+class ControlledJob:
+    """A job with what its control server keeps about it."""
+
+    job: RunningJob
+    facts: JobFacts
+    operations: Operations
+    audit: AuditLog

@@ -1,0 +1,130 @@
+"""Savepoints as use cases: take one, stop or cancel with one, take a checkpoint, remove one."""
+
+import hashlib
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from penstock.control.disposal import dispose_savepoint
+from penstock.control.operations import Operation, Work
+from penstock.control.running_job import AfterSavepoint, ControlledJob, SavepointFormat
+from penstock.errors import ConfigurationError, JobConflictError, RequestRefusedError
+from penstock.model.job import JobStatus
+from penstock.storage.address import parse_address
+
+SAVEPOINT = "savepoint"
+CHECKPOINT = "checkpoint"
+DISPOSAL = "disposal"
+MAX_PATH_CHARS = 4096
+_TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SavepointWish:
+    """What somebody wants."""
+
+    trigger_id: str
+    target: str | None = None
+    format: SavepointFormat = "canonical"
+    then: AfterSavepoint = "go_on"
+    drain: bool = False
+
+
+def take_savepoint(control: ControlledJob, wish: SavepointWish) -> Operation:
+    """Begin to take a savepoint; the same wish again is the same operation.
+
+    Raises RequestRefusedError without a folder, JobConflictError while another one is being taken or if the job does
+    not run.
+    """
+    target = wish.target if wish.target is not None else control.facts.savepoint_dir
+    if target is None:
+        raise RequestRefusedError(
+            400,
+            "NO_SAVEPOINT_DIRECTORY",
+            "Config key [execution.checkpointing.savepoint-dir] is not set. "
+            "Property [target-directory] must be provided.",
+        )
+    folder = checked_path("target-directory", target)
+
+    def begin() -> Work:
+        ticket = control.job.trigger_savepoint(
+            folder, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
+        )
+        return Work(lambda: ticket.result(None), lambda: ticket.progress)
+
+    return control.operations.start(SAVEPOINT, wish.trigger_id, begin, ended(control, SAVEPOINT))
+
+
+def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> Operation:
+    """Begin to take a checkpoint now (features M6)."""
+    return control.operations.start(
+        CHECKPOINT, trigger_id, lambda: Work(lambda: control.job.checkpoint(full=full)), ended(control, CHECKPOINT)
+    )
+
+
+def remove_savepoint(control: ControlledJob, trigger_id: str, path: str) -> Operation:
+    """Begin to remove a savepoint, of any job (features N6)."""
+    place = checked_path("savepoint-path", path)
+    return control.operations.start(
+        DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), ended(control, DISPOSAL)
+    )
+
+
+def cancel_job(control: ControlledJob) -> None:
+    """Have the job cancelled, without waiting for its end; JobConflictError if it has ended otherwise."""
+    record = control.job.record()
+    if record.ended:
+        raise JobConflictError(
+            f"Job cancellation failed because the job has already reached another terminal state ({record.status})."
+        )
+    if record.status != JobStatus.CANCELLING.name:
+        threading.Thread(target=control.job.cancel, name="rest-cancel", daemon=True).start()
+
+
+def checked_trigger_id(text: str) -> str:
+    """The id of an operation: 32 hex digits."""
+    if not _TRIGGER_ID.fullmatch(text.lower()):
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.triggerId is not an id: it has 32 hex digits")
+    return text.lower()
+
+
+def trigger_id_of_key(key: str, purpose: str) -> str:
+    """The id of the operation that a client names by a key of its own: the same key is the same operation."""
+    return hashlib.sha256(f"{purpose}\0{key}".encode()).hexdigest()[:32]
+
+
+def checked_path(field: str, text: str) -> str:
+    """A folder in full: an absolute path or an address, without steps upwards."""
+    is_clean = text.isprintable() and 0 < len(text) <= MAX_PATH_CHARS and ".." not in PurePosixPath(text).parts
+    if not is_clean or "\\" in text or "%2e" in text.lower():
+        raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field} is not the path of a folder")
+    if not text.startswith("/") and not _SCHEME.match(text):
+        raise RequestRefusedError(
+            400, "BAD_REQUEST", f"$.{field} is not in full: give an absolute path, or an address such as s3://…"
+        )
+    try:
+        parse_address(text)
+    except ConfigurationError as error:
+        raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field}: {error}") from None
+    return text
+
+
+def ended(control: ControlledJob, kind: str) -> "EndNote":
+    """Writes into the audit log how an operation ended."""
+    return EndNote(control, kind)
+
+
+@dataclass(frozen=True)
+class EndNote:
+    """Called when an operation has ended."""
+
+    control: ControlledJob
+    kind: str
+
+    def __call__(self, operation: Operation) -> None:
+        job_id = self.control.job.record().job_id
+        self.control.audit.write(
+            f"{self.kind} ended", job=job_id, trigger=operation.trigger_id, result=operation.answer
+        )

@@ -1,0 +1,86 @@
+"""The tokens of a job's control server: made anew at each start, in files that only their owner can read.
+
+Whoever has the admin token may do everything that the server offers, the read token only shows. Neither is ever
+printed, logged or put on a command line; a token is named by its id, which says nothing about it.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from penstock.errors import NotReachableError, StorageError
+
+Scope = Literal["read", "admin"]
+ADMIN_FILE = "rest-token"
+READ_FILE = "rest-read-token"
+TOKEN_BYTES = 32
+MAX_TOKEN_CHARS = 1024
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Both tokens of one start. The repr does not show them."""
+
+    admin: str = field(repr=False)
+    read: str = field(repr=False)
+
+    @staticmethod
+    def new() -> "Tokens":
+        """Fresh ones, 256 random bits each."""
+        return Tokens(secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES))
+
+    def scope_of(self, token: str) -> Scope | None:
+        """What a token allows; None for a wrong one. Takes the same time for every wrong one."""
+        given = token.encode("utf-8", "surrogateescape")
+        is_admin = hmac.compare_digest(given, self.admin.encode())
+        is_read = hmac.compare_digest(given, self.read.encode())
+        return "admin" if is_admin else "read" if is_read else None
+
+    def write(self, folder: Path) -> None:
+        """Put both into the folder, mode 0600, in place of older ones."""
+        for name, token in ((ADMIN_FILE, self.admin), (READ_FILE, self.read)):
+            _replace(folder / name, token)
+
+    def remove(self, folder: Path) -> None:
+        """Remove them from the folder, unless a newer start has put its own there."""
+        for name, token in ((ADMIN_FILE, self.admin), (READ_FILE, self.read)):
+            with suppress(OSError):
+                if (folder / name).read_text(encoding="ascii") == token:
+                    (folder / name).unlink()
+
+
+def token_id(token: str) -> str:
+    """A name for a token, for logs."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def read_token(path: Path) -> str:
+    """The token in a file; raises NotReachableError if there is none that this user can read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_TOKEN_CHARS + 1)
+    except OSError as error:
+        raise NotReachableError(
+            f"cannot read the token file {str(path)!r}: {error.strerror}; only the user who started the job can"
+        ) from None
+    token = data.decode("ascii", "replace").strip()
+    if not token or len(data) > MAX_TOKEN_CHARS or not token.isprintable():
+        raise NotReachableError(f"the file {str(path)!r} does not hold a token")
+    return token
+
+
+def _replace(path: Path, token: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".rest-")  # mode 0600, a new file
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(token)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StorageError(f"cannot write the token file {str(path)!r}: {error}") from error

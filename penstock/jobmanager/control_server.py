@@ -1,0 +1,122 @@
+"""The control server of a job, from before its start until after its end.
+
+It is there when the first record of the job says where. At the end it waits a little for those who have asked for
+something and have not heard what came of it; then port and tokens go.
+"""
+
+import atexit
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from penstock.control.audit import AuditLog
+from penstock.control.operations import Operations
+from penstock.control.running_job import ControlledJob, JobFacts, RunningJob
+from penstock.control.tokens import Tokens
+from penstock.errors import StorageError
+from penstock.jobmanager.job import Job, JobRequest
+from penstock.rest.settings import RestSettings
+from penstock.storage.address import join_address
+
+if TYPE_CHECKING:
+    from penstock.rest.server import ControlServer
+
+LINGER_S = 5.0
+"""How long an ended job waits for those who have not heard of its last savepoint."""
+
+
+class JobControl:
+    """A control server and its tokens. `serve` hands them to a job, with which they end."""
+
+    def __init__(self, server: "ControlServer", settings: RestSettings, folder: Path) -> None:
+        self._server = server
+        self._settings = settings
+        self._folder = folder
+        self._tokens = Tokens.new()
+        self._tokens.write(folder)
+        self._operations = Operations()
+        self._job: Job | None = None
+        self._closed = threading.Event()
+
+    @staticmethod
+    def open(settings: RestSettings, folder: Path) -> "JobControl | None":
+        """A server that listens; None, with a warning, if it cannot: the job runs all the same."""
+        if not settings.enabled:
+            return None
+        from penstock.rest.server import ControlServer  # a TaskManager needs no HTTP
+
+        try:
+            server = ControlServer(settings)
+        except OSError as error:
+            _warn(f"cannot listen on {settings.host} port {settings.ports.start}: {error}")
+            return None
+        try:
+            return JobControl(server, settings, folder)
+        except StorageError as error:
+            server.close()
+            _warn(str(error))
+            return None
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self._server.address
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Free the port if there is no job after all."""
+        try:
+            yield
+        except BaseException:
+            self._close()
+            raise
+
+    def serve(self, job: Job, facts: JobFacts) -> None:
+        """Answer for this job until it has ended."""
+        from penstock.rest.access import Access
+        from penstock.rest.app import ControlApp
+
+        self._job = job
+        audit = AuditLog(self._folder / "driver.log")
+        access = Access(self._tokens, self._settings.allowed_hosts, self._settings.scheme)
+        self._server.start(ControlApp(ControlledJob(cast(RunningJob, job), facts, self._operations, audit), access))
+        threading.Thread(target=self._close_after, args=(job,), name="rest-end", daemon=True).start()
+        atexit.register(self._at_exit)
+
+    def _close_after(self, job: Job) -> None:
+        with suppress(BaseException):  # whoever waits for the job hears it too
+            job.wait()
+        self._operations.wait_until_seen(LINGER_S)
+        self._close()
+
+    def _close(self) -> None:
+        self._tokens.remove(self._folder)
+        self._server.close()
+        self._closed.set()
+        atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        """The process ends: with the job, so that its last answers are fetched, or before it."""
+        if self._job is not None and self._job.status().is_terminal_state():
+            self._closed.wait(2 * LINGER_S)
+        self._tokens.remove(self._folder)
+
+
+def job_facts(request: JobRequest) -> JobFacts:
+    """What does not change about a job."""
+    settings, storage = request.settings, request.settings.storage
+    folder = storage.address
+    if folder is not None and storage.create_subdir:
+        folder = join_address(folder, request.identity.job_id)
+    return JobFacts(request.graph, settings.checkpoints, settings.backend.kind, folder, settings.savepoint_dir)
+
+
+def _warn(reason: str) -> None:
+    print(
+        f"warning: the job has no control server: {reason}; savepoint, stop, cancel and checkpoint do not reach it",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -1,0 +1,215 @@
+"""The control server as an ASGI application: who asks, what for, may they, and what comes back.
+
+The order is that of the checks: names and origins, the path, the token, the route, the scope, the body. What is refused
+is refused before anything behind it is looked at. Every answer has a request id; errors say no more than their message.
+"""
+
+import asyncio
+import re
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from penstock.clock import Clock, SystemClock
+from penstock.control.running_job import ControlledJob
+from penstock.errors import (
+    CheckpointFailedError,
+    JobConflictError,
+    JobNotFoundError,
+    PenstockError,
+    RequestRefusedError,
+    UsageError,
+)
+from penstock.model.ids import new_job_id
+from penstock.rest.access import Access, Caller, check_path, check_size, parse_query, refuse_token_in_query
+from penstock.rest.bodies import MAX_BODY_BYTES, decode_body
+from penstock.rest.routes import ENDPOINTS, Answer, Call, Endpoint
+
+READ_LIMIT_S = 30.0
+PREFIXES = ("", "/v1")
+SECURITY_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+}
+_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a request is read, and for how long."""
+
+    body_bytes: int = MAX_BODY_BYTES
+    read_s: float = READ_LIMIT_S
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class ControlApp:
+    """Serves one job. `await app(scope, receive, send)`, as ASGI has it."""
+
+    def __init__(
+        self, control: ControlledJob, access: Access, limits: Limits = DEFAULT_LIMITS, clock: Clock | None = None
+    ) -> None:
+        self._control = control
+        self._access = access
+        self._limits = limits
+        self._clock = clock or SystemClock()
+        self._routes = [
+            (Route(prefix + endpoint.path, _unused, methods=[endpoint.method]), endpoint)
+            for endpoint in ENDPOINTS
+            for prefix in PREFIXES
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        elif scope["type"] == "http":
+            request_id = new_job_id()
+            response = await self._respond(Request(scope, receive), request_id)
+            await response(scope, receive, send)
+
+    async def _respond(self, request: Request, request_id: str) -> Response:
+        try:
+            answer = await self._serve(request, request_id)
+        except RequestRefusedError as error:
+            return refusal(error, request_id)
+        except ClientDisconnect:
+            return refusal(RequestRefusedError(400, "BAD_REQUEST", "the client has gone"), request_id)
+        except Exception:
+            self._control.audit.write_text(f"request {request_id} failed\n{traceback.format_exc()}")
+            message = f"internal error; the driver's log says more under request {request_id}"
+            return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
+        return json_response(answer.status, answer.data, request_id)
+
+    async def _serve(self, request: Request, request_id: str) -> Answer:
+        headers = request.scope["headers"]
+        check_size(headers)
+        self._access.check_origin(headers)
+        check_path(request.scope.get("raw_path") or request.scope["path"].encode())
+        refuse_token_in_query(request.scope["query_string"])
+        caller = self._access.identify(headers)
+        endpoint, parameters = self._find(request.scope)
+        if endpoint.scope == "read":
+            return await self._call(request, endpoint, parameters)
+        return await self._change(request, endpoint, parameters, caller, request_id)
+
+    async def _change(
+        self, request: Request, endpoint: Endpoint, parameters: dict[str, str], caller: Caller, request_id: str
+    ) -> Answer:
+        """A request that may change something: it is in the audit log, whatever comes of it (security S22)."""
+        status = 500
+        try:
+            if caller.scope != "admin":
+                raise RequestRefusedError(403, "FORBIDDEN", "this needs the admin token, not the read token")
+            answer = await self._call(request, endpoint, parameters)
+            status = answer.status
+            return answer
+        except RequestRefusedError as error:
+            status = error.status
+            raise
+        finally:
+            self._control.audit.write(
+                f"{endpoint.method} {endpoint.path}",
+                job=self._control.job.record().job_id,
+                token=caller,
+                request=request_id,
+                status=status,
+            )
+
+    async def _call(self, request: Request, endpoint: Endpoint, parameters: dict[str, str]) -> Answer:
+        query = parse_query(request.scope["query_string"], endpoint.query)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not _KEY.fullmatch(key):
+            raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key is not 1 to 128 printable characters")
+        body = decode_body(await self._read_body(request), endpoint.body)
+        call = Call(self._control, parameters, query, body, key, self._clock.now_ms())
+        return await run_in_threadpool(handle, endpoint, call)
+
+    def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, str]]:
+        """The endpoint of a path, and the ids in it."""
+        is_known = False
+        for route, endpoint in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return endpoint, found["path_params"]
+            is_known = is_known or match is Match.PARTIAL
+        if is_known:
+            raise RequestRefusedError(405, "METHOD_NOT_ALLOWED", "this path is not there for this method")
+        raise RequestRefusedError(404, "NOT_FOUND", "Not found.")
+
+    async def _read_body(self, request: Request) -> bytes:
+        """The body, read to its end within the limits."""
+        length = request.headers.get("content-length")
+        if length is not None and (not length.isdigit() or int(length[:20]) > self._limits.body_bytes):
+            raise self._too_large()
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "bodies are not compressed here")
+        try:
+            data = await asyncio.wait_for(self._collect(request), self._limits.read_s)
+        except asyncio.TimeoutError:
+            raise RequestRefusedError(
+                408, "TIMEOUT", f"the request was not there within {self._limits.read_s:g} s"
+            ) from None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if data and kind != "application/json":
+            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "a body is JSON: Content-Type: application/json")
+        return data
+
+    async def _collect(self, request: Request) -> bytes:
+        data = bytearray()
+        async for part in request.stream():
+            data += part
+            if len(data) > self._limits.body_bytes:
+                raise self._too_large()
+        return bytes(data)
+
+    def _too_large(self) -> RequestRefusedError:
+        return RequestRefusedError(413, "TOO_LARGE", f"a body has at most {self._limits.body_bytes} bytes")
+
+
+def handle(endpoint: Endpoint, call: Call) -> Answer:
+    """The endpoint's answer; what the job says against it becomes a status."""
+    try:
+        return endpoint.handle(call)
+    except RequestRefusedError:
+        raise
+    except JobNotFoundError as error:
+        raise RequestRefusedError(404, "NOT_FOUND", str(error)) from error
+    except (JobConflictError, CheckpointFailedError) as error:
+        raise RequestRefusedError(409, "CONFLICT", str(error)) from error
+    except UsageError as error:
+        raise RequestRefusedError(400, "BAD_REQUEST", str(error)) from error
+    except PenstockError as error:
+        raise RequestRefusedError(503, "UNAVAILABLE", str(error)) from error
+
+
+def refusal(error: RequestRefusedError, request_id: str) -> Response:
+    """An error as JSON; the connection ends where the rest of the request was not read."""
+    data = {"errors": [str(error)], "code": error.code, "request_id": request_id}
+    response = json_response(error.status, data, request_id)
+    if error.status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    if error.status >= 400:
+        response.headers["connection"] = "close"
+    return response
+
+
+def json_response(status: int, data: Any, request_id: str) -> Response:
+    """JSON with the headers that every answer has."""
+    headers = {**SECURITY_HEADERS, "x-request-id": request_id}
+    return Response(msgspec.json.encode(data), status, headers, media_type="application/json")
+
+
+async def _unused(request: Request) -> Response:
+    """Routes are only asked whether they match."""
+    raise NotImplementedError

@@ -1,0 +1,73 @@
+"""What requests carry: JSON objects with known fields, each once (security S11)."""
+
+import json
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.errors import RequestRefusedError
+
+MAX_BODY_BYTES = 1 << 20
+MESSAGE_CHARS = 300
+
+
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing, or an empty object."""
+
+
+class SavepointBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /jobs/:jobid/savepoints."""
+
+    target_directory: str | None = msgspec.field(default=None, name="target-directory")
+    cancel_job: bool | None = msgspec.field(default=None, name="cancel-job")
+    format_type: str | None = msgspec.field(default=None, name="formatType")
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /jobs/:jobid/stop. The folder has another name than above, as in Flink."""
+
+    target_directory: str | None = msgspec.field(default=None, name="targetDirectory")
+    drain: bool | None = None
+    format_type: str | None = msgspec.field(default=None, name="formatType")
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+class CheckpointBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /jobs/:jobid/checkpoints."""
+
+    checkpoint_type: str | None = msgspec.field(default=None, name="checkpointType")
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+class DisposalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /savepoint-disposal."""
+
+    savepoint_path: str = msgspec.field(name="savepoint-path")
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+def decode_body(data: bytes, kind: type[Body]) -> Body:
+    """The body; refused with the place of what is wrong. Fields are flat, so a wrong type ends the reading at once."""
+    text = data or b"{}"
+    try:
+        body = msgspec.json.decode(text, type=kind)
+        # Only now, when every field is known and none is nested: msgspec takes the last of two.
+        json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise RequestRefusedError(
+            400, "BAD_REQUEST", f"the body cannot be read: {str(error)[:MESSAGE_CHARS]}"
+        ) from None
+    return body
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the field is there twice - at `$.{name}`")
+        found[name] = value
+    return found

@@ -1,0 +1,271 @@
+"""The endpoints of a job's control server, as a table; nothing of it takes code (security S4)."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.control import savepoints
+from penstock.control.operations import Failure, Operation
+from penstock.control.running_job import ControlledJob, SavepointFormat
+from penstock.control.tokens import Scope
+from penstock.errors import RequestRefusedError
+from penstock.model.ids import new_job_id
+from penstock.rest import checkpoint_views, job_views
+from penstock.rest.bodies import CheckpointBody, DisposalBody, NoBody, SavepointBody, StopBody
+
+JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MOST_EXCEPTIONS = 20
+MAX_EXCEPTIONS = 1000
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request that may be served."""
+
+    control: ControlledJob
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+    idempotency_key: str | None
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What comes back: a status and JSON."""
+
+    status: int
+    data: Any
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One method on one path."""
+
+    method: str
+    path: str
+    handle: Callable[[Call], Answer]
+    scope: Scope = "read"
+    body: type[msgspec.Struct] = NoBody
+    query: tuple[str, ...] = ()
+
+
+def list_jobs(call: Call) -> Answer:
+    return Answer(200, {"jobs": [job_views.job_id_and_status(call.control.job.record())]})
+
+
+def show_overview(call: Call) -> Answer:
+    return Answer(200, {"jobs": [job_views.job_overview(call.control)]})
+
+
+def show_job(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, job_views.job_details(call.control, call.now_ms))
+
+
+def show_status(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, {"status": call.control.job.record().status})
+
+
+def show_exceptions(call: Call) -> Answer:
+    require_job(call)
+    most = parse_number("maxExceptions", call.query.get("maxExceptions", str(MOST_EXCEPTIONS)))
+    return Answer(200, job_views.exception_history(call.control.job.record(), min(most, MAX_EXCEPTIONS)))
+
+
+def cancel(call: Call) -> Answer:
+    require_job(call)
+    mode = call.query.get("mode", "cancel")
+    if mode == "stop":
+        raise RequestRefusedError(
+            308, "MOVED", 'The termination mode "stop" has been removed. Use POST /jobs/:jobid/stop instead.'
+        )
+    if mode != "cancel":
+        raise RequestRefusedError(400, "BAD_REQUEST", "parameter 'mode' is not cancel")
+    savepoints.cancel_job(call.control)
+    return Answer(202, {})
+
+
+def take_savepoint(call: Call) -> Answer:
+    require_job(call)
+    body: SavepointBody = call.body
+    wish = savepoints.SavepointWish(
+        trigger_id(call, "savepoint"),
+        body.target_directory,
+        parse_format(body.format_type),
+        "cancel" if body.cancel_job else "go_on",
+    )
+    return accepted(savepoints.take_savepoint(call.control, wish))
+
+
+def stop(call: Call) -> Answer:
+    require_job(call)
+    body: StopBody = call.body
+    wish = savepoints.SavepointWish(
+        trigger_id(call, "stop"), body.target_directory, parse_format(body.format_type), "stop", bool(body.drain)
+    )
+    return accepted(savepoints.take_savepoint(call.control, wish))
+
+
+def show_savepoint(call: Call) -> Answer:
+    require_job(call)
+    return progress_of(call, savepoints.SAVEPOINT, "failure-cause", lambda location: {"location": location})
+
+
+def dispose(call: Call) -> Answer:
+    body: DisposalBody = call.body
+    operation = savepoints.remove_savepoint(call.control, trigger_id(call, "disposal"), body.savepoint_path)
+    return Answer(200, {"request-id": operation.trigger_id})
+
+
+def show_disposal(call: Call) -> Answer:
+    return progress_of(call, savepoints.DISPOSAL, "failure-cause", lambda path: {})
+
+
+def take_checkpoint(call: Call) -> Answer:
+    require_job(call)
+    body: CheckpointBody = call.body
+    kind = (body.checkpoint_type or "CONFIGURED").upper()
+    if kind == "INCREMENTAL":
+        raise RequestRefusedError(
+            400,
+            "BAD_REQUEST",
+            "Flink does not support triggering incremental checkpoint explicitly. See FLINK-33723.",
+        )
+    if kind not in ("CONFIGURED", "FULL"):
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.checkpointType is not CONFIGURED or FULL")
+    require_checkpoints(call)
+    return accepted(savepoints.take_checkpoint(call.control, trigger_id(call, "checkpoint"), full=kind == "FULL"))
+
+
+def show_checkpoint(call: Call) -> Answer:
+    require_job(call)
+    return progress_of(call, savepoints.CHECKPOINT, "failureCause", lambda number: {"checkpointId": number})
+
+
+def show_checkpoints(call: Call) -> Answer:
+    require_job(call)
+    require_checkpoints(call)
+    job = call.control.job
+    return Answer(200, checkpoint_views.checkpoint_statistics(job.checkpoints(), call.control.facts))
+
+
+def show_checkpoint_config(call: Call) -> Answer:
+    require_job(call)
+    require_checkpoints(call)
+    return Answer(200, checkpoint_views.checkpoint_config(call.control.facts))
+
+
+def show_checkpoint_details(call: Call) -> Answer:
+    require_job(call)
+    job = call.control.job
+    report = job.checkpoints()
+    number = parse_number("checkpointid", call.path["checkpointid"])
+    for stats in (*report.history, report.latest_completed, report.latest_savepoint, report.latest_failed):
+        if stats is not None and stats.checkpoint_id == number:
+            if "vertexid" not in call.path:
+                return Answer(200, checkpoint_views.checkpoint(stats, report, call.control.facts))
+            if call.path["vertexid"] in (stage.id for stage in call.control.facts.graph.stages):
+                return Answer(
+                    200, checkpoint_views.subtask_statistics(stats, call.path["vertexid"], call.control.facts)
+                )
+            raise not_found(f"There is no vertex {call.path['vertexid']} in checkpoint {number}.")
+    raise not_found(f"Could not find checkpointing statistics for checkpoint {number}.")
+
+
+_JOB = "/jobs/{jobid}"
+_CHECKPOINTS = _JOB + "/checkpoints"
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/jobs", list_jobs),
+    Endpoint("GET", "/jobs/overview", show_overview),
+    Endpoint("GET", _JOB, show_job),
+    Endpoint("PATCH", _JOB, cancel, "admin", query=("mode",)),
+    Endpoint("GET", _JOB + "/status", show_status),
+    Endpoint("GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",)),
+    Endpoint("POST", _JOB + "/savepoints", take_savepoint, "admin", SavepointBody),
+    Endpoint("GET", _JOB + "/savepoints/{triggerid}", show_savepoint),
+    Endpoint("POST", _JOB + "/stop", stop, "admin", StopBody),
+    Endpoint("POST", "/savepoint-disposal", dispose, "admin", DisposalBody),
+    Endpoint("GET", "/savepoint-disposal/{triggerid}", show_disposal),
+    Endpoint("POST", _CHECKPOINTS, take_checkpoint, "admin", CheckpointBody),
+    Endpoint("GET", _CHECKPOINTS, show_checkpoints),
+    Endpoint("GET", _CHECKPOINTS + "/config", show_checkpoint_config),
+    Endpoint("GET", _CHECKPOINTS + "/details/{checkpointid}", show_checkpoint_details),
+    Endpoint("GET", _CHECKPOINTS + "/details/{checkpointid}/subtasks/{vertexid}", show_checkpoint_details),
+    Endpoint("GET", _CHECKPOINTS + "/{triggerid}", show_checkpoint),
+)
+"""In the order in which they are tried: fixed names before ids."""
+
+
+def not_found(message: str) -> RequestRefusedError:
+    """404."""
+    return RequestRefusedError(404, "NOT_FOUND", message)
+
+
+def require_job(call: Call) -> None:
+    """The job in the path is the one that this server belongs to."""
+    job_id = call.path["jobid"]
+    if not JOB_ID.fullmatch(job_id):
+        raise RequestRefusedError(400, "BAD_REQUEST", "the job id in the path is not an id: ids are 32 hex digits")
+    if job_id != call.control.job.record().job_id:
+        raise not_found("Job could not be found.")
+
+
+def require_checkpoints(call: Call) -> None:
+    """The job takes checkpoints."""
+    if call.control.facts.checkpoints is None:
+        raise not_found("Checkpointing has not been enabled.")
+
+
+def trigger_id(call: Call, purpose: str) -> str:
+    """The operation's id: the client's own, or one from its Idempotency-Key, or a new one."""
+    if call.body.trigger_id is not None:
+        return savepoints.checked_trigger_id(call.body.trigger_id)
+    if call.idempotency_key is not None:
+        return savepoints.trigger_id_of_key(call.idempotency_key, purpose)
+    return new_job_id()
+
+
+def accepted(operation: Operation) -> Answer:
+    """The operation has begun."""
+    return Answer(202, {"request-id": operation.trigger_id})
+
+
+def progress_of(call: Call, kind: str, failure_name: str, result: Callable[[object], dict[str, Any]]) -> Answer:
+    """How far an operation is, or what came of it."""
+    operation = call.control.operations.find(kind, call.path["triggerid"])
+    if operation is None:
+        job_id = call.path.get("jobid")
+        of_job = f" for job {job_id}" if job_id is not None else ""
+        raise not_found(f"There is no savepoint operation with triggerId={call.path['triggerid']}{of_job}.")
+    if not operation.is_ended:
+        return Answer(200, {"status": {"id": "IN_PROGRESS"}, "progress": operation.percent})
+    call.control.operations.saw(operation)
+    answer = operation.answer
+    if isinstance(answer, Failure):
+        # Flink's client shows the stack trace; ours holds what it must say, and no frames.
+        outcome: dict[str, Any] = {
+            failure_name: {"class": answer.kind, "stack-trace": f"{answer.kind}: {answer.message}"}
+        }
+    else:
+        outcome = result(answer)
+    return Answer(200, {"status": {"id": "COMPLETED"}, "operation": outcome})
+
+
+def parse_format(text: str | None) -> SavepointFormat:
+    """A savepoint format by its name in Flink, in any case."""
+    found: dict[str, SavepointFormat] = {"CANONICAL": "canonical", "NATIVE": "native"}
+    if (text or "CANONICAL").upper() not in found:
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.formatType is not CANONICAL or NATIVE")
+    return found[(text or "CANONICAL").upper()]
+
+
+def parse_number(name: str, text: str) -> int:
+    """A number that is not negative, of at most 18 digits."""
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise RequestRefusedError(400, "BAD_REQUEST", f"{name} is not a number")
+    return int(text)

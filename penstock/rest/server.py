@@ -1,0 +1,104 @@
+"""The control server of a job: a socket, and one thread that sleeps until somebody asks."""
+
+import asyncio
+import socket
+import threading
+from typing import Any
+
+import uvicorn
+
+from penstock.rest.access import MAX_HEADER_BYTES
+from penstock.rest.connection import LimitedConnection
+from penstock.rest.settings import RestSettings
+
+CLOSE_LIMIT_S = 2
+BACKLOG = 128
+
+
+class ControlServer:
+    """Bound when it is made (raises OSError if no port is free); serves from `start` to `close`."""
+
+    def __init__(self, settings: RestSettings) -> None:
+        self._settings = settings
+        self._tls = settings.tls()
+        self._socket = bind(settings)
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def address(self) -> str:
+        """The URL to ask; of a server that listens on all interfaces, the name that clients use."""
+        host = self._settings.names[-1] if self._settings.names else self._settings.host
+        return f"{self._settings.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port that was free."""
+        return int(self._socket.getsockname()[1])
+
+    def start(self, app: Any) -> None:
+        """Serve an ASGI application, in a thread of its own."""
+        self._thread = threading.Thread(target=self._run, args=(app,), name="rest", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what is being answered, for two seconds at most, and free the port."""
+        if self._thread is None:
+            self._socket.close()
+            self._loop.close()
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(2 * CLOSE_LIMIT_S)
+
+    def _run(self, app: Any) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve(app))
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    async def _serve(self, app: Any) -> None:
+        config = uvicorn.Config(
+            app,
+            http=LimitedConnection,
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            backlog=BACKLOG,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            timeout_graceful_shutdown=CLOSE_LIMIT_S,
+        )
+        config.load()
+        config.ssl = self._tls
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        # Not `serve`: it looks ten times a second whether it shall end.
+        await server.startup(sockets=[self._socket])
+        await self._stopping.wait()
+        await server.shutdown(sockets=[self._socket])
+
+
+def bind(settings: RestSettings) -> socket.socket:
+    """A socket on the first free port."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    problem: OSError | None = None
+    for port in settings.ports:
+        found = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind((settings.host, port))
+            found.listen(BACKLOG)  # who asks before the server has started waits
+        except OSError as error:
+            found.close()
+            problem = error
+        else:
+            return found
+    raise problem or OSError("no port was given")

@@ -1,0 +1,129 @@
+"""A job that does what a test tells it, and a client of its control server."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from penstock.checkpoint.history import CheckpointStats
+from penstock.checkpoint.report import CheckpointReport, CheckpointTally
+from penstock.checkpoint.settings import CheckpointSettings
+from penstock.control.audit import AuditLog
+from penstock.control.operations import Operations
+from penstock.control.registry import JobRecord
+from penstock.control.running_job import AfterSavepoint, ControlledJob, JobFacts, SavepointFormat
+from penstock.control.tokens import Tokens
+from penstock.errors import CheckpointFailedError, JobConflictError
+from penstock.graph.job_graph import JobGraph, StagePlan
+from penstock.rest.access import Access
+from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
+from penstock.rest.settings import LOCAL_NAMES
+from penstock.testing.clocks import ManualClock
+from tests.records import A_ID, job_record
+
+TOKENS = Tokens("admin-token-of-the-tests", "read-token-of-the-tests")
+ADMIN = {"Authorization": f"Bearer {TOKENS.admin}"}
+READ = {"Authorization": f"Bearer {TOKENS.read}"}
+JOB = f"/jobs/{A_ID}"
+STAGE = StagePlan("s0", "Source -> Total", 2, 128, None, (), (), ())
+GRAPH = JobGraph((STAGE,), (), (), (), 128)
+
+
+class FakeTicket:
+    """A savepoint that ends when the test says so."""
+
+    def __init__(self, trigger_id: str, target: str) -> None:
+        self.trigger_id = trigger_id
+        self.target = target
+        self.progress = 0.0
+        self._ended = threading.Event()
+        self._failure: str | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self._ended.is_set()
+
+    def end(self, failure: str | None = None) -> None:
+        self._failure = failure
+        self._ended.set()
+
+    def result(self, timeout_s: float | None = None) -> str:
+        assert self._ended.wait(30), "the test has forgotten the savepoint"
+        if self._failure is not None:
+            raise CheckpointFailedError(self._failure)
+        return f"{self.target}/savepoint-aaaaaa-0123456789ab"
+
+
+class FakeJob:
+    """A `RunningJob`."""
+
+    def __init__(self, savepoint_dir: str | None = "/savepoints", settings: CheckpointSettings | None = None) -> None:
+        self.current = job_record()
+        self.settings: CheckpointSettings | None = settings or CheckpointSettings(5000)
+        self.savepoint_dir = savepoint_dir
+        self.tally = CheckpointTally()
+        self.history: Sequence[CheckpointStats] = ()
+        self.tickets: dict[str, FakeTicket] = {}
+        self.wishes: list[tuple[str | None, str, str, bool]] = []
+        self.cancelled = threading.Event()
+        self.taken: list[bool] = []
+        self.checkpoint_failure: str | None = None
+        self.may_checkpoint = threading.Event()
+        self.may_checkpoint.set()
+        self._lock = threading.Lock()
+
+    def record(self) -> JobRecord:
+        return self.current
+
+    @property
+    def facts(self) -> JobFacts:
+        return JobFacts(GRAPH, self.settings, "hashmap", f"/checkpoints/{A_ID}", self.savepoint_dir)
+
+    def checkpoints(self) -> CheckpointReport:
+        self.tally.note(self.history)
+        return self.tally.report(self.history, frozenset({3}))
+
+    def cancel(self) -> None:
+        self.current = job_record(status="CANCELED")
+        self.cancelled.set()
+
+    def checkpoint(self, *, full: bool = False) -> int:
+        self.may_checkpoint.wait(30)
+        if self.checkpoint_failure is not None:
+            raise CheckpointFailedError(self.checkpoint_failure)
+        self.taken.append(full)
+        return 26
+
+    def trigger_savepoint(
+        self,
+        target: str | None = None,
+        *,
+        format: SavepointFormat = "canonical",
+        then: AfterSavepoint = "go_on",
+        drain: bool = False,
+        trigger_id: str | None = None,
+    ) -> FakeTicket:
+        with self._lock:
+            assert trigger_id is not None and target is not None
+            if trigger_id in self.tickets:
+                return self.tickets[trigger_id]
+            running = [ticket.trigger_id for ticket in self.tickets.values() if not ticket.is_answered]
+            if running:
+                raise JobConflictError(f"savepoint {running[0]} is being taken")
+            self.wishes.append((target, format, then, drain))
+            self.tickets[trigger_id] = FakeTicket(trigger_id, target)
+            return self.tickets[trigger_id]
+
+
+class Served:
+    """A fake job behind its application; `get` and `post` have the admin token."""
+
+    def __init__(self, folder: Path, job: FakeJob | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.job = job or FakeJob()
+        self.clock = ManualClock()
+        self.log = folder / "driver.log"
+        self.control = ControlledJob(self.job, self.job.facts, Operations(self.clock), AuditLog(self.log, self.clock))
+        self.access = Access(TOKENS, frozenset(LOCAL_NAMES))
+        self.app = ControlApp(self.control, self.access, limits, self.clock)
+        self.client = TestClient(self.app, base_url="http://127.0.0.1:8081", headers=ADMIN)
