@@ -254,16 +254,12 @@ class RequestRefusedError(PenstockError):
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(status, code, message)
+        self.code = code
 
     @property
     def status(self) -> int:
         """The status of the answer."""
         return int(self.args[0])
-
-    @property
-    def code(self) -> str:
-        """The word for programs."""
-        return str(self.args[1])
 
     def __str__(self) -> str:
         return str(self.args[2])

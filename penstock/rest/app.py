@@ -184,13 +184,13 @@ def handle(endpoint: Endpoint, call: Call) -> Answer:
     except RequestRefusedError:
         raise
     except JobNotFoundError as error:
-        raise RequestRefusedError(404, "NOT_FOUND", str(error)) from error
+        raise RequestRefusedError(404, error.code or "NOT_FOUND", str(error)) from error
     except (JobConflictError, CheckpointFailedError) as error:
-        raise RequestRefusedError(409, "CONFLICT", str(error)) from error
+        raise RequestRefusedError(409, error.code or "CONFLICT", str(error)) from error
     except UsageError as error:
-        raise RequestRefusedError(400, "BAD_REQUEST", str(error)) from error
+        raise RequestRefusedError(400, error.code or "BAD_REQUEST", str(error)) from error
     except PenstockError as error:
-        raise RequestRefusedError(503, "UNAVAILABLE", str(error)) from error
+        raise RequestRefusedError(503, error.code or "UNAVAILABLE", str(error)) from error
 
 
 def refusal(error: RequestRefusedError, request_id: str) -> Response:
