@@ -68,9 +68,17 @@ class Savepoint(msgspec.Struct, frozen=True, tag="savepoint", tag_field="type", 
 
 
 class Stopping(msgspec.Struct, frozen=True, tag="stopping", tag_field="type", forbid_unknown_fields=True):
-    """No epoch starts after the barrier of this checkpoint."""
+    """No epoch starts after the barrier of this checkpoint.
+
+    The rest is what an attempt must know that finds this and completes the stop (PROTOCOL R30).
+    """
 
     checkpoint: int
+    target: str = ""
+    format: Literal["canonical", "native"] = "canonical"
+    then: Literal["stop", "cancel"] = "stop"
+    drain: bool = False
+    trigger_id: str = ""
 
 
 class Resumed(msgspec.Struct, frozen=True, tag="resumed", tag_field="type", forbid_unknown_fields=True):
@@ -99,7 +107,7 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
     claim: Claim | None
     restore: Restore | None
     status: Status | None
-    stopping: int | None
+    stopping: Stopping | None
     highest_checkpoint: int
     started: bool
     line: list[Complete]
@@ -108,6 +116,7 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
     entry_count: int
     commits_begun: int = -1
     confirmed: list[int] = []
+    savepoint: Savepoint | None = None
 
 
 Entry: TypeAlias = (

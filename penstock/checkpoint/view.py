@@ -37,7 +37,10 @@ class LogView:
     open_deletes: tuple[str, ...] = ()
     """Files under a `discard` that have not been seen deleted."""
     status: Status | None = None
-    stopping: int | None = None
+    stopping: Stopping | None = None
+    """The job is to stop with a savepoint, and has not (PROTOCOL R30)."""
+    savepoint: Savepoint | None = None
+    """The newest one; its `_metadata` may be missing."""
     highest_checkpoint: int = -1
     """The highest checkpoint number in any entry, completed or not."""
     started: bool = False
@@ -104,13 +107,14 @@ def apply(view: LogView, record: Record) -> LogView:
         case Discard():
             return _discarded(view, entry)
         case Savepoint():
-            return _counted(view, [entry.checkpoint])
+            return _counted(replace(view, savepoint=entry), [entry.checkpoint])
         case Stopping():
-            return _counted(replace(view, stopping=entry.checkpoint), [entry.checkpoint])
+            return _counted(replace(view, stopping=entry), [entry.checkpoint])
         case Resumed():
             return replace(view, stopping=None)
         case Status():
-            return replace(view, status=entry)
+            stopping = None if entry.status in ("finished", "cancelled") else view.stopping
+            return replace(view, status=entry, stopping=stopping)
         case Base():
             return replace(view, base_number=record.number, open_deletes=tuple(entry.open_deletes))
         case _:
@@ -132,6 +136,7 @@ def summarize(view: LogView, still_there: Iterable[str]) -> Base:
         entry_count=view.entry_count,
         commits_begun=view.commits_begun,
         confirmed=sorted(view.confirmed),
+        savepoint=view.savepoint,
     )
 
 
@@ -151,6 +156,7 @@ def _from_base(base: Base, number: int) -> LogView:
         entry_count=base.entry_count,
         commits_begun=base.commits_begun,
         confirmed=frozenset(base.confirmed),
+        savepoint=base.savepoint,
     )
 
 

@@ -12,6 +12,7 @@ from penstock import failpoint
 from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.pending import EpochRecord
+from penstock.checkpoint.savepoints import Savepoints
 from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError
 from penstock.graph.job_graph import JobGraph, SourceRef
@@ -100,6 +101,8 @@ class EpochBook:
         self._news_sent: tuple[int, list[int]] = (state.epoch, [])
         """What `_told_epoch` and `_told_aborted` become when the running epoch commits."""
         self.on_failure: Callable[[], None] = lambda: None
+        self.savepoints: Savepoints | None = None
+        """Who takes savepoints at barriers of this attempt."""
 
     # ---- what other threads say
 
@@ -126,10 +129,14 @@ class EpochBook:
 
     # ---- one epoch
 
-    def begin(self, *, final: bool = False, forced: bool = False) -> EpochHeader:
-        """The header of the next epoch, with a checkpoint if one may start now."""
+    def begin(self, *, final: bool = False, forced: bool = False, savepoint: bool = False) -> EpochHeader:
+        """The header of the next epoch, with a checkpoint if one may start now.
+
+        `savepoint`: its barrier carries the savepoint that is wanted. It is taken at a checkpoint (PROTOCOL R29).
+        """
         if self._failure is not None:
             raise self._failure
+        wish = self.savepoints.due() if savepoint and self.savepoints is not None else None
         state = self._state
         epoch = state.epoch + 1
         now_ms = max(self._clock.now_ms(), self._reached_ms)
@@ -137,9 +144,15 @@ class EpochBook:
         base = None
         if self._coordinator is not None:
             self._coordinator.check_fenced()
-            checkpoint = self._coordinator.start(epoch, list(state.versions), forced=final or forced)
+            checkpoint = self._coordinator.start(
+                epoch, list(state.versions), forced=final or forced or wish is not None
+            )
             newest = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
             base = newest.checkpoint_id if newest is not None else None
+        order = None
+        if wish is not None and self.savepoints is not None:
+            order = self.savepoints.begin(epoch, list(state.versions), checkpoint)
+        drain = wish is not None and wish.drain
         completed, aborted = self.checkpoint_news()
         header = EpochHeader(
             state.job_id,
@@ -148,12 +161,14 @@ class EpochBook:
             now_ms,
             checkpoint,
             base,
-            self._watermarks(final=final),
+            self._watermarks(final=final or drain),
             commit_epoch=self._committer is not None,
             final=final,
             completed=completed.checkpoint_id if completed is not None else None,
             aborted=aborted,
-            spool_after_ms=self._spool_after_ms(checkpoint, final=final),
+            spool_after_ms=self._spool_after_ms(checkpoint, aligned=final or order is not None),
+            drain=drain,
+            savepoint=order,
         )
         self._news_sent = (completed.epoch if completed is not None else self._told_epoch, aborted)
         with self._changed:
@@ -176,8 +191,8 @@ class EpochBook:
         is_news = newest is not None and newest.epoch > self._told_epoch
         return newest if is_news else None, [number for number in failed if number not in self._told_aborted]
 
-    def _spool_after_ms(self, checkpoint: int | None, *, final: bool) -> int | None:
-        if self._coordinator is None or final:  # PROTOCOL R31: the last epoch is aligned
+    def _spool_after_ms(self, checkpoint: int | None, *, aligned: bool) -> int | None:
+        if self._coordinator is None or aligned:  # PROTOCOL R13, R31: savepoints and the last epoch are aligned
             return None
         return self._coordinator.spool_after_ms(checkpoint, waiting=self.waiting > 0)
 
@@ -221,7 +236,7 @@ class EpochBook:
         # Before a checkpoint can cover the epoch: what it covers does not come again (PROTOCOL R28).
         waiting = committables if self._committer is None else self._release(committables)
         failpoint.before("C12")
-        if self._coordinator is not None:
+        if self._coordinator is not None or header.savepoint is not None:
             record = EpochRecord(
                 header.epoch,
                 header.now_ms,
@@ -233,7 +248,10 @@ class EpochBook:
                 self._graph.max_parallelism,
                 header.final,
             )
-            self._coordinator.epoch_committed(record)
+            if header.savepoint is not None and self.savepoints is not None:
+                self.savepoints.epoch_committed(record)  # first: the checkpoint's files may go once it is known
+            if self._coordinator is not None:
+                self._coordinator.epoch_committed(record)
         failpoint.after("C12")
         with self._changed:
             self._running = None

@@ -16,6 +16,7 @@ from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.report import CheckpointReport
+from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, SavepointWish, Then
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
 from penstock.errors import (
@@ -33,16 +34,18 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.attempt_plan import AttemptPlan, Ended
 from penstock.jobmanager.counts import EpochCount, Rate
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
+from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.jobmanager.output import CollectedRecords, JobOutput
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, note_damage
 from penstock.jobmanager.restart import Restarts
 from penstock.jobmanager.settings import JobSettings
-from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
+from penstock.jobmanager.spark_attempt import SparkAttempt
 from penstock.model.ids import new_token
-from penstock.model.job import JobStatus
+from penstock.model.job import JobExecutionResult, JobStatus
 from penstock.model.snapshot import StateSize
 from penstock.storage.blobs import Storage
 
@@ -61,25 +64,6 @@ class JobRequest:
     rest: str | None = None
     """Where the job's control server listens."""
     report: Callable[[JobRecord], None] | None = None
-
-
-@dataclass(frozen=True)
-class JobExecutionResult:
-    """How a job ended."""
-
-    job_id: str
-    name: str
-    rows: int
-    attempts: int
-    duration_ms: int
-
-    def get_job_id(self) -> str:
-        """The job's id."""
-        return self.job_id
-
-    def get_net_runtime(self) -> int:
-        """Milliseconds from submission to the end."""
-        return self.duration_ms
 
 
 class Job:
@@ -104,6 +88,7 @@ class Job:
         self._coordinator: CheckpointCoordinator | None = None
         self._log: JobLog | None = None
         self._attempt_number = 0
+        self._savepoints = JobSavepoints(request.settings.savepoint_dir)
         self._damaged: dict[int, CheckpointError] = {}
         self._claims: set[str] = set()
         self._first_checkpoint = 0
@@ -159,6 +144,24 @@ class Job:
         if coordinator is None or self.status() is not JobStatus.RUNNING:
             raise CheckpointFailedError(FailureReason.NOT_RUNNING.text(f"the job is {self.status().name}"))
         return coordinator.request(full=full).result()
+
+    def trigger_savepoint(
+        self,
+        target: str | None,
+        *,
+        format: Format = "canonical",
+        then: Then = "go_on",
+        drain: bool = False,
+        trigger_id: str | None = None,
+    ) -> SavepointRequest:
+        """Ask for a savepoint at the next barrier, and say what the job does afterwards (features N2 to N5)."""
+        if self._history.status.is_terminal_state():
+            raise JobConflictError(f"job {self.job_id} is {self.status().name}: there is nothing left to save")
+        return self._savepoints.trigger(target, SavepointWish(trigger_id or "", "", format, then, drain))
+
+    def savepoint_request(self, trigger_id: str) -> SavepointRequest | None:
+        """What became of a savepoint; None if nobody asked for it."""
+        return self._savepoints.find(trigger_id)
 
     def wait(self, timeout: float | None = None) -> JobExecutionResult:
         """The result, once the job has ended; raises what made it fail."""
@@ -224,6 +227,7 @@ class Job:
 
     def _close_attempt(self) -> None:
         """Whatever the attempt had pending never completes; its figures stay."""
+        self._savepoints.detach()
         coordinator = self._coordinator
         if coordinator is not None:
             coordinator.close(FailureReason.SUSPENDING)
@@ -248,6 +252,10 @@ class Job:
         if manifest is not None and manifest.final:
             self._finish("finished", JobStatus.FINISHED)  # PROTOCOL R31: it had ended, only the word was missing
             return
+        stop = published_stop(claimed.log) if claimed is not None else None
+        if stop is not None:
+            self._finish_stop(stop.then)  # PROTOCOL R30: the same
+            return
         plan = AttemptPlan(
             job_id=self.job_id,
             number=self._attempt_number,
@@ -262,6 +270,7 @@ class Job:
         )
         attempt = SparkAttempt(plan, self._spark, self._clock, self._committed)
         self._attempt = attempt
+        self._savepoints.attach(attempt.savepoints, plan.log)
         if self._cancelled.is_set():
             attempt.cancel()
         self._set_status(JobStatus.RUNNING)
@@ -272,18 +281,28 @@ class Job:
                 raise
             damage = error
         else:
-            self._finish_attempt(ended=ended)
+            self._finish_attempt(ended, attempt.savepoints.stopped)
             return
         note_damage(claimed, damage, self._damaged)
         self._log_failure(f"checkpoint {manifest.checkpoint_id} is damaged", damage)
         self._run_attempt()  # PROTOCOL R24: from an older checkpoint, or refused
 
-    def _finish_attempt(self, *, ended: bool) -> None:
-        if ended:
+    def _finish_attempt(self, ended: Ended, stop: SavepointRequest | None) -> None:
+        if ended is not Ended.CANCELLED:
             self._release_completed()  # the thread that completed the last checkpoint may not have said so yet
+        if ended is Ended.STOPPED and stop is not None:
+            self._finish_stop(stop.wish.then)
+        elif ended is Ended.INPUT:
             self._finish("finished", JobStatus.FINISHED)
         else:
             self._finish("cancelled", JobStatus.CANCELED)
+
+    def _finish_stop(self, then: str) -> None:
+        """The savepoint is there: a job that is stopped has finished (features N3), or it was to be cancelled (N5)."""
+        if then == "cancel":
+            self._finish("cancelled", JobStatus.CANCELED)
+        else:
+            self._finish("finished", JobStatus.FINISHED)
 
     def _begin(self) -> Attempt | None:
         """Claim the job in its log; without checkpoints there is no log and nothing to recover."""
@@ -359,6 +378,7 @@ class Job:
 
     def _end(self, status: JobStatus) -> None:
         self._ended_ms = self._clock.now_ms()
+        self._savepoints.end(f"the job is {status.name}")
         self._set_status(status)
         self._ended.set()
 

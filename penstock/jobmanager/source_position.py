@@ -46,9 +46,8 @@ class SourceTracker:
 
     def _put(self, data: bytes, checkpoint: int, attempt: int) -> StateFile:
         digest = hashlib.sha256(data).hexdigest()
-        if len(data) <= INLINE_LIMIT_BYTES:
+        if len(data) <= INLINE_LIMIT_BYTES or self._storage is None:  # without checkpoints, for a savepoint
             return StateFile("", len(data), digest, data)
-        assert self._storage is not None
         path = source_file_path(attempt, checkpoint)
         self._storage.put_new(path, data)
         return StateFile(path, len(data), digest)

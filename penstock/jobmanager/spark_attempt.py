@@ -10,32 +10,32 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.savepoints import Savepoints
 from penstock.clock import Clock
 from penstock.errors import JobFailedError, PenstockError, StorageError
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
-from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
+from penstock.graph.job_graph import StageOutput
+from penstock.jobmanager.attempt_plan import AttemptPlan, Ended
 from penstock.jobmanager.checkpoint_settings import local_backup
 from penstock.jobmanager.committer import GraphCommitter
+from penstock.jobmanager.deployed import deployed_plan
 from penstock.jobmanager.epoch_log import EpochLog
 from penstock.jobmanager.epochs import AttemptState, EpochBook, EpochSummary
 from penstock.jobmanager.recovery import deploy_orders
-from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.source_position import SourceTracker
 from penstock.jobmanager.taskmanagers import AttemptEvents, TaskManagers
 from penstock.model.ids import SubtaskId
-from penstock.model.snapshot import Manifest, SourcePosition
+from penstock.model.snapshot import SavepointNews, SourcePosition
 from penstock.runtime.messages import CheckpointsEnded, EpochHeader, Hello, Register
-from penstock.runtime.taskmanager import DeployedPlan
 from penstock.runtime.watchdog import identity
 from penstock.spark.deploy import TaskManagerTemplate, slot_count, start_taskmanagers
 from penstock.spark.exchange import EpochPlanner, EpochRequest
@@ -44,7 +44,6 @@ from penstock.spark.query import EpochQuery, QuerySettings
 from penstock.spark.session import is_alive, query_settings
 from penstock.spark.source_files import require_files
 from penstock.spark.sources import EpochLimits, open_sources
-from penstock.storage.blobs import Storage
 
 POLL_S = 0.1
 COMPLETE_POLL_S = 0.25
@@ -55,24 +54,8 @@ FINAL_CHECKPOINT_TRIES = 5
 COMPLETION_END_S = 60.0
 
 
-@dataclass(frozen=True)
-class AttemptPlan:
-    """What an attempt runs, and from where it starts."""
-
-    job_id: str
-    number: int
-    token: str
-    graph: JobGraph
-    settings: JobSettings
-    storage: Storage | None
-    manifest: Manifest | None
-    coordinator: CheckpointCoordinator | None
-    log: JobLog | None
-    log_dir: Path
-
-
 class SparkAttempt:
-    """Runs one attempt. `run` returns when the input has ended or the job was cancelled, and raises otherwise."""
+    """Runs one attempt. `run` returns when the attempt has ended in order, and raises otherwise."""
 
     def __init__(self, plan: AttemptPlan, spark: Any, clock: Clock, committed: Callable[[EpochSummary], None]) -> None:
         self._plan = plan
@@ -96,11 +79,12 @@ class SparkAttempt:
         self._registered: list[Register] = []
         self._epoch_log = EpochLog()
         self.book: EpochBook | None = None
+        self.savepoints = Savepoints(plan.savepoint_place(), clock, plan.log, plan.coordinator)
 
     # ---- the whole attempt
 
-    def run(self) -> bool:
-        """Work until the input ends (True) or `cancel` (False)."""
+    def run(self) -> Ended:
+        """Work until the input ends, a savepoint stops the job, or `cancel`."""
         host = str(self._spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
         hello = Hello(self._plan.token, self._plan.number, "jobmanager")
         taskmanagers = TaskManagers(host, hello, self._clock)
@@ -108,13 +92,13 @@ class SparkAttempt:
         try:
             self._deploy(taskmanagers)
             self._start_query()
-            if not self._drive() or self._cancelled.is_set():
-                job_ended = True
-                return False  # never True without the final epoch: rows since the last checkpoint are in none
-            self._final_epoch()
-            self._tell_functions(taskmanagers)
+            ended = self._drive()
+            if ended is Ended.INPUT:  # never without the final epoch: rows since the last checkpoint are in none
+                self._final_epoch()
+            if ended is not Ended.CANCELLED:
+                self._tell_functions(taskmanagers)
             job_ended = True
-            return True
+            return ended
         except PenstockError:
             raise
         except Exception as error:
@@ -169,7 +153,9 @@ class SparkAttempt:
         self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock, self._epoch_committer())
         self.book.restored(restored)
         self.book.on_failure = self._interrupt
-        taskmanagers.listen(AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail))
+        self.book.savepoints = self.savepoints
+        events = AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail, self._savepoint_news)
+        taskmanagers.listen(events)
 
     def _epoch_committer(self) -> GraphCommitter | None:
         """Who commits the sinks at the end of each epoch; None where checkpoints do it (PROTOCOL R28)."""
@@ -188,6 +174,10 @@ class SparkAttempt:
             self._plan.coordinator.decline(decline)
             self._acked.set()
 
+    def _savepoint_news(self, news: SavepointNews) -> None:
+        self.savepoints.hear(news)
+        self._acked.set()
+
     # ---- the query
 
     def _start_query(self) -> None:
@@ -205,16 +195,17 @@ class SparkAttempt:
         with self._lock:  # Spark may call back at once, and an epoch needs to know its query
             self._query = EpochQuery(frame, settings, self._run_epoch)
         failpoint.after("C26")
-        if plan.coordinator is not None:
-            self._completer = threading.Thread(target=self._complete, name="checkpoints", daemon=True)
-            self._completer.start()
+        self._completer = threading.Thread(target=self._complete, name="checkpoints", daemon=True)
+        self._completer.start()
 
-    def _drive(self) -> bool:
-        """Wait for the end of the query, running empty epochs meanwhile; True if the input has ended."""
+    def _drive(self) -> Ended:
+        """Wait for the end of the query, running empty epochs meanwhile."""
         assert self._query is not None and self.book is not None
-        while not self._query.wait(POLL_S):
+        while not self._query.wait(POLL_S) or not self.savepoints.await_leave(POLL_S):
             if self._cancelled.is_set():
-                return False
+                return Ended.CANCELLED
+            if self.savepoints.stopped is not None:
+                return Ended.STOPPED
             if self.book.failure is not None:
                 raise self.book.failure
             if self._lock.acquire(blocking=False):
@@ -222,13 +213,13 @@ class SparkAttempt:
                     self._run_empty_epoch_if_due()
                 finally:
                     self._lock.release()
-        if self._cancelled.is_set():
-            return False
+        if self._cancelled.is_set() or self.savepoints.stopped is not None:
+            return Ended.CANCELLED if self._cancelled.is_set() else Ended.STOPPED
         if self._query.failure is not None:
             raise self._cause(self._query.failure)
         if not self._graph.bounded:
             raise JobFailedError("the Spark query was stopped from outside; its input has not ended")
-        return True
+        return Ended.INPUT
 
     def _cause(self, text: str) -> PenstockError:
         """What really happened: Spark only knows that its task failed."""
@@ -254,9 +245,7 @@ class SparkAttempt:
         """Called by Spark for every micro-batch. Whatever goes wrong is raised: Spark must not commit the batch."""
         assert self.book is not None
         self._pace()
-        with self._lock:
-            if self._over.is_set() or self._cancelled.is_set():
-                raise JobFailedError("the attempt is over")
+        with self._leave_to_start():
             try:
                 self._first_checkpoint()
                 require_files(self._spark, self._folder / "offsets", batch_id)
@@ -272,6 +261,26 @@ class SparkAttempt:
                 self.book.fail(self._cause(str(error)))
                 raise
 
+    @contextmanager
+    def _leave_to_start(self) -> Iterator[None]:
+        """The lock of epochs. PROTOCOL R30: an epoch with rows waits while a stop is wanted or under way."""
+        while True:
+            with self._lock:
+                if self._over.is_set() or self._cancelled.is_set() or self.savepoints.stopped is not None:
+                    raise JobFailedError("the attempt is over")
+                if not self._stop_first():
+                    yield
+                    return
+            self.savepoints.await_leave(POLL_S)
+
+    def _stop_first(self) -> bool:
+        """Whether a stop comes before the next rows; its barrier is sent if it has not been."""
+        wish = self.savepoints.due()
+        if wish is not None and wish.then != "go_on" and self._is_savepoint_due:
+            self._work_off_spools()
+            self._empty_epoch()
+        return self.savepoints.is_stopping
+
     def _pace(self) -> None:
         """`penstock.epoch.interval` holds for bounded input too, for which Spark knows no interval."""
         interval_s = self._plan.settings.epoch_interval_ms / 1000
@@ -282,8 +291,21 @@ class SparkAttempt:
     def _first_checkpoint(self) -> None:
         """PROTOCOL R23: before the first epoch there is something to go back to."""
         coordinator = self._plan.coordinator
-        if coordinator is not None and coordinator.newest_completed is None:
+        if coordinator is not None and not self._has_position:
             coordinator.first_checkpoint(self._sources.position(coordinator.next_id, self._plan.number))
+
+    @property
+    def _has_position(self) -> bool:
+        """There is something to go back to: the first checkpoint, or what was restored."""
+        coordinator = self._plan.coordinator
+        return self._plan.manifest is not None or (coordinator is not None and coordinator.newest_completed is not None)
+
+    @property
+    def _is_savepoint_due(self) -> bool:
+        """A savepoint is wanted, and it is known where the sources stand: they have been asked for rows (R23)."""
+        assert self.book is not None and self._query is not None
+        is_known = self._has_position or self.book.epoch > 0 or self._query.has_looked
+        return self.savepoints.due() is not None and is_known
 
     def _work_off_spools(self) -> None:
         """PROTOCOL R13: while rows wait in the subtasks, epochs go on without new ones."""
@@ -298,11 +320,13 @@ class SparkAttempt:
         if self.book.waiting:
             self._empty_epoch()
             return
+        if self._stop_first():
+            return
         if self._clock.monotonic_s() - self._rows_at_s < IDLE_S:
             return
         coordinator = self._plan.coordinator
         due = coordinator is not None and self._checkpoint_due(coordinator)
-        if due or self.book.timers_due():
+        if due or self._is_savepoint_due or self.book.timers_due():
             self._empty_epoch()
 
     def _empty_epoch(self, *, final: bool = False) -> EpochHeader:
@@ -322,7 +346,7 @@ class SparkAttempt:
 
     def _checkpoint_due(self, coordinator: CheckpointCoordinator) -> bool:
         """One that is asked for, or one that is due and has something new to hold; not before the first (R23)."""
-        if coordinator.newest_completed is None:
+        if not self._has_position:
             return False
         if coordinator.is_asked_for or not coordinator.dirty:
             return coordinator.is_asked_for
@@ -335,7 +359,8 @@ class SparkAttempt:
         started_ms = self._clock.now_ms()
         if self._plan.log is not None:
             self._plan.log.check_fenced()  # PROTOCOL R4: at the start of each epoch
-        header = self.book.begin(final=final)
+        wanted = not final and not self.book.waiting  # PROTOCOL R13: a savepoint holds no rows in flight
+        header = self.book.begin(final=final, savepoint=wanted)
         request = self._request(header)
         if self._graph.stages:
             self._planner.plan(session, rows, request).collect()
@@ -350,12 +375,13 @@ class SparkAttempt:
     def _position(self, header: EpochHeader) -> SourcePosition | None:
         """Where the sources stand, for a checkpoint. If it cannot be written, only the checkpoint fails."""
         coordinator = self._plan.coordinator
-        if coordinator is None or header.checkpoint is None:
+        if header.checkpoint is None and header.savepoint is None:
             return None
         try:
-            return self._sources.position(header.checkpoint, self._plan.number)
+            return self._sources.position(header.checkpoint or 0, self._plan.number)
         except StorageError as error:
-            coordinator.abort(header.checkpoint, FailureReason.IO, str(error))
+            if coordinator is not None and header.checkpoint is not None:
+                coordinator.abort(header.checkpoint, FailureReason.IO, str(error))
             return None
 
     def _request(self, header: EpochHeader) -> EpochRequest:
@@ -421,12 +447,14 @@ class SparkAttempt:
     def _complete(self) -> None:
         """The one thread of PROTOCOL R21."""
         coordinator = self._plan.coordinator
-        assert coordinator is not None and self.book is not None
+        assert self.book is not None
         while not self._over.is_set():
             self._acked.wait(COMPLETE_POLL_S)
             self._acked.clear()
             try:
-                coordinator.complete_ready()
+                if coordinator is not None:
+                    coordinator.complete_ready()
+                self.savepoints.advance()
             except PenstockError as error:
                 self.book.fail(error)
                 return
@@ -447,30 +475,3 @@ class SparkEpoch:
     job_id: str
     id: int
     checkpoint: int | None
-
-
-def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
-    """The part of the graph that TaskManagers need; sources and sinks as live objects stay here."""
-    stages = {stage.id: _emptied(stage) if settings.passthrough else stage for stage in graph.stages}
-    edges = [edge for stage in graph.stages for edge in stage.outputs]
-    targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
-    channels = {
-        edge.id: stages[edge.source.stage_id].parallelism
-        for stage in graph.stages
-        for edge in stage.inputs
-        if isinstance(edge.source, StageOutput)
-    }
-    checkpoints = settings.checkpoints or CheckpointSettings(None)
-    return DeployedPlan(
-        stages,
-        channels,
-        targets,
-        drop_untimed=settings.null_event_time == "drop",
-        backend=settings.backend,
-        max_spool_bytes=checkpoints.max_spool_bytes,
-    )
-
-
-def _emptied(stage: StagePlan) -> StagePlan:
-    """The stage without its operators: what is left is the data path, the most that any function could reach."""
-    return replace(stage, operators=())

@@ -14,11 +14,12 @@ from penstock.control.takeover import require_free
 from penstock.errors import JobConflictError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.control_server import JobControl, job_facts
-from penstock.jobmanager.job import Job, JobExecutionResult, JobRequest
+from penstock.jobmanager.job import Job, JobRequest
 from penstock.jobmanager.recovery import JobIdentity
 from penstock.jobmanager.settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.model.ids import new_job_id
+from penstock.model.job import JobExecutionResult
 from penstock.model.options import parse_duration_ms
 from penstock.spark.session import check_session
 

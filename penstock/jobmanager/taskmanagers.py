@@ -9,7 +9,14 @@ from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError, TaskManagerLostError
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    SavepointAck,
+    SavepointDecline,
+    SavepointNews,
+    SavepointProgress,
+)
 from penstock.runtime.messages import (
     Acked,
     CheckpointsEnded,
@@ -40,6 +47,7 @@ class AttemptEvents:
     ack: Callable[[CheckpointAck], None]
     decline: Callable[[CheckpointDecline], None]
     fail: Callable[[PenstockError], None]
+    savepoint_news: Callable[[SavepointNews], None]
 
 
 class TaskManagers:
@@ -134,6 +142,8 @@ class TaskManagers:
             self._events.ack(message.ack)
         elif isinstance(message, Declined):
             self._events.decline(message.decline)
+        elif isinstance(message, SavepointAck | SavepointDecline | SavepointProgress):
+            self._events.savepoint_news(message)
         elif isinstance(message, SubtaskFailure):
             error = error_of(message.error, message.args)
             if message.log_tail:

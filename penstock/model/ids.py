@@ -48,3 +48,8 @@ def new_token() -> str:
 def new_nonce() -> str:
     """A fresh part of a name that must never be used twice."""
     return secrets.token_hex(6)
+
+
+def new_trigger_id() -> str:
+    """A fresh id of an operation that somebody asks for: 32 hex digits."""
+    return secrets.token_hex(16)

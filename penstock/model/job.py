@@ -1,5 +1,6 @@
 """What is said about whole jobs: status, modes of checkpoints, and settings of the execution."""
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -153,3 +154,22 @@ class ExecutionConfig:
         """The number of key groups."""
         self._configuration.set_integer(MAX_PARALLELISM, max_parallelism)
         return self
+
+
+@dataclass(frozen=True)
+class JobExecutionResult:
+    """How a job ended."""
+
+    job_id: str
+    name: str
+    rows: int
+    attempts: int
+    duration_ms: int
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds from submission to the end."""
+        return self.duration_ms

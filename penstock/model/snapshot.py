@@ -4,6 +4,8 @@ All structs are msgspec structs, so that the manifest is JSON and unknown or mis
 relative to the job's checkpoint folder, or to the savepoint's own, with `/`, never absolute and never with `..`.
 """
 
+from typing import TypeAlias
+
 import msgspec
 
 from penstock.model.ids import SubtaskId, Version
@@ -214,3 +216,45 @@ class CheckpointDecline(msgspec.Struct, frozen=True):
     reason: str
     asynchronous: bool = False
     """It was sealed, and could not be written."""
+
+
+class SavepointOrder(msgspec.Struct, frozen=True):
+    """What an epoch's header says of a savepoint: its subtasks write their part of it at the barrier."""
+
+    number: int
+    """Of the checkpoint at whose barrier it is taken."""
+    uri: str
+    """The savepoint's own folder."""
+    format: str
+    """canonical or native."""
+    inline: bool = False
+    """Everything goes into `_metadata`: the job keeps its checkpoints in the JobManager (features N1)."""
+
+
+class SavepointAck(msgspec.Struct, frozen=True, tag="savepoint_ack"):
+    """A subtask has written its part of a savepoint."""
+
+    number: int
+    snapshot: SubtaskSnapshot
+    written_bytes: int
+
+
+class SavepointDecline(msgspec.Struct, frozen=True, tag="savepoint_decline"):
+    """A subtask could not write its part of a savepoint."""
+
+    number: int
+    subtask: SubtaskId
+    version: Version
+    reason: str
+
+
+class SavepointProgress(msgspec.Struct, frozen=True, tag="savepoint_progress"):
+    """How much of its part a subtask has written, from 0 to 1."""
+
+    number: int
+    subtask: SubtaskId
+    done: float
+
+
+SavepointNews: TypeAlias = SavepointAck | SavepointDecline | SavepointProgress
+"""What a subtask tells of its part of a savepoint."""

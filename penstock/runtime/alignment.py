@@ -57,7 +57,7 @@ def _expected_channels(stage: StagePlan, channels: Mapping[int, int]) -> list[st
 
 
 def _source_watermark(stage: StagePlan, position: int, source: SourceRef, header: EpochHeader) -> int:
-    if header.final:
+    if header.ends_time:
         return MAX_WATERMARK
     for generator in stage.watermark_generators:
         if generator.position == position:

@@ -12,21 +12,30 @@ from typing import Protocol
 
 from penstock import failpoint
 from penstock.clock import Clock
-from penstock.errors import StateBackendError, StateLostError, UserFunctionError
+from penstock.errors import CheckpointDeclinedError, StateBackendError, StateLostError, UserFunctionError
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import SubtaskId, Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    InlineLimits,
+    SavepointDecline,
+    SavepointNews,
+    SavepointOrder,
+    SavepointProgress,
+)
 from penstock.model.time import TimeDomain
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.loading import SnapshotLoader
 from penstock.runtime.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept, Ownership, Run
+from penstock.runtime.savepoints import SavepointJob, SavepointWriter
 from penstock.runtime.snapshots import SnapshotWriter, WriteJob
 from penstock.runtime.spool import MAX_SPOOL_BYTES
 from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
 from penstock.state.backend.settings import BackendSettings
-from penstock.storage.blobs import Storage
+from penstock.storage.blobs import Storage, open_storage
 
 MAX_WAITING_WRITES = 4
 """Of one subtask; then it declines the next checkpoint (PROTOCOL R10)."""
@@ -38,6 +47,7 @@ class JobManagerGateway(Protocol):
     def report(self, report: SubtaskReport) -> None: ...
     def ack(self, ack: CheckpointAck) -> None: ...
     def decline(self, decline: CheckpointDecline) -> None: ...
+    def savepoint_news(self, news: SavepointNews) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class HostPlace:
     max_spool_bytes: int = MAX_SPOOL_BYTES
     copies: LocalCopies | None = None
     """Second copies of keyed state on this machine."""
+    open_storage: Callable[[str], Storage] = open_storage
+    """Of savepoints, by the address of their folder."""
 
 
 @dataclass
@@ -64,6 +76,7 @@ class _Owned:
     subtask: Subtask
     ownership: Ownership
     writer: SnapshotWriter
+    savepoints: SavepointWriter
 
 
 class SubtaskHost:
@@ -76,6 +89,8 @@ class SubtaskHost:
         self._clock = clock
         self._owned: dict[SubtaskId, _Owned] = {}
         self._writes: deque[tuple[SnapshotWriter, WriteJob]] = deque()
+        self._savepoints: deque[tuple[SavepointWriter, SavepointJob]] = deque()
+        """Written beside snapshots: a checkpoint does not wait for a savepoint, which may take long."""
         self._has_writes = threading.Condition()
         self._closed = False
 
@@ -107,7 +122,8 @@ class SubtaskHost:
                 subtask.restored_checkpoint = deploy.checkpoint
             subtask.open()
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
-            self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer)
+            savepoints = SavepointWriter(subtask, self._place.open_storage)
+            self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer, savepoints)
             versions.append((subtask_id, version))
         if deploy.checkpoint is not None:
             logging.getLogger(__name__).info("checkpoint %s is restored: %s", deploy.checkpoint, restored)
@@ -145,6 +161,8 @@ class SubtaskHost:
         self._forget(owned, header.epoch.aborted)
         if header.epoch.checkpoint is not None:
             self._seal(owned, header, version)
+        if header.epoch.savepoint is not None:
+            self._seal_savepoint(owned, header.epoch.savepoint, version)
         failpoint.after("C9")
         failpoint.before("C10")
         self._jobmanager.report(subtask.report(version, result))
@@ -193,6 +211,39 @@ class SubtaskHost:
         with self._has_writes:
             self._writes.append((owned.writer, job))
             self._has_writes.notify_all()
+
+    def _seal_savepoint(self, owned: _Owned, order: SavepointOrder, version: Version) -> None:
+        try:
+            job = owned.savepoints.seal(order, version)
+        except (StateBackendError, CheckpointDeclinedError) as error:  # the state is as it was
+            subtask_id = owned.subtask.place.id
+            self._jobmanager.savepoint_news(SavepointDecline(order.number, subtask_id, version, str(error)))
+            return
+        with self._has_writes:
+            self._savepoints.append((owned.savepoints, job))
+            self._has_writes.notify_all()
+
+    def write_next_savepoint(self, timeout_s: float = 0.0) -> bool:
+        """Write one waiting part of a savepoint and ack it; False if there was none within the time."""
+        with self._has_writes:
+            if not self._has_writes.wait_for(lambda: self._savepoints or self._closed, timeout_s):
+                return False
+            if not self._savepoints:
+                return False
+            writer, job = self._savepoints.popleft()
+        number, subtask_id = job.order.number, writer.subtask.place.id
+
+        def report(done: float) -> None:
+            self._jobmanager.savepoint_news(SavepointProgress(number, subtask_id, done))
+
+        try:
+            ack = writer.write(job, report)
+        except Exception as error:  # only the savepoint fails; the job goes on
+            reason = f"{type(error).__name__}: {error}"
+            self._jobmanager.savepoint_news(SavepointDecline(number, subtask_id, job.version, reason))
+            return True
+        self._jobmanager.savepoint_news(ack)
+        return True
 
     def write_next(self, timeout_s: float = 0.0) -> bool:
         """Write one waiting snapshot and ack it; False if there was none within the time."""

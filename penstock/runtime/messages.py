@@ -14,6 +14,10 @@ from penstock.model.snapshot import (
     CheckpointDecline,
     Committable,
     OperatorStateShare,
+    SavepointAck,
+    SavepointDecline,
+    SavepointOrder,
+    SavepointProgress,
     SubtaskSnapshot,
 )
 from penstock.runtime.local_copies import RestoreFigures
@@ -53,6 +57,15 @@ class EpochHeader(msgspec.Struct, frozen=True):
     """Checkpoints that have been given up since the last epoch."""
     spool_after_ms: int | None = None
     """So long after its header a subtask lets the rest of its rows wait for the next epoch; None: never (R13)."""
+    drain: bool = False
+    """Event time comes to its end with this epoch, although the input has not (features N4)."""
+    savepoint: SavepointOrder | None = None
+    """A savepoint is taken at this epoch's barrier."""
+
+    @property
+    def ends_time(self) -> bool:
+        """All timers and windows fire."""
+        return self.final or self.drain
 
 
 class TaskHeader(msgspec.Struct, frozen=True, tag="task"):
@@ -212,6 +225,9 @@ Message = (
     | SubtaskFailure
     | Acked
     | Declined
+    | SavepointAck
+    | SavepointDecline
+    | SavepointProgress
     | Heartbeat
     | CheckpointsEnded
     | Stop

@@ -383,7 +383,7 @@ class Subtask:
         """Of a generator in the middle of the job: it has not seen the rows that wait before it (PROTOCOL R13)."""
         if self._waits:
             return MIN_WATERMARK
-        return MAX_WATERMARK if header.final else header.watermarks.get(uid, MIN_WATERMARK)
+        return MAX_WATERMARK if header.ends_time else header.watermarks.get(uid, MIN_WATERMARK)
 
     def _end_outputs(self, header: EpochHeader, watermarks: dict[int, int]) -> None:
         for position, outputs in self._outputs.items():

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,12 @@ from penstock.errors import (
     SupersededTaskError,
 )
 from penstock.graph.job_graph import EdgePlan, StagePlan
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    InlineLimits,
+    SavepointNews,
+)
 from penstock.runtime.exchange import ArrowOutput, StageInput
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.local_copies import LocalBackup, LocalCopies
@@ -279,13 +284,14 @@ class TaskManager:
         self._host = host
         gc.collect()
         gc.freeze()  # restored state is not garbage: no collection needs to look at it
-        self._start(self._write_snapshots, host)
+        self._start(self._write_snapshots, host.write_next)
+        self._start(self._write_snapshots, host.write_next_savepoint)
         return deployed
 
-    def _write_snapshots(self, host: SubtaskHost) -> None:
+    def _write_snapshots(self, write_next: Callable[[float], bool]) -> None:
         while not self._done.is_set():
             try:
-                host.write_next(WRITE_POLL_S)
+                write_next(WRITE_POLL_S)
             except PenstockError:  # the JobManager did not take the ack: the checkpoint will time out, the job goes on
                 logging.getLogger(__name__).exception("a snapshot was written, but its ack did not arrive")
 
@@ -352,6 +358,9 @@ class TaskManager:
 
     def decline(self, decline: CheckpointDecline) -> None:
         self._jobmanager.call(Declined(decline))
+
+    def savepoint_news(self, news: SavepointNews) -> None:
+        self._jobmanager.call(news)
 
 
 def _open_storage(config: TaskManagerConfig) -> Storage | None:

@@ -24,6 +24,9 @@ class QuerySettings:
 RunEpoch = Callable[[DataFrame, int], None]
 """Raises whatever goes wrong: an error that is swallowed makes Spark commit the batch."""
 
+WAITING = ("Waiting for data to arrive", "Waiting for next trigger")
+"""What Spark says of a query between two looks at its sources."""
+
 
 class EpochQuery:
     """A running query. It ends by itself when all sources are bounded, by an error, or by `stop`."""
@@ -53,6 +56,11 @@ class EpochQuery:
             return bool(self._query.awaitTermination(timeout_s))  # type: ignore[arg-type]
         except StreamingQueryException:
             return True
+
+    @property
+    def has_looked(self) -> bool:
+        """The sources have been asked for rows at least once: they have written down where they begin."""
+        return str(self._query.status["message"]) in WAITING
 
     @property
     def failure(self) -> str | None:

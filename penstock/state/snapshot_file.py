@@ -107,7 +107,7 @@ def _encode_table(table: SealedTable, operator: SealedTables, *, compression: bo
     else:
         batches = encode_rows(rows, table.info, operator.key_codec) if isinstance(rows, Rows) else rows
     is_empty = True
-    for piece in _pieces(batches):
+    for piece in pieces(batches):
         is_empty = False
         # To compress a few rows costs ten times what it takes to write them.
         is_compressed = piece.nbytes >= COMPRESSED_BYTES if compression is None else compression
@@ -141,7 +141,7 @@ def _whole_groups(groups: npt.NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
             begin = end
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches put together up to the size that is sorted at once."""
     piece: list[pa.RecordBatch] = []
     size = 0

@@ -1,7 +1,8 @@
 """Test instruments for users' own functions: `Harness`, `MemorySink`, `ManualClock`, and conformance suites."""
 
 from penstock.testing.clocks import ManualClock
-from penstock.testing.harness import CHECKPOINT, CRASH, Advance, Harness, Watermark
+from penstock.testing.harness import Harness
+from penstock.testing.harness_options import CHECKPOINT, CRASH, Advance, Watermark
 from penstock.testing.memory_sink import MemorySink
 from penstock.testing.routing import Broadcast
 

@@ -17,7 +17,7 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ import msgspec
 from penstock import failpoint
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.manifest import load_manifest
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
+from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,
@@ -40,6 +42,7 @@ from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
 from penstock.jobmanager.epochs import AttemptState, EpochBook
+from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.jobmanager.recovery import (
     Attempt,
     JobIdentity,
@@ -48,84 +51,20 @@ from penstock.jobmanager.recovery import (
     deploy_orders,
     note_damage,
 )
-from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.model.ids import JobId, StageId, SubtaskId, Version, new_trigger_id
 from penstock.model.job import CheckpointingMode
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, InlineLimits, Manifest, SourcePosition
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointNews, SourcePosition
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
-from penstock.runtime.local_copies import LocalBackup, LocalCopies
+from penstock.runtime.local_copies import LocalCopies
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.owner import Kept
 from penstock.state.backend.base import KeyedBackend
 from penstock.state.backend.settings import KINDS, BackendSettings
-from penstock.storage.blobs import Storage
-from penstock.storage.memory import MemoryStorage
-from penstock.testing.clocks import ManualClock
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
+from penstock.testing.harness_options import CHECKPOINT, CRASH, JOB_ID, Advance, Control, HarnessOptions, Watermark
 from penstock.testing.reading import owns, read_state
 from penstock.testing.routing import Exchange, ObjectOutput, StageFeed, channels_of
-
-JOB_ID = "0" * 32
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """Event time has reached this timestamp."""
-
-    timestamp: int
-
-
-@dataclass(frozen=True)
-class Advance:
-    """Processing time moves on by so many milliseconds."""
-
-    milliseconds: int
-
-
-class _Control:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-CHECKPOINT = _Control("CHECKPOINT")
-"""Take a checkpoint here and wait for it."""
-CRASH = _Control("CRASH")
-"""Lose every process here and recover."""
-
-
-@dataclass(frozen=True)
-class HarnessOptions:
-    """How a harness runs."""
-
-    seed: int | None = None
-    """Splits records into epochs at random places; None: one epoch between two control items."""
-    clock: ManualClock = field(default_factory=ManualClock)
-    storage: Storage = field(default_factory=MemoryStorage)
-    """Where checkpoints are. A second harness on the storage of another takes its job over."""
-    crashed: Callable[[], None] = lambda: None
-    """Called after each crash, before anything is recovered."""
-    lost_after: Callable[[int], int | None] = lambda tries: None
-    """After how many batches and barriers a task is lost that was lost so many times before; None: not at all.
-
-    Like Spark, the harness tries it again. No other process ends.
-    """
-    backend: BackendSettings = BackendSettings()
-    limits: InlineLimits | None = None
-    """Which states go into the manifest; None: the defaults."""
-    local: LocalBackup = LocalBackup()
-    """Second copies of keyed state, which survive a crash."""
-    retained: int = 1
-    """How many checkpoints are kept."""
-    allow_fallback: bool = False
-    """Go back behind a damaged checkpoint although output would be committed twice."""
-    warn: Callable[[str], None] | None = None
-    """Told of a damaged checkpoint that is passed over."""
-    spool_after: Callable[[], int | None] = lambda: None
-    """For each epoch: after how many milliseconds rows that were not worked on wait for the next; None: never."""
-    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
 
 
 class Harness:
@@ -152,6 +91,7 @@ class Harness:
         self._ended = False
         self._task_attempts = 0
         self._damaged: dict[int, CheckpointError] = {}
+        self._job_savepoints = JobSavepoints(None)
         self.crashes = 0
         self.lost_tasks = 0
         self._survive(lambda: None)
@@ -205,6 +145,15 @@ class Harness:
         for _ in range(count):
             self._survive(self._run_empty_epoch)
         return self
+
+    def savepoint(self, target: str | Path, **wish: Any) -> str:
+        """Take a savepoint below a folder; its path. `format=`, `then=` (go_on, stop, cancel) and `drain=` as of a job.
+
+        Raises CheckpointFailedError if there is none.
+        """
+        request = SavepointRequest(SavepointWish(new_trigger_id(), str(target), **wish))
+        self._survive(lambda: self._take_savepoint(request))
+        return request.result(0)
 
     def crash(self) -> "Harness":
         """Lose every process, recover from the storage and replay what lies behind it."""
@@ -287,6 +236,7 @@ class Harness:
             warn=self.options.warn,
             damaged=self._damaged,
         )
+        self._job_savepoints.detach()
         self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
         manifest = self._attempt.manifest
         try:
@@ -295,7 +245,7 @@ class Harness:
             note_damage(self._attempt, error, self._damaged)
             return self._start()  # PROTOCOL R24: from an older checkpoint, or refused
         self._position = manifest.sources.batch_id if manifest is not None and manifest.sources.batch_id > 0 else 0
-        self._ended = manifest is not None and manifest.final
+        self._ended = (manifest is not None and manifest.final) or published_stop(self._attempt.log) is not None
         epoch = manifest.epoch if manifest is not None else 0
         self._outputs = [item for item in self._outputs if item[0] <= epoch]
         failpoint.before("C26")
@@ -334,6 +284,24 @@ class Harness:
         committer = None if is_held else GraphCommitter.of(JOB_ID, self._graph)
         self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock, committer)
         self._book.restored(deployed)
+        limits = self.options.limits
+        is_inline = limits is not None and limits.max_state_bytes is not None
+        identity = WriterIdentity(JobId(JOB_ID), self._attempt.number, "harness")
+        self._savepoints = Savepoints(
+            SavepointPlace(identity, is_inline), self.clock, self._attempt.log, self._attempt.coordinator
+        )
+        self._book.savepoints = self._savepoints
+        self._job_savepoints.attach(self._savepoints, self._attempt.log)
+
+    def _take_savepoint(self, request: SavepointRequest) -> None:
+        """After a crash a stop goes on by itself (PROTOCOL R30); any other savepoint has failed by then."""
+        self._consume()
+        if request.is_answered or self._ended:
+            return
+        if self._savepoints.due() is None:
+            self._savepoints.request(request)
+        self._epoch([], forced=False, savepoint=True)
+        self._ended = self._savepoints.stopped is not None
 
     # ---- input
 
@@ -364,7 +332,7 @@ class Harness:
         records: list[Any] = []
         while self._position < len(self._items):
             item = self._items[self._position]
-            if isinstance(item, (_Control, Watermark, Advance)):
+            if isinstance(item, (Control, Watermark, Advance)):
                 if records and item is not CHECKPOINT:
                     return records, None
                 self._position += 1
@@ -403,9 +371,9 @@ class Harness:
 
     # ---- one epoch
 
-    def _epoch(self, records: Sequence[Any], *, forced: bool, final: bool = False) -> None:
-        header = self._book.begin(final=final, forced=forced)
-        if not final:
+    def _epoch(self, records: Sequence[Any], *, forced: bool, final: bool = False, savepoint: bool = False) -> None:
+        header = self._book.begin(final=final, forced=forced, savepoint=savepoint)
+        if not final and header.savepoint is None:
             header = msgspec.structs.replace(header, spool_after_ms=self.options.spool_after())
         kept = self._run_stages(header, records)
         position = SourcePosition(self._position, None, ["source"])
@@ -416,6 +384,7 @@ class Harness:
             self._write_snapshots()
             failpoint.set_role("driver")
             self._attempt.coordinator.complete_ready()
+            self._savepoints.advance()
 
     def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> list[Any]:
         feed = self._exchange.feed(header, records)
@@ -448,7 +417,7 @@ class Harness:
 
     def _write_snapshots(self) -> None:
         failpoint.set_role("tm")
-        while self._host.write_next():
+        while self._host.write_next() or self._host.write_next_savepoint():
             continue
 
     # ---- what the host and the coordinator tell
@@ -461,6 +430,9 @@ class Harness:
 
     def decline(self, decline: CheckpointDecline) -> None:
         self._attempt.coordinator.decline(decline)
+
+    def savepoint_news(self, news: SavepointNews) -> None:
+        self._savepoints.hear(news)
 
     def completed(self, checkpoint: int) -> None:
         """A checkpoint is complete."""

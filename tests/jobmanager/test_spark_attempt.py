@@ -9,8 +9,9 @@ import pytest
 
 from penstock.common import Configuration
 from penstock.jobmanager import spark_attempt
+from penstock.jobmanager.attempt_plan import AttemptPlan
 from penstock.jobmanager.settings import JobSettings
-from penstock.jobmanager.spark_attempt import AttemptPlan, SparkAttempt
+from penstock.jobmanager.spark_attempt import SparkAttempt
 from penstock.testing import ManualClock
 from tests.sim.job import Sinks, small_graph
 
@@ -41,5 +42,8 @@ def test_no_epoch_begins_before_the_attempt_knows_its_query(monkeypatch: pytest.
         None,
         tmp_path,
     )
-    SparkAttempt(plan, MagicMock(), ManualClock(), lambda summary: None)._start_query()
+    attempt = SparkAttempt(plan, MagicMock(), ManualClock(), lambda summary: None)
+    attempt.book = MagicMock()
+    attempt._start_query()
+    attempt._over.set()
     assert is_free == [False]

@@ -7,7 +7,7 @@ from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_att
 from penstock.model.functions import MapFunction
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.graphs import FunctionProgram, function_graph
-from penstock.testing.harness import JOB_ID
+from penstock.testing.harness_options import JOB_ID
 
 
 class Same(MapFunction):

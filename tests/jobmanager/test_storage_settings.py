@@ -13,7 +13,7 @@ from penstock.model.functions import MapFunction
 from penstock.model.snapshot import InlineLimits
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import CHECKPOINT, Harness, harness
-from penstock.testing.harness import JOB_ID
+from penstock.testing.harness_options import JOB_ID
 
 CHK = "execution.checkpointing."
 A_JOB, ANOTHER = "a" * 32, "b" * 32

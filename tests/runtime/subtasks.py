@@ -7,7 +7,7 @@ from typing import Any
 from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_of, subtask_of
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SubtaskSnapshot
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointNews, SubtaskSnapshot
 from penstock.runtime.alignment import DRIVER, source_key
 from penstock.runtime.batch import Batch, EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
@@ -47,6 +47,7 @@ class Recorder:
     reports: list[SubtaskReport] = field(default_factory=list)
     acks: list[CheckpointAck] = field(default_factory=list)
     declines: list[CheckpointDecline] = field(default_factory=list)
+    news: list[SavepointNews] = field(default_factory=list)
 
     def report(self, report: SubtaskReport) -> None:
         self.reports.append(report)
@@ -56,6 +57,9 @@ class Recorder:
 
     def decline(self, decline: CheckpointDecline) -> None:
         self.declines.append(decline)
+
+    def savepoint_news(self, news: SavepointNews) -> None:
+        self.news.append(news)
 
 
 class Tasks:

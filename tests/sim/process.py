@@ -28,7 +28,14 @@ from penstock.graph.execution_graph import assign_subtasks
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
 from penstock.model.ids import StageId, SubtaskId
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SourcePosition, StateFile
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    Manifest,
+    SavepointNews,
+    SourcePosition,
+    StateFile,
+)
 from penstock.runtime.batch import EdgeBatch
 from penstock.runtime.host import HostPlace, SubtaskHost
 from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
@@ -266,6 +273,9 @@ class Process:
     def decline(self, decline: CheckpointDecline) -> None:
         self._world.outcome.faults["decline"] += 1
         self._world.send(lambda: self._take(lambda: self._coordinator.decline(decline)))
+
+    def savepoint_news(self, news: SavepointNews) -> None:
+        raise AssertionError(f"nobody has asked for a savepoint: {news}")
 
     def _take(self, letter: Callable[[], None]) -> None:
         letter()

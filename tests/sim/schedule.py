@@ -20,7 +20,7 @@ from penstock.model import ids
 from penstock.runtime import chains, snapshots
 from penstock.state.backend.settings import BackendSettings
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
-from penstock.testing.harness import HarnessOptions
+from penstock.testing.harness_options import HarnessOptions
 from tests.sim.invariants import Watch
 from tests.sim.job import LAST_DUE_MS, Event, Sinks, difference, expected, found, large_graph, make_events, small_graph
 from tests.sim.outcome import Outcome

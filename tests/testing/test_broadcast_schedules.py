@@ -17,7 +17,7 @@ from penstock.graph.stream_graph import BroadcastTo, KeyBy, OperatorSpec, Source
 from penstock.model.types import TAGGED
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness, ManualClock
-from penstock.testing.harness import HarnessOptions
+from penstock.testing.harness_options import HarnessOptions
 
 SEEN = MapStateDescriptor("seen", Types.LONG(), Types.LONG())
 

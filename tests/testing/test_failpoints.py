@@ -12,7 +12,7 @@ import penstock
 from penstock import failpoint
 from penstock.failpoint import NAMES, Failpoint
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
-from penstock.testing.harness import HarnessOptions
+from penstock.testing.harness_options import HarnessOptions
 from tests.faults.failpoints import DRIVER, TASK, TASKMANAGER
 from tests.sim.invariants import Watch
 from tests.sim.job import LAST_DUE_MS, Event, Sinks, difference, expected, found, large_graph

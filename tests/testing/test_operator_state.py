@@ -22,7 +22,7 @@ from penstock.datastream.state import ListState, ListStateDescriptor, StateTtlCo
 from penstock.errors import CheckpointError, CheckpointFailedError, IncompatibleStateError, UserFunctionError
 from penstock.model.snapshot import InlineLimits
 from penstock.testing import CHECKPOINT, CRASH, Harness
-from penstock.testing.harness import HarnessOptions
+from penstock.testing.harness_options import HarnessOptions
 
 LONGS = ListStateDescriptor("kept", Types.LONG())
 Init = FunctionInitializationContext

@@ -14,7 +14,7 @@ from penstock.model.types import TAGGED
 from penstock.model.watermark import WatermarkStrategy
 from penstock.runtime import intake
 from penstock.testing import Harness, ManualClock, MemorySink, Watermark
-from penstock.testing.harness import HarnessOptions
+from penstock.testing.harness_options import HarnessOptions
 from tests.sim.job import add_keyed, add_sink
 
 ONE, OTHER = "a", "c"

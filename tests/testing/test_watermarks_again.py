@@ -9,7 +9,7 @@ from penstock.graph.stream_graph import OperatorSpec, SourceSpec, StreamGraph
 from penstock.model.types import TAGGED
 from penstock.model.watermark import WatermarkStrategy
 from penstock.testing import CHECKPOINT, CRASH, Harness, MemorySink, Watermark
-from penstock.testing.harness import HarnessOptions
+from penstock.testing.harness_options import HarnessOptions
 from tests.sim.job import add_keyed, add_sink
 
 

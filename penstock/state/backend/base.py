@@ -137,6 +137,13 @@ class KeyedBackend(ABC):
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
         """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
 
+    @abstractmethod
+    def seal_savepoint(self, number: int, *, native: bool) -> SealedTables | SealedFiles:
+        """All of the state between two epochs: rows, or for a native savepoint what this backend restores fastest.
+
+        Beside a `seal` of the same epoch or without one; no later seal builds on it.
+        """
+
     def retain(self, bases: Collection[CheckpointId]) -> None:
         """Only these seals will be named as base from now on: what is kept for others can go."""
         return None

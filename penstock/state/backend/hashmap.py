@@ -137,6 +137,17 @@ class HashMapBackend(KeyedBackend):
             self.operator_uid, checkpoint_id, needed, self.key_codec, self.max_parallelism, tuple(tables)
         )
 
+    def seal_savepoint(self, number: int, *, native: bool) -> SealedTables:
+        """All rows. Nothing is noted: no delta builds on a savepoint."""
+        assert not self._is_running
+        tables = [
+            SealedTable(self._infos[name], self._seal_all(name, table), full=True)
+            for name, table in self._every_table().items()
+        ]
+        return SealedTables(
+            self.operator_uid, CheckpointId(number), None, self.key_codec, self.max_parallelism, tuple(tables)
+        )
+
     def _seal_all(self, name: str, table: Table | UnclaimedTable) -> Callable[[], Rows | pa.Table]:
         live = self.ttl.snapshot_filter(name)
         if live is None or isinstance(table, UnclaimedTable):

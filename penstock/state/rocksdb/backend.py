@@ -143,12 +143,22 @@ class RocksDBBackend(KeyedBackend):
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
         """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows where increments are off."""
+        folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
+        return self._seal(folder, checkpoint_id, base, native=self._settings.incremental)
+
+    def seal_savepoint(self, number: int, *, native: bool) -> SealedTables | SealedFiles:
+        """RocksDB's files for a native savepoint, all rows for a canonical one."""
+        folder = self._folder.with_name(f"{self._folder.name}-savepoint-{number}")
+        return self._seal(folder, CheckpointId(number), None, native=native)
+
+    def _seal(
+        self, folder: Path, checkpoint_id: CheckpointId, base: CheckpointId | None, *, native: bool
+    ) -> SealedTables | SealedFiles:
         assert not self._is_running
         self._require_whole()
         infos = tuple(self._infos.values())
-        folder = self._folder.with_name(f"{self._folder.name}-chk-{checkpoint_id}")
         self.store.link_checkpoint(folder)
-        if self._settings.incremental:
+        if native:
             names = tuple(sorted(path.name for path in folder.iterdir()))
             states = [(self._infos[name], table.family) for name, table in self._tables.items()]
             sizes = self._sizes.seal(self.store.live_files, states)

@@ -62,6 +62,10 @@ class BackendTtl:
                 f"state {descriptor.name!r} is declared with two different times to live; use one descriptor for both"
             )
 
+    def ttl_ms(self, name: str) -> int:
+        """How long entries of a state live; 0 where none expires, or no function has said so yet."""
+        return self._scans[name].rules.ttl_ms if name in self._scans else 0
+
     def begin_epoch(self) -> None:
         """Entries may be removed and prolonged from now on. After `clock.now_ms` was set."""
         self.clock.in_epoch = True

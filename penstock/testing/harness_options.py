@@ -1,0 +1,76 @@
+"""What a harness is fed besides records, and how it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.model.job import CheckpointingMode
+from penstock.model.snapshot import InlineLimits
+from penstock.runtime.local_copies import LocalBackup
+from penstock.state.backend.settings import BackendSettings
+from penstock.storage.blobs import Storage
+from penstock.storage.memory import MemoryStorage
+from penstock.testing.clocks import ManualClock
+
+JOB_ID = "0" * 32
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Event time has reached this timestamp."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Processing time moves on by so many milliseconds."""
+
+    milliseconds: int
+
+
+class Control:
+    """An item that is no record."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+CHECKPOINT = Control("CHECKPOINT")
+"""Take a checkpoint here and wait for it."""
+CRASH = Control("CRASH")
+"""Lose every process here and recover."""
+
+
+@dataclass(frozen=True)
+class HarnessOptions:
+    """How a harness runs."""
+
+    seed: int | None = None
+    """Splits records into epochs at random places; None: one epoch between two control items."""
+    clock: ManualClock = field(default_factory=ManualClock)
+    storage: Storage = field(default_factory=MemoryStorage)
+    """Where checkpoints are. A second harness on the storage of another takes its job over."""
+    crashed: Callable[[], None] = lambda: None
+    """Called after each crash, before anything is recovered."""
+    lost_after: Callable[[int], int | None] = lambda tries: None
+    """After how many batches and barriers a task is lost that was lost so many times before; None: not at all.
+
+    Like Spark, the harness tries it again. No other process ends.
+    """
+    backend: BackendSettings = BackendSettings()
+    limits: InlineLimits | None = None
+    """Which states go into the manifest; None: the defaults."""
+    local: LocalBackup = LocalBackup()
+    """Second copies of keyed state, which survive a crash."""
+    retained: int = 1
+    """How many checkpoints are kept."""
+    allow_fallback: bool = False
+    """Go back behind a damaged checkpoint although output would be committed twice."""
+    warn: Callable[[str], None] | None = None
+    """Told of a damaged checkpoint that is passed over."""
+    spool_after: Callable[[], int | None] = lambda: None
+    """For each epoch: after how many milliseconds rows that were not worked on wait for the next; None: never."""
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
