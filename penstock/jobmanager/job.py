@@ -39,7 +39,7 @@ from penstock.jobmanager.counts import EpochCount, Rate
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
 from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
-from penstock.jobmanager.output import CollectedRecords, JobOutput
+from penstock.jobmanager.output import JobOutput, collect_sinks
 from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, note_damage
 from penstock.jobmanager.restart import Restarts
 from penstock.jobmanager.settings import JobSettings
@@ -79,7 +79,7 @@ class Job:
             self._storage = request.settings.storage.open(self.job_id, resumed=request.resumed)
         settings = request.settings.checkpoints
         is_held = settings is not None and settings.exactly_once
-        self._output = JobOutput(_collect_sinks(request.graph), checkpointing=is_held)
+        self._output = JobOutput(collect_sinks(request.graph), checkpointing=is_held)
         self._history = JobHistory(clock, self._known_failures(), self._registry.read_checkpoints(self.job_id))
         self._slow = SlowCheckpoints(settings)
         self._started_ms = clock.now_ms()
@@ -495,7 +495,3 @@ def _is_final(error: PenstockError) -> bool:
     """Trying again cannot help: output or input is lost (PROTOCOL R21), or a checkpoint cannot be restored (R24)."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
     return isinstance(error, SinkTransactionLostError | SourceFileLostError) or is_refusal
-
-
-def _collect_sinks(graph: JobGraph) -> dict[str, CollectedRecords]:
-    return {sink.uid: CollectedRecords(sink.record_type) for sink in graph.sinks if sink.spec.kind == "collect"}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.model.types import TypeInformation
 from penstock.runtime.sinks import decode_records
@@ -105,3 +106,8 @@ class JobOutput:
         """The job has ended."""
         for records in self.collected.values():
             records.end(error)
+
+
+def collect_sinks(graph: JobGraph) -> dict[str, CollectedRecords]:
+    """The records of every collect sink of a job, by its uid."""
+    return {sink.uid: CollectedRecords(sink.record_type) for sink in graph.sinks if sink.spec.kind == "collect"}

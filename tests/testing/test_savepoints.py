@@ -142,7 +142,9 @@ def test_n4_drain_fires_all_timers_before_the_savepoint(tmp_path: Path) -> None:
     assert len(tables_of(path)["function", "keyed", "_timers_event"]) == 0
 
 
-def test_n5_a_savepoint_that_cannot_be_written_leaves_the_job_running(tmp_path: Path) -> None:
+def test_n5_a_savepoint_that_cannot_be_written_leaves_the_job_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness = everything().feed(RECORDS)
     folder = tmp_path / "full"
     folder.mkdir()
@@ -152,7 +154,7 @@ def test_n5_a_savepoint_that_cannot_be_written_leaves_the_job_running(tmp_path: 
             raise OSError("no space left on device")
 
     for owned in harness._host._owned.values():
-        owned.savepoints._open_storage = Broken
+        monkeypatch.setattr(owned.savepoints, "_open_storage", Broken)
     with pytest.raises(CheckpointFailedError, match="no space left"):
         harness.savepoint(folder, then="cancel")
     assert list(folder.rglob("_metadata")) == []
