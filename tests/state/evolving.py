@@ -1,6 +1,6 @@
 """Types that another one may become, and what its values become: the rules of schema evolution once more, in Python."""
 
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ def evolved_value(value: Any, old: TypeInformation, new: TypeInformation) -> Any
     if new.name in ("FLOAT", "DOUBLE"):
         return float(value)
     if new.name == "DECIMAL":
-        return value.quantize(Decimal(1).scaleb(-new.arrow.scale))
+        return value.quantize(Decimal(1).scaleb(-new.arrow.scale), context=Context(prec=60))
     if new.name == "LIST":
         return [evolved_value(item, old.children[0], new.children[0]) for item in value]
     if new.name == "MAP":
@@ -73,6 +73,17 @@ def evolved_value(value: Any, old: TypeInformation, new: TypeInformation) -> Any
         ]
         return make_row(new.names, items)
     return value
+
+
+def exact(value: Any) -> Any:
+    """The value in a form in which 1, 1.0 and True differ, as do rows with other names."""
+    if isinstance(value, tuple):
+        return type(value).__name__, getattr(value, "_fields", None), list(map(exact, value))
+    if isinstance(value, list):
+        return list(map(exact, value))
+    if isinstance(value, dict):
+        return {key: exact(item) for key, item in value.items()}
+    return (type(value).__name__, value) if isinstance(value, (int, float, Decimal)) else value
 
 
 ROWS = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, unique=True).flatmap(

@@ -24,7 +24,7 @@ from penstock.model.types import Types
 from penstock.state.snapshot_file import encode_snapshot, read_chain
 from tests.codec.strategies import values_of
 from tests.state.backends import MAX_PARALLELISM, at, seal
-from tests.state.evolving import EVOLVING, evolutions, evolved_value
+from tests.state.evolving import EVOLVING, evolutions, evolved_value, exact
 from tests.state.ttl import T0, TTL, World, on_every_backend, read
 
 ALL = (0, MAX_PARALLELISM - 1)
@@ -223,10 +223,50 @@ def test_o11_any_type_evolves_as_the_model_says(data: st.DataObject) -> None:
             entries.pop(key, None)
     new = old.moved([full, old.file(2, base=1)], state(kind, new_type, ttl=after))
     expected = {key: [evolved_value(entries[key], old_type, new_type)] if key in entries else [] for key in keys}
-    assert repr(content(new, keys)) == repr(expected)
+    assert exact(content(new, keys)) == exact(expected)
     again = new.moved([new.file()], state(kind, new_type, ttl=after))
-    assert repr(content(again, keys)) == repr(expected)
+    assert exact(content(again, keys)) == exact(expected)
     for world in (old, new, again):
+        world.backend.close()
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_o11_old_subtasks_of_several_versions_and_deltas_meet_as_the_model_says(data: st.DataObject) -> None:
+    """Each old subtask has its own type, time to live, full file and deltas; the new program has yet another type."""
+    backend = data.draw(st.sampled_from(["hashmap", "rocksdb"]))
+    kind = data.draw(st.sampled_from(KINDS))
+    first_type: TypeInformation = data.draw(EVOLVING)
+    new_type: TypeInformation = data.draw(evolutions(first_type))
+    expected: dict[str, Any] = {}
+    merged = World(backend)
+    worlds = [merged]
+    for number in range(data.draw(st.integers(1, 3))):
+        old_type = data.draw(st.sampled_from([first_type, new_type]))
+        keys = [f"{number} {letter}" for letter in "abc"]
+        old = World(backend, state(kind, old_type, ttl=data.draw(st.booleans())))
+        worlds.append(old)
+        files: list[bytes] = []
+        for checkpoint in range(1, data.draw(st.integers(1, 3)) + 1):
+            with old.epoch(T0):
+                for key in data.draw(st.lists(st.sampled_from(keys), unique=True)):
+                    old.at(key).clear()
+                    expected.pop(key, None)
+                    if data.draw(st.booleans()):
+                        value = data.draw(values_of(old_type))
+                        put(old, key, value)
+                        expected[key] = evolved_value(value, old_type, new_type)
+            files.append(old.file(checkpoint, base=checkpoint - 1 or None))
+        for info, rows in read_chain(files, ALL, MAX_PARALLELISM):
+            merged.backend.restore(info, rows)
+    after = data.draw(st.booleans())
+    everything = [f"{number} {letter}" for number in range(3) for letter in "abc"]
+    carried = merged.moved([merged.file()], state(kind, new_type, ttl=after))
+    merged.use(state(kind, new_type, ttl=after))
+    shown = exact({key: [expected[key]] if key in expected else [] for key in everything})
+    for world in (merged, carried):
+        assert exact(content(world, everything)) == shown
+    for world in (*worlds, carried):
         world.backend.close()
 
 
