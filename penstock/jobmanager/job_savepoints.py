@@ -38,6 +38,9 @@ class JobSavepoints:
         The same trigger id is the same savepoint. Raises UsageError without a place, JobConflictError while another
         savepoint is being taken, CheckpointFailedError if the job does not run.
         """
+        known = self._requests.get(wish.trigger_id)
+        if known is not None:
+            return known
         place = target or self._default
         if not place:
             raise UsageError(f"{NO_LOCATION} Give a folder, or set execution.checkpointing.savepoint-dir")
@@ -47,9 +50,8 @@ class JobSavepoints:
         if not _TRIGGER.fullmatch(trigger_id):
             raise UsageError(f"{trigger_id!r} is not a trigger id; it has 32 hex digits")
         with self._lock:
-            known = self._requests.get(trigger_id)
-            if known is not None:
-                return known
+            if trigger_id in self._requests:
+                return self._requests[trigger_id]
             if self._savepoints is None:
                 raise CheckpointFailedError("the job is not running now; try again when it is")
             request = SavepointRequest(replace(wish, trigger_id=trigger_id, target=str(parse_address(place))))
