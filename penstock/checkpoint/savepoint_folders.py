@@ -8,7 +8,6 @@ savepoint-4f1c2a-0b1c2d3e4f50/native/s0-1-9f1c                          a file o
 
 import hashlib
 import re
-import secrets
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -23,7 +22,7 @@ MAX_PART = 120
 
 def savepoint_folder(job_id: str) -> str:
     """A fresh name for a savepoint of a job."""
-    return f"savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
+    return f"savepoint-{job_id[:6]}-{new_nonce()}"
 
 
 def keyed_path(operator_uid: str, name: str, subtask: SubtaskId) -> str:

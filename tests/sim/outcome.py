@@ -15,6 +15,7 @@ class Outcome:
     steps: int = 0
     attempts: int = 0
     checkpoints: int = 0
+    savepoints: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     hits: Counter[str] = field(default_factory=Counter)
     """Crash points at which something happened."""
@@ -30,6 +31,7 @@ class Summary:
     calm: int = 0
     attempts: int = 0
     checkpoints: int = 0
+    savepoints: int = 0
     steps: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     hits: Counter[str] = field(default_factory=Counter)
@@ -42,6 +44,7 @@ class Summary:
         self.calm += outcome.is_calm
         self.attempts += outcome.attempts
         self.checkpoints += outcome.checkpoints
+        self.savepoints += outcome.savepoints
         self.steps += outcome.steps
         self.faults.update(outcome.faults)
         self.hits.update(outcome.hits)
@@ -52,6 +55,7 @@ class Summary:
         self.calm += other.calm
         self.attempts += other.attempts
         self.checkpoints += other.checkpoints
+        self.savepoints += other.savepoints
         self.steps += other.steps
         self.faults.update(other.faults)
         self.hits.update(other.hits)
@@ -68,6 +72,6 @@ class Summary:
         return (
             f"faults: {faults or 'none'}\n"
             f"{self.seeds} seeds, {self.calm} without faults, {self.attempts} attempts, "
-            f"{self.checkpoints} checkpoints, {self.steps} steps, "
+            f"{self.checkpoints} checkpoints, {self.savepoints} savepoints, {self.steps} steps, "
             f"{self.hits.total()} planned crashes at {hit}, {len(self.failures)} failed"
         )

@@ -16,6 +16,9 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.names import source_file_path
+from penstock.checkpoint.savepoint_requests import SavepointRequest
+from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
+from penstock.checkpoint.settings import WriterIdentity
 from penstock.errors import (
     CheckpointError,
     ConnectionLostError,
@@ -27,7 +30,7 @@ from penstock.errors import (
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.jobmanager.epochs import AttemptState, EpochBook
 from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
-from penstock.model.ids import StageId, SubtaskId
+from penstock.model.ids import JobId, StageId, SubtaskId
 from penstock.model.snapshot import (
     CheckpointAck,
     CheckpointDecline,
@@ -76,6 +79,7 @@ class Process:
         self._ended = False
         self._tasks = 0
         self._has_mail = False
+        self._asked: SavepointRequest | None = None
 
     # ---- the beginning
 
@@ -86,6 +90,7 @@ class Process:
         begun = begin_attempt(JOB, self._graph, world.ledger.storage, options, self, world.clock)
         self.attempt, manifest = begun.number, begun.manifest
         self._coordinator: CheckpointCoordinator = begun.coordinator
+        self._log = begun.log
         if manifest is not None and manifest.sources.batch_id > 0:
             self._position = manifest.sources.batch_id
         self._ended = manifest is not None and manifest.final
@@ -106,7 +111,8 @@ class Process:
     def _deploy(self, manifest: Manifest | None) -> None:
         world = self._world
         failpoint.before("C2")
-        place = HostPlace(JOB.job_id, self.attempt, ObjectOutput, channels_of(self._graph))
+        shelf = world.shelf.open
+        place = HostPlace(JOB.job_id, self.attempt, ObjectOutput, channels_of(self._graph), open_storage=shelf)
         self._host = SubtaskHost(place, world.ledger.storage, self, world.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
         deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
@@ -115,6 +121,11 @@ class Process:
         state = AttemptState.of(JOB.job_id, self.attempt, versions, manifest)
         self._book = EpochBook(self._graph, state, self._coordinator, world.clock)
         self._book.restored(deployed)
+        identity = WriterIdentity(JobId(JOB.job_id), self.attempt, "simulated")
+        timeout_ms = world.profile.settings.timeout_ms
+        here = SavepointPlace(identity, timeout_ms=timeout_ms, open_storage=shelf)
+        self._savepoints = Savepoints(here, world.clock, self._log, self._coordinator)
+        self._book.savepoints = self._savepoints
 
     # ---- the actors
 
@@ -144,18 +155,39 @@ class Process:
         while not self.is_over:
             try:
                 self._coordinator.complete_ready()
+                self._savepoints.advance()
             except PenstockError as error:
                 self._book.fail(error)
                 raise
+            self._settle_savepoint()
             self._has_mail = False
             self._world.idle(actor, lambda: self._has_mail or self.is_over)
 
     def _write(self, actor: Actor) -> None:
         """A background writer of the TaskManager; it may go on after its driver has gone."""
         while not self.is_over:
-            if not self._host.write_next():
-                self._world.idle(actor, lambda: bool(self._host._writes) or self.is_over, 1_000_000)
+            if not self._host.write_next() and not self._host.write_next_savepoint():
+                self._world.idle(actor, lambda: self._has_work() or self.is_over, 1_000_000)
             actor.rest()
+
+    def _has_work(self) -> bool:
+        return bool(self._host._writes or self._host._savepoints)
+
+    def _ask_for_savepoint(self) -> None:
+        """Somebody wants one now, unless one is under way."""
+        wish = self._world.savepoint_wish()
+        if wish is not None and self._asked is None:
+            self._asked = SavepointRequest(wish)
+            self._savepoints.request(self._asked)
+
+    def _settle_savepoint(self) -> None:
+        """A savepoint that exists is what it says; one that failed has changed nothing."""
+        if self._asked is not None and self._asked.is_answered:
+            path, self._asked = self._asked.path, None
+            self._world.outcome.faults["failed savepoint"] += path is None
+            self._world.outcome.savepoints += path is not None
+            if path is not None and self.attempt == self._world.ledger.owner:
+                self._world.shelf.check(path, self._world.ledger, self._world.job)
 
     def _finish(self, actor: Actor) -> None:
         """PROTOCOL R31: an empty epoch with the MAX watermark until its checkpoint is complete, then the status."""
@@ -199,8 +231,10 @@ class Process:
         position = self._position + len(records)
         for source in self._graph.sources:
             self._book.set_source_watermark(source.id, world.job.watermarks[position])
-        header = self._book.begin(final=final, forced=world.is_forced())
-        if not final:
+        self._ask_for_savepoint()
+        is_due = not final and not self._book.waiting
+        header = self._book.begin(final=final, forced=world.is_forced(), savepoint=is_due)
+        if not final and header.savepoint is None:
             header = msgspec.structs.replace(header, spool_after_ms=world.spool_after_ms())
         self._run_stages(header, records)
         self._position = position
@@ -275,7 +309,7 @@ class Process:
         self._world.send(lambda: self._take(lambda: self._coordinator.decline(decline)))
 
     def savepoint_news(self, news: SavepointNews) -> None:
-        raise AssertionError(f"nobody has asked for a savepoint: {news}")
+        self._world.send(lambda: self._take(lambda: self._savepoints.hear(news)))
 
     def _take(self, letter: Callable[[], None]) -> None:
         letter()

@@ -7,10 +7,7 @@ from penstock import failpoint
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.runtime import chains, snapshots
 
-LATER_POINTS = ("C28",)
-"""Crash points that no run passes: of savepoints."""
-POINTS = tuple(name for name in failpoint.NAMES if name not in LATER_POINTS)
-PLACES = tuple(f"{name}.{side}" for name in POINTS for side in ("before", "after"))
+PLACES = tuple(f"{name}.{side}" for name in failpoint.NAMES for side in ("before", "after"))
 OFTEN = {
     "C3": 40,
     "C4": 20,
@@ -52,6 +49,8 @@ class Profile:
     stay: float
     """The chance that an actor goes on where it could rest."""
     unaligned: bool
+    savepoint: float
+    """Per epoch: somebody asks for a savepoint."""
     planned: tuple[Planned, ...]
     steps: int
     """Length of the phase with faults."""
@@ -91,6 +90,7 @@ def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
         writers=chance.choice((1, 1, 2)),
         stay=chance.choice((0.5, 0.8, 0.95)),
         unaligned=chance.random() < 0.3,
+        savepoint=chance.choice((0.0, 0.0, 0.1, 0.3)),
         planned=planned,
         steps=chance.choice((300, 600, 1200)),
         crash=some(0.0015),

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.savepoint_requests import Format, SavepointWish
 from penstock.errors import (
     CheckpointFailedError,
     FencedError,
@@ -21,6 +22,7 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.failpoint import InjectedCrash
+from penstock.model.ids import new_trigger_id
 from penstock.storage.memory import Fault
 from penstock.testing.clocks import START_MS
 from tests.checkpoint.checker import Violation, require
@@ -31,6 +33,7 @@ from tests.sim.outcome import Outcome
 from tests.sim.patches import patched
 from tests.sim.process import MAX_LOSSES, Process
 from tests.sim.profile import Profile, make_profile
+from tests.sim.savepoints import Shelf
 
 MAX_PROCESSES = 3
 MAX_ATTEMPTS = 9
@@ -70,6 +73,7 @@ class Simulation:
         self.job = make_job(self.random, self.random.randrange(6, 16))
         self.clock = SkewedClock()
         self.ledger = Ledger(self.on_call)
+        self.shelf = Shelf(self.on_call)
         self.outcome = Outcome(self.profile.is_calm)
         self.processes: list[Process] = []
         self.current: Actor | None = None
@@ -398,6 +402,13 @@ class Simulation:
     def row_count(self) -> int:
         """How many rows the next epoch reads."""
         return self.random.choice((0, 1, 1, 2, 3))
+
+    def savepoint_wish(self) -> SavepointWish | None:
+        """Somebody asks for a savepoint."""
+        if self.random.random() >= self.profile.savepoint:
+            return None
+        kind: Format = self.random.choice(("canonical", "canonical", "native"))
+        return SavepointWish(new_trigger_id(), "/savepoints", kind)
 
     def is_forced(self) -> bool:
         """Somebody asks for a checkpoint."""
