@@ -30,7 +30,15 @@ from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.state_sizes import add_up
 from penstock.errors import CheckpointError, CheckpointFailedError, FencedError, NameTakenError
 from penstock.model.ids import CheckpointId, SubtaskId
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Committable, Manifest, SourcePosition, StateSize
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    Committable,
+    Manifest,
+    SavepointOrder,
+    SourcePosition,
+    StateSize,
+)
 
 
 class CheckpointListenerHook(Protocol):
@@ -237,6 +245,11 @@ class CheckpointCoordinator:
             with self._lock:
                 self._completed.newest = None  # nothing builds on it any more
             self._completed.collect(self._settings.retained if keep_checkpoints else 0, self._scope)
+
+    def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
+        """The savepoint at the barrier of a checkpoint exists."""
+        with self._lock:
+            self._history.saved(order.number, order.format, order.uri, stops=stops)
 
     # ---- figures
 

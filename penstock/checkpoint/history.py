@@ -62,7 +62,7 @@ class CheckpointStats(msgspec.Struct, frozen=True):
     """How many of the subtasks had sent their part when it ended."""
     parts: tuple[SubtaskStats, ...] = ()
     savepoint: str = ""
-    """canonical or native; empty for a checkpoint."""
+    """canonical or native, if one was taken at its barrier."""
     path: str | None = None
     """Of a savepoint, once it is there."""
 
@@ -105,6 +105,14 @@ class CheckpointHistory:
                 persisted_bytes=sum(part.figures.persisted_bytes for part in parts),
                 parts=parts,
             ),
+        )
+
+    def saved(self, checkpoint_id: int, savepoint: str, path: str, *, stops: bool) -> None:
+        """Note that the savepoint at the barrier of one exists; the job stops with it or goes on."""
+        kind = "SYNC_SAVEPOINT" if stops else "SAVEPOINT"
+        self._change(
+            checkpoint_id,
+            lambda entry: msgspec.structs.replace(entry, savepoint=savepoint, path=path, checkpoint_type=kind),
         )
 
     def failed(self, checkpoint_id: int, now_ms: int, failure: str, acknowledged: int = 0) -> None:

@@ -81,6 +81,8 @@ class CheckpointTally:
         """Take note of those that have ended; one that is known changes nothing."""
         with self._lock:
             for stats in history:
+                if stats.status == "completed" and stats.savepoint:
+                    self._latest["savepoint"] = stats  # it is there some time after its checkpoint
                 if stats.status == "in_progress" or stats.checkpoint_id in self._ended:
                     continue
                 self._ended.add(stats.checkpoint_id)
@@ -89,7 +91,7 @@ class CheckpointTally:
                     self._latest["failed"] = stats
                 else:
                     self._completed += 1
-                    self._latest["savepoint" if stats.savepoint else "completed"] = stats
+                    self._latest["completed"] = stats
                     self._figures.append(CheckpointFigures.of(stats))
 
     def restore(self, restore: RestoreStats) -> None:

@@ -294,6 +294,8 @@ class Savepoints:
             self._log.append(Savepoint(order.number, order.uri, digest(data)))
         failpoint.after("C28")
         put_certain(pending.storage, METADATA, data, self._wait)
+        if self._coordinator is not None:
+            self._coordinator.savepoint_taken(order, stops=pending.is_stop)
         with self._lock:
             self._pending = None
             if pending.is_stop:

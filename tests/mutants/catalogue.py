@@ -43,6 +43,7 @@ COMPLETED = "penstock/checkpoint/completed.py"
 COMPLETION = "penstock/checkpoint/completion.py"
 WRITER = "penstock/runtime/snapshots.py"
 TASK = "penstock/runtime/task.py"
+SAVEPOINTS = "penstock/checkpoint/savepoints.py"
 ROLL_BACK = '    def roll_back(self) -> None:\n        """Put the old values back."""'
 
 PLANNED = (
@@ -340,6 +341,48 @@ RULES = (
         "a damaged checkpoint is always fallen back from",
         (RESTORE, "if is_visible and not (allow_fallback or sinks_idempotent):", "if False:"),
         "tests/testing/test_damaged_checkpoints.py tests/checkpoint/test_restore.py",
+    ),
+    mutant(
+        "R29",
+        "a savepoint is published before its checkpoint is committed",
+        (SAVEPOINTS, "        return newest is not None and newest.epoch >= pending.epoch\n", "        return True\n"),
+        "tests/checkpoint/test_savepoints.py",
+    ),
+    mutant(
+        "R29 order",
+        "a savepoint is published before the log knows of it",
+        (
+            SAVEPOINTS,
+            '        failpoint.before("C28")\n',
+            '        put_certain(pending.storage, METADATA, data, self._wait)\n        failpoint.before("C28")\n',
+        ),
+        "tests/testing/test_savepoints.py",
+    ),
+    mutant(
+        "R30",
+        "an attempt that finds a stop goes on",
+        (
+            "penstock/jobmanager/job_savepoints.py",
+            "        if stopping is not None and log is not None:\n",
+            "        if False:\n",
+        ),
+        "tests/testing/test_savepoints.py",
+    ),
+    mutant(
+        "R30 resumed",
+        "a stop that fails is not taken back in the log",
+        (SAVEPOINTS, "            self._log.append(Resumed(reason))\n", "            pass\n"),
+        "tests/testing/test_savepoints.py",
+    ),
+    mutant(
+        "R17 savepoint",
+        "a savepoint takes the part of a dropped run",
+        (
+            SAVEPOINTS,
+            "        found = [self.acks.get((subtask, self.record.versions[subtask])) for subtask in ordered]\n",
+            "        found = [next((a for (s, _), a in self.acks.items() if s == o), None) for o in ordered]\n",
+        ),
+        "tests/checkpoint/test_savepoints.py",
     ),
     mutant(
         "I-6",

@@ -187,6 +187,13 @@ def test_n8_the_same_bytes(tmp_path: Path) -> None:
     assert digests[0] == digests[1]
 
 
+def test_n2_the_history_of_checkpoints_shows_it(tmp_path: Path) -> None:
+    harness = everything().feed(RECORDS)
+    path = harness.savepoint(tmp_path)
+    last = harness._attempt.coordinator.history()[-1]
+    assert (last.savepoint, last.path, last.checkpoint_type) == ("canonical", path, "SAVEPOINT")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_n9_native_has_the_files_of_the_backend(tmp_path: Path, backend: str) -> None:
     manifest = manifest_of(everything(backend).feed(RECORDS).savepoint(tmp_path, format="native"))

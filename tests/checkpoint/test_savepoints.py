@@ -1,0 +1,271 @@
+"""The savepoints of one attempt, rule by rule (PROTOCOL R17, R29, R30)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.checkpoint.entries import Savepoint, Stopping
+from penstock.checkpoint.history import CheckpointStats
+from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.manifest import decode_manifest, digest
+from penstock.checkpoint.pending import EpochRecord
+from penstock.checkpoint.savepoint_folders import METADATA, SAVEPOINT_NAME, folder_part
+from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
+from penstock.checkpoint.settings import WriterIdentity
+from penstock.errors import CheckpointFailedError, JobConflictError
+from penstock.model.ids import JobId, SubtaskId, Version
+from penstock.model.snapshot import (
+    Manifest,
+    SavepointAck,
+    SavepointDecline,
+    SavepointOrder,
+    SavepointProgress,
+    SourcePosition,
+)
+from penstock.storage.memory import MemoryStorage
+from penstock.testing.clocks import ManualClock
+from tests.checkpoint.logs import claimed_log
+from tests.checkpoint.manifests import file_of, manifest, snapshot, subtask
+
+SUBTASKS = [subtask(0), subtask(1)]
+EPOCH = 4
+NUMBER = 9
+
+
+@dataclass
+class Checkpoints:
+    """What savepoints ask of the coordinator."""
+
+    newest_completed: Manifest | None = None
+    stats: list[CheckpointStats] = field(default_factory=list)
+    taken: list[tuple[SavepointOrder, bool]] = field(default_factory=list)
+
+    def history(self) -> tuple[CheckpointStats, ...]:
+        return tuple(self.stats)
+
+    def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
+        self.taken.append((order, stops))
+
+
+class World:
+    """One attempt of a job, and the folders of its savepoints."""
+
+    def __init__(self, *, checkpoints: bool = True) -> None:
+        self.clock = ManualClock()
+        self.job = MemoryStorage()
+        self.folders: dict[str, MemoryStorage] = {}
+        self.log: JobLog | None = claimed_log(self.job) if checkpoints else None
+        self.checkpoints = Checkpoints()
+        coordinator: Any = self.checkpoints if checkpoints else None
+        identity = WriterIdentity(JobId("4f1c2a" + "0" * 26), 1, "writer")
+        place = SavepointPlace(identity, timeout_ms=5000, open_storage=self.open)
+        self.savepoints = Savepoints(place, self.clock, self.log, coordinator)
+
+    def open(self, uri: str) -> MemoryStorage:
+        return self.folders.setdefault(uri, MemoryStorage())
+
+    def ask(self, then: Any = "go_on", trigger_id: str = "a" * 32) -> SavepointRequest:
+        request = SavepointRequest(SavepointWish(trigger_id, "/savepoints", then=then))
+        self.savepoints.request(request)
+        return request
+
+    def begin(self) -> SavepointOrder:
+        return self.savepoints.begin(EPOCH, SUBTASKS, NUMBER if self.log is not None else None)
+
+    def commit(self, source: SourcePosition | None = None) -> None:
+        versions: dict[SubtaskId, Version] = {s: snapshot(s.index, (0, 0)).version for s in SUBTASKS}
+        position = source or SourcePosition(3, None, ["source"])
+        self.savepoints.epoch_committed(EpochRecord(EPOCH, 17, versions, [], position, {"w": 5}, {"w": 9}, 8))
+
+    def ack(self, number: int) -> None:
+        for index, groups in ((0, (0, 3)), (1, (4, 7))):
+            self.savepoints.hear(SavepointAck(number, snapshot(index, groups), 10))
+
+    def cover(self) -> None:
+        self.checkpoints.newest_completed = manifest(epoch=EPOCH)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for storage in self.folders.values() for name in storage.files]
+
+
+def test_it_is_published_once_all_parts_are_there_and_the_checkpoint_is_committed() -> None:
+    world = World()
+    request = world.ask()
+    order = world.begin()
+    world.commit()
+    world.ack(order.number)
+    world.savepoints.advance()
+    assert world.names == [] and not request.is_answered  # R29: its checkpoint is not committed yet
+    world.cover()
+    world.savepoints.advance()
+    path = request.result(0)
+    assert path == order.uri and SAVEPOINT_NAME.fullmatch(path.rpartition("/")[2])
+    found = decode_manifest(world.open(path).files[METADATA], path)
+    assert (found.checkpoint_id, found.epoch, found.now_ms, found.savepoint) == (NUMBER, EPOCH, 17, "canonical")
+    assert (found.watermarks, found.max_timestamps, found.committables) == ({"w": 5}, {"w": 9}, [])
+    entry = read_log(world.job).savepoint
+    assert entry == Savepoint(NUMBER, path, digest(world.open(path).files[METADATA]))
+    assert world.checkpoints.taken == [(order, False)]
+
+
+def test_a_newer_checkpoint_covers_it_too() -> None:
+    world = World()
+    request = world.ask()
+    world.ack(world.begin().number)
+    world.commit()
+    world.ack(NUMBER)
+    world.checkpoints.stats = [CheckpointStats(NUMBER, "failed", 0, failure="subsumed")]
+    world.checkpoints.newest_completed = manifest(epoch=EPOCH + 2)
+    world.savepoints.advance()
+    assert request.result(0)
+
+
+def test_without_checkpoints_there_is_nothing_to_wait_for_and_numbers_grow() -> None:
+    world = World(checkpoints=False)
+    for number in (1, 2):
+        request = world.ask(trigger_id=f"{number:032x}")
+        order = world.begin()
+        world.commit()
+        world.ack(order.number)
+        world.savepoints.advance()
+        assert order.number == number and request.result(0)
+
+
+def test_r17_a_part_of_a_dropped_run_does_not_count() -> None:
+    world = World()
+    request = world.ask()
+    world.begin()
+    dropped = msgspec.structs.replace(snapshot(0, (0, 3)), version=Version(1, EPOCH, "dropped"))
+    world.savepoints.hear(SavepointAck(NUMBER, dropped, 10))
+    world.savepoints.hear(SavepointAck(NUMBER, snapshot(1, (4, 7)), 10))
+    world.commit()
+    world.cover()
+    world.savepoints.advance()
+    assert not request.is_answered
+    world.savepoints.hear(SavepointAck(NUMBER, snapshot(0, (0, 3)), 10))
+    world.savepoints.advance()
+    found = decode_manifest(world.open(request.result(0)).files[METADATA], "savepoint")
+    assert [part.version.nonce for part in found.subtasks] == ["n0", "n1"]
+
+
+def test_one_at_a_time_and_the_other_hears_which() -> None:
+    world = World()
+    first = world.ask()
+    with pytest.raises(JobConflictError, match="a" * 32):
+        world.ask(trigger_id="b" * 32)
+    world.begin()
+    with pytest.raises(JobConflictError, match="a" * 32):
+        world.ask(trigger_id="b" * 32)
+    world.savepoints.close()
+    assert first.failure is not None
+
+
+@pytest.mark.parametrize("why", ["decline", "time", "checkpoint", "source"])
+def test_what_cannot_come_about_fails_and_leaves_no_file(why: str) -> None:
+    world = World()
+    request = world.ask()
+    order = world.begin()
+    world.open(order.uri).put_new("state/op/total/part.parquet", b"rows")
+    if why == "source":
+        world.commit(SourcePosition(3, file_of("chk-9/1-source-aa"), ["source"]))  # which is not there
+    else:
+        world.commit()
+    if why == "decline":
+        version = snapshot(0, (0, 3)).version
+        world.savepoints.hear(SavepointDecline(NUMBER, SUBTASKS[0], version, "the disk is full"))
+    if why == "time":
+        world.clock.advance(5001)
+    if why == "checkpoint":
+        world.checkpoints.stats = [CheckpointStats(NUMBER, "failed", 0, failure="it was declined")]
+    world.savepoints.advance()
+    texts = {"decline": "the disk is full", "time": "within 5 s", "checkpoint": "was declined", "source": "position"}
+    with pytest.raises(CheckpointFailedError, match=texts[why]):
+        request.result(0)
+    assert world.names == []
+    assert world.savepoints.due() is None and not world.savepoints.is_stopping
+
+
+def test_the_position_of_the_sources_is_copied_before_its_checkpoint_can_go() -> None:
+    world = World()
+    request = world.ask()
+    order = world.begin()
+    data = b"offsets"
+    world.job.put_new("chk-9/1-source-aa", data)
+    world.commit(SourcePosition(3, file_of("chk-9/1-source-aa", data), ["source"]))
+    world.job.delete("chk-9/1-source-aa")
+    world.ack(order.number)
+    world.cover()
+    world.savepoints.advance()
+    found = decode_manifest(world.open(request.result(0)).files[METADATA], "savepoint")
+    assert found.sources.file is not None and world.open(order.uri).read(found.sources.file.path) == data
+
+
+def test_r30_the_stop_is_in_the_log_before_its_barrier_and_no_epoch_starts_behind_it() -> None:
+    world = World()
+    request = world.ask("stop")
+    assert not world.savepoints.is_stopping
+    world.begin()
+    assert read_log(world.job).stopping == Stopping(NUMBER, "/savepoints", trigger_id="a" * 32)
+    assert world.savepoints.is_stopping and not world.savepoints.await_leave(0)
+    world.commit()
+    world.ack(NUMBER)
+    world.cover()
+    world.savepoints.advance()
+    assert world.savepoints.stopped is request and world.savepoints.is_stopping
+    assert world.savepoints.close() is None
+
+
+def test_r30_a_stop_that_fails_is_taken_back_in_the_log_first() -> None:
+    world = World()
+    request = world.ask("cancel")
+    world.begin()
+    world.commit()
+    world.clock.advance(6000)
+    world.savepoints.advance()
+    assert request.failure is not None
+    assert read_log(world.job).stopping is None
+    assert world.savepoints.await_leave(0)
+
+
+def test_r30_a_stop_outlives_its_attempt_and_any_other_wish_does_not() -> None:
+    world = World()
+    stop = world.ask("stop")
+    world.begin()
+    assert world.savepoints.close() is stop and not stop.is_answered
+    world = World()
+    wish = world.ask("stop")  # not begun: nothing is in the log
+    assert world.savepoints.close() is None and wish.failure is not None
+    world = World(checkpoints=False)
+    stop = world.ask("stop")
+    world.begin()
+    assert world.savepoints.close() is None and stop.failure is not None  # without a log nobody would know
+
+
+def test_after_the_end_a_wish_is_answered_at_once() -> None:
+    world = World()
+    world.savepoints.close()
+    assert world.ask().failure is not None
+
+
+def test_progress_never_goes_back_and_ends_at_one() -> None:
+    world = World()
+    request = world.ask()
+    world.begin()
+    seen = []
+    for done in (0.5, 0.25, 1.0):
+        world.savepoints.hear(SavepointProgress(NUMBER, SUBTASKS[0], done))
+        seen.append(request.progress)
+    world.savepoints.hear(SavepointProgress(NUMBER + 1, SUBTASKS[1], 1.0))
+    assert seen == [0.25, 0.25, 0.5] and request.progress == 0.5
+
+
+@pytest.mark.parametrize("text", ["a/b", "..", ".", "a=b", "ä ö", "~", "x" * 300, "x" * 299 + "y", "a:b\\c"])
+def test_any_uid_is_one_folder_and_no_two_are_the_same(text: str) -> None:
+    part = folder_part(text)
+    assert "/" not in part and "=" not in part and part not in (".", "..") and len(part) <= 120 and "~" not in part
+    assert part != folder_part(text + "!")
