@@ -273,7 +273,12 @@ def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> Probl
     if snapshot.version.epoch > manifest.epoch:
         found = f"{snapshot.version} for subtask {snapshot.subtask}"
         return Problem(f"versions up to epoch {manifest.epoch}", found, "BROKEN_CHAIN")
-    if snapshot.operator_states and snapshot.operator_file is None:
+    known = {(info.operator_uid, "keyed", info.name) for info in snapshot.tables}
+    known |= {(info.operator_uid, info.mode, info.name) for info in snapshot.operator_states}
+    for file in (*snapshot.files, *snapshot.operator_files):
+        if file.table is not None and (file.table.operator_uid, file.table.mode, file.table.name) not in known:
+            return Problem("files of known states", f"{file.path!r} with another for subtask {snapshot.subtask}")
+    if snapshot.operator_states and snapshot.operator_file is None and not manifest.savepoint:
         return Problem("a file with the operator state", f"none for subtask {snapshot.subtask}")
     if snapshot.spool_skip < 0 or (snapshot.spool_skip and not snapshot.spool):
         return Problem("rows in flight", f"{snapshot.spool_skip} fewer than none for subtask {snapshot.subtask}")

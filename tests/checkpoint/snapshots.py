@@ -88,6 +88,16 @@ def harness(folder: Path, backend: str = "hashmap", key_type: Any = None, parall
     return made
 
 
+FORMS = ("checkpoint", "canonical", "native")
+
+
+def snapshot(folder: Path, form: str, backend: str = "hashmap", key_type: Any = None) -> str:
+    """The path of a checkpoint, or of a savepoint of either format."""
+    if form == "checkpoint":
+        return checkpoint(folder, backend, key_type)
+    return harness(folder, backend, key_type).savepoint(folder / "savepoints", format=form)
+
+
 def checkpoint(folder: Path, backend: str = "hashmap", key_type: Any = None) -> str:
     """The path of a checkpoint."""
     manifest = harness(folder, backend, key_type).manifest

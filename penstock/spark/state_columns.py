@@ -1,0 +1,70 @@
+"""The columns of a user's DataFrame as the stored columns of a state."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.codec.readable import has_untyped
+from penstock.errors import UsageError
+from penstock.model.ddl import arrow_to_ddl
+from penstock.model.type_information import TypeInformation
+from penstock.model.types import resolve_type
+from penstock.spark.state_writer import StoredColumn, to_stored
+
+Widens = Callable[[TypeInformation, TypeInformation], bool]
+
+
+def column_types(frame: DataFrame) -> dict[str, Any]:
+    """Name -> Spark type."""
+    return {field.name: field.dataType for field in frame.schema.fields}
+
+
+def has_text(frame: DataFrame, names: Sequence[str]) -> bool:
+    """Whether one of the columns is text, or has text in it."""
+    types = column_types(frame)
+    return any("string" in types[name].simpleString() for name in names if name in types)
+
+
+def stored_columns(
+    frame: DataFrame, columns: Sequence[StoredColumn], others: Sequence[Column], widens: Widens
+) -> DataFrame:
+    """The frame with stored columns; `others` go along. A column of another type is refused, not converted."""
+    cast = frame.select([_fitted(frame, column, widens) for column in columns] + list(others))
+    if not any(has_untyped(column.type) for column in columns):
+        return cast
+    return to_stored(cast, columns, [F.col(name) for name in cast.columns[len(columns) :]])
+
+
+def stamps(frame: DataFrame, name: str, *, is_list: bool) -> Column:
+    """The column that says when entries expire or were used last, in whole milliseconds; null where it is missing."""
+    if name not in frame.columns:
+        nothing = "transform(value, x -> cast(null as timestamp))" if is_list else "cast(null as timestamp)"
+        return F.expr(nothing).alias("expires_at")
+    whole = f"transform({name}, x -> date_trunc('MILLISECOND', x))" if is_list else f"date_trunc('MILLISECOND', {name})"
+    return F.expr(whole).alias("expires_at")
+
+
+def _fitted(frame: DataFrame, column: StoredColumn, widens: Widens) -> Column:
+    found = resolve_type(frame.schema[column.name].dataType)
+    if has_untyped(column.type) or found.arrow == column.type.arrow:
+        return F.col(column.name)
+    if widens(found, column.type) or _is_list_of_wider(found, column.type, widens):
+        return F.col(column.name).cast(arrow_to_ddl(column.type.arrow)).alias(column.name)
+    raise UsageError(
+        f"column {column.name!r} is {found}, the state stores {column.type}; cast it: "
+        f"df.withColumn({column.name!r}, F.col({column.name!r}).cast({arrow_to_ddl(column.type.arrow)!r}))"
+    )
+
+
+def _is_list_of_wider(found: TypeInformation, wanted: TypeInformation, widens: Widens) -> bool:
+    return found.name == wanted.name == "LIST" and widens(found.children[0], wanted.children[0])
+
+
+def timers_of(frame: DataFrame, domain: str, domains: Sequence[str]) -> DataFrame:
+    """The timers of one clock as keys and values; another word in `domain` is an error of the rows that have it."""
+    known = ", ".join(f"'{name}'" for name in domains)
+    wrong = f"raise_error(concat('a timer has the domain ', coalesce(domain, 'null'), '; it is one of ', \"{known}\"))"
+    checked = frame.where(F.expr(f"if(domain in ({known}), domain = '{domain}', {wrong})"))
+    return checked.select("key", F.col("timestamp").alias("value"))
