@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.errors import CheckpointCorruptError, PenstockError
+from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError, PenstockError
 from penstock.model.snapshot import StateTableInfo, TableFile
 from penstock.model.type_information import parse_type
 from penstock.state.rows import (
@@ -59,7 +59,13 @@ def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl
     sink = pa.BufferOutputStream()
     shown = table_of(table, info, max_parallelism, ttl_ms)
     shown = shown.replace_schema_metadata({MAX_PARALLELISM_KEY: str(max_parallelism)})
-    pq.write_table(shown, sink, compression="zstd", row_group_size=GROUP_ROWS)
+    try:
+        pq.write_table(shown, sink, compression="zstd", row_group_size=GROUP_ROWS)
+    except pa.ArrowNotImplementedError as error:
+        raise CheckpointDeclinedError(
+            f"state {info.name!r} of operator {info.operator_uid!r} is of {info.value_type}, which has no form in "
+            f"Parquet ({error}); take a native savepoint"
+        ) from error
     return sink.getvalue().to_pybytes(), len(table)
 
 
