@@ -246,6 +246,13 @@ class CheckpointCoordinator:
                 self._completed.newest = None  # nothing builds on it any more
             self._completed.collect(self._settings.retained if keep_checkpoints else 0, self._scope)
 
+    def hold(self, checkpoint_id: int, *, held: bool) -> None:
+        """Do not complete a pending checkpoint, or do so again."""
+        with self._lock:
+            pending = self._pending.get(checkpoint_id)
+            if pending is not None:
+                pending.is_held = held
+
     def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
         """The savepoint at the barrier of a checkpoint exists."""
         with self._lock:
@@ -332,7 +339,7 @@ class CheckpointCoordinator:
         with self._lock:
             for number in sorted(self._pending):
                 pending = self._pending[number]
-                if pending.declined() is None and pending.counted() is not None:
+                if not pending.is_held and pending.declined() is None and pending.counted() is not None:
                     pending.is_completing = True
                     return pending
             return None

@@ -40,6 +40,8 @@ class PendingCheckpoint:
     request: CheckpointRequest | None = None
     """Who asked for it; None: it was due."""
     is_completing: bool = False
+    is_held: bool = False
+    """It completes only once the savepoint at its barrier is written: until then it can be taken back."""
     acks: dict[tuple[SubtaskId, Version], CheckpointAck] = field(default_factory=dict)
     declines: dict[tuple[SubtaskId, Version], CheckpointDecline] = field(default_factory=dict)
 

@@ -22,7 +22,14 @@ from penstock.checkpoint.savepoint_folders import METADATA, clear_folder, savepo
 from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
 from penstock.checkpoint.settings import WriterIdentity
 from penstock.clock import Clock
-from penstock.errors import CheckpointError, FencedError, JobConflictError, LogCorruptError, StorageError
+from penstock.errors import (
+    CheckpointError,
+    CheckpointFailedError,
+    FencedError,
+    JobConflictError,
+    LogCorruptError,
+    StorageError,
+)
 from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import (
     Manifest,
@@ -189,6 +196,8 @@ class Savepoints:
             deadline_s = self._clock.monotonic_s() + self._place.timeout_ms / 1000
             self._pending = _Pending(wanted.request, order, epoch, frozenset(subtasks), deadline_s, wanted.storage)
             self._wanted = None
+        if self._coordinator is not None and wish.drain:
+            self._coordinator.hold(number, held=True)
         return order
 
     def epoch_committed(self, record: EpochRecord) -> None:
@@ -244,7 +253,8 @@ class Savepoints:
     def advance(self) -> None:
         """Publish the savepoint if it can be, or give it up if it cannot.
 
-        Raises FencedError if a newer attempt owns the job, UnknownOutcomeError if the log does not answer.
+        Raises FencedError if a newer attempt owns the job, UnknownOutcomeError if the log does not answer, and
+        CheckpointFailedError if a drain failed: the attempt must end, because its event time has.
         """
         with self._lock:
             pending = self._pending
@@ -252,6 +262,8 @@ class Savepoints:
             acks = pending.counted() if pending is not None else None
         if pending is None:
             return
+        if acks is not None and self._coordinator is not None:
+            self._coordinator.hold(pending.order.number, held=False)
         if reason is not None:
             self._give_up(pending, reason)
         elif acks is not None and self._is_covered(pending):
@@ -334,6 +346,9 @@ class Savepoints:
             self._lock.notify_all()
         clear_folder(pending.storage)
         pending.request.fail(reason)
+        if pending.request.wish.drain and self._coordinator is not None and not self._is_covered(pending):
+            # Its checkpoint is not complete: recovery goes back behind the end of event time.
+            raise CheckpointFailedError(f"the savepoint that was to drain the job failed: {reason}")
 
     def _wait(self, seconds: float) -> None:
         if self._log is not None:

@@ -43,6 +43,10 @@ class Checkpoints:
     newest_completed: Manifest | None = None
     stats: list[CheckpointStats] = field(default_factory=list)
     taken: list[tuple[SavepointOrder, bool]] = field(default_factory=list)
+    held: list[bool] = field(default_factory=list)
+
+    def hold(self, checkpoint_id: int, *, held: bool) -> None:
+        self.held.append(held)
 
     def history(self) -> tuple[CheckpointStats, ...]:
         return tuple(self.stats)
@@ -68,8 +72,8 @@ class World:
     def open(self, uri: str) -> MemoryStorage:
         return self.folders.setdefault(uri, MemoryStorage())
 
-    def ask(self, then: Any = "go_on", trigger_id: str = "a" * 32) -> SavepointRequest:
-        request = SavepointRequest(SavepointWish(trigger_id, "/savepoints", then=then))
+    def ask(self, then: Any = "go_on", trigger_id: str = "a" * 32, *, drain: bool = False) -> SavepointRequest:
+        request = SavepointRequest(SavepointWish(trigger_id, "/savepoints", then=then, drain=drain))
         self.savepoints.request(request)
         return request
 
@@ -229,6 +233,37 @@ def test_r30_a_stop_that_fails_is_taken_back_in_the_log_first() -> None:
     world.savepoints.advance()
     assert request.failure is not None
     assert read_log(world.job).stopping is None
+    assert world.savepoints.await_leave(0)
+
+
+def test_n4_a_drain_holds_its_checkpoint_until_the_savepoint_is_written() -> None:
+    world = World()
+    world.ask("stop", drain=True)
+    world.begin()
+    assert world.checkpoints.held == [True]
+    world.commit()
+    world.ack(NUMBER)
+    world.savepoints.advance()
+    assert world.checkpoints.held[-1] is False
+
+
+def test_n4_a_drain_that_fails_ends_the_attempt_unless_its_checkpoint_is_complete() -> None:
+    """Event time has ended in this attempt: recovery goes back behind it."""
+    world = World()
+    request = world.ask("stop", drain=True)
+    world.begin()
+    world.commit()
+    world.clock.advance(6000)
+    with pytest.raises(CheckpointFailedError, match="drain"):
+        world.savepoints.advance()
+    assert request.failure is not None and read_log(world.job).stopping is None
+    world = World()
+    world.ask("stop", drain=True)
+    world.begin()
+    world.commit()
+    world.cover()
+    world.clock.advance(6000)
+    world.savepoints.advance()
     assert world.savepoints.await_leave(0)
 
 

@@ -142,6 +142,22 @@ def test_n4_drain_fires_all_timers_before_the_savepoint(tmp_path: Path) -> None:
     assert len(tables_of(path)["function", "keyed", "_timers_event"]) == 0
 
 
+def test_n4_a_drain_that_fails_leaves_event_time_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = MemorySink()
+    harness = everything(sink=sink).feed([*RECORDS, CHECKPOINT])
+
+    def broken(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    for owned in harness._host._owned.values():
+        monkeypatch.setattr(owned.savepoints, "write", broken)
+    with pytest.raises(CheckpointFailedError, match="no space left"):
+        harness.savepoint(tmp_path, then="stop", drain=True)
+    assert len(sink.rows) == 5  # no timer has fired for anybody to see
+    harness.feed([Watermark(1003), ("ada", 50), CHECKPOINT])
+    assert sorted(row[1] for row in sink.rows if row[0] == "fired") == [1001, 1002, 1003]
+
+
 def test_n5_a_savepoint_that_cannot_be_written_leaves_the_job_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
