@@ -68,7 +68,7 @@ class ReadableState:
     @property
     def is_as_stored(self) -> bool:
         """Any reader of Parquet sees the same in a canonical savepoint's files."""
-        return all(column.is_as_stored for column in self.columns)
+        return self.state.is_uniform and all(column.is_as_stored for column in self.columns)
 
     def of(self, table: pa.Table) -> pa.Table:
         """Stored rows, made readable."""

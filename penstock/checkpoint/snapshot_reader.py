@@ -16,15 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.checkpoint.manifest import verify_file
-from penstock.errors import CheckpointCorruptError, UsageError
+from penstock.errors import CheckpointCorruptError
 from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.type_information import parse_type
 from penstock.state.backend.settings import BackendSettings
+from penstock.state.conversion import evolved, evolved_rows
 from penstock.state.operator_file import read_operator_states
+from penstock.state.operator_file import schema_of as columns_of
 from penstock.state.operator_parquet import decode_operator_table
-from penstock.state.parquet import decode_table, in_order, parquet_schema, table_of
-from penstock.state.rows import in_key_groups, schema_of
+from penstock.state.parquet import decode_table, in_order, table_of
+from penstock.state.rows import in_key_groups
 from penstock.state.snapshot_file import FileData, read_chain
-from penstock.state.ttl.stamps import converted
 from penstock.storage.blobs import Storage
 
 SLICE_BYTES = 64 * 1024 * 1024
@@ -41,7 +43,10 @@ class KeyedRows:
     """Reads one keyed state of one old subtask. Plain data: it is sent to executors."""
 
     snapshot: SubtaskSnapshot
+    saved: StateTableInfo
+    """As this subtask has stored it."""
     info: StateTableInfo
+    """As it is read: what all subtasks have stored has a place in it."""
     max_parallelism: int
 
     @property
@@ -61,8 +66,8 @@ class KeyedRows:
     def _read(self, storage: Storage, key_groups: tuple[int, int]) -> Iterator[pa.Table]:
         for file in self._tables():
             assert file.table is not None
-            rows = decode_table(verify_file(storage, file), file.table, self.info, key_groups, self.max_parallelism)
-            yield table_of(rows, self.info, self.max_parallelism, file.table.ttl_ms)
+            rows = decode_table(verify_file(storage, file), file.table, self.saved, key_groups, self.max_parallelism)
+            yield table_of(evolved(rows, self.saved, self.info), self.info, self.max_parallelism, file.table.ttl_ms)
         native = [file for file in self._files() if file.native is not None]
         if native:
             yield from self._read_native(storage, native, key_groups)
@@ -80,11 +85,11 @@ class KeyedRows:
         for part in _parts(groups, size // SLICE_BYTES + 1):
             state = self.info.operator_uid, self.info.name
             found = [
-                converted(rows, info, self.info)
+                evolved(rows, info, self.info)
                 for info, rows in read_chain(data, part, self.max_parallelism, paths=names, only=state)
             ]
             if found:
-                yield table_of(in_order(_joined(found, self.info), self.info, self.max_parallelism), *self._form())
+                yield table_of(in_order(pa.concat_tables(found), self.info, self.max_parallelism), *self._form())
 
     def _read_native(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
         """RocksDB's files, opened in a temporary folder."""
@@ -94,10 +99,10 @@ class KeyedRows:
         try:
             native.fetch_files(files, folder / "db", partial(verify_file, storage), FETCH_THREADS)
             rows = native.read_files(
-                folder / "db", [self.info], self.max_parallelism, groups, BackendSettings("rocksdb")
+                folder / "db", [self.saved], self.max_parallelism, groups, BackendSettings("rocksdb")
             )
             for _, table in rows:
-                inside = in_key_groups(table, groups, self.max_parallelism)
+                inside = evolved(in_key_groups(table, groups, self.max_parallelism), self.saved, self.info)
                 yield table_of(in_order(inside, self.info, self.max_parallelism), *self._form())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -124,25 +129,29 @@ class OperatorRows:
     """Reads one operator state of one old subtask. Plain data: it is sent to executors."""
 
     snapshot: SubtaskSnapshot
+    saved: OperatorStateInfo
+    """As this subtask has stored it."""
     info: OperatorStateInfo
+    """As it is read."""
 
     def read(self, storage: Storage) -> pa.Table:
         """Its elements, with the columns of `operator_schema(info)`."""
-        info = self.info
+        saved = self.saved
         for file in self.snapshot.operator_files:
             table = file.table
-            if table is not None and (table.operator_uid, table.mode, table.name) == _place(info):
-                return self._numbered(decode_operator_table(verify_file(storage, file), table, info))
-        file = self.snapshot.operator_file  # type: ignore[assignment]
-        if file is None:
-            return operator_schema(info).empty_table()
-        path = file.path or "inline operator state"
-        states = read_operator_states(verify_file(storage, file), path=path)
-        if _place(info) not in states:
-            raise CheckpointCorruptError(path, f"{info.mode} state {info.name!r} of {info.operator_uid!r}", "none")
-        return self._numbered(states[_place(info)])
+            if table is not None and (table.operator_uid, table.mode, table.name) == _place(saved):
+                return self._numbered(decode_operator_table(verify_file(storage, file), table, saved))
+        whole = self.snapshot.operator_file
+        if whole is None:
+            return operator_schema(self.info).empty_table()
+        path = whole.path or "inline operator state"
+        states = read_operator_states(verify_file(storage, whole), path=path)
+        if _place(saved) not in states:
+            raise CheckpointCorruptError(path, f"{saved.mode} state {saved.name!r} of {saved.operator_uid!r}", "none")
+        return self._numbered(states[_place(saved)])
 
     def _numbered(self, rows: pa.Table) -> pa.Table:
+        rows = evolved_rows(rows, parse_type(self.saved.value_type), parse_type(self.info.value_type))
         subtask = pa.array(np.full(len(rows), self.snapshot.subtask.index, dtype=np.int32))
         positions = pa.array(np.arange(len(rows), dtype=np.int64))
         return pa.Table.from_arrays([subtask, positions, *rows.columns], schema=operator_schema(self.info))
@@ -150,8 +159,6 @@ class OperatorRows:
 
 def operator_schema(info: OperatorStateInfo) -> pa.Schema:
     """The columns of an operator state."""
-    from penstock.state.operator_file import schema_of as columns_of
-
     head = [pa.field(SUBTASK_COLUMN, pa.int32(), nullable=False), pa.field(POSITION_COLUMN, pa.int64(), nullable=False)]
     return pa.schema([*head, *columns_of(info)])
 
@@ -164,18 +171,6 @@ def _parts(key_groups: tuple[int, int], count: int) -> Iterator[tuple[int, int]]
         yield start, min(start + step - 1, last)
 
 
-def _joined(tables: Sequence[pa.Table], info: StateTableInfo) -> pa.Table:
-    schema = schema_of(info)
-    for table in tables:
-        if not table.schema.equals(schema):
-            raise UsageError(
-                f"state {info.name!r} of operator {info.operator_uid!r} changed its type since the last full "
-                f"checkpoint, from {table.schema.types} to {schema.types}; take a savepoint, or `penstock checkpoint "
-                f"--full`, and read that"
-            )
-    return pa.concat_tables(tables)
-
-
 def _owner(file: StateFile) -> str | None:
     if file.table is not None:
         return file.table.operator_uid if file.table.mode == "keyed" else None
@@ -184,8 +179,3 @@ def _owner(file: StateFile) -> str | None:
 
 def _place(info: OperatorStateInfo) -> tuple[str, str, str]:
     return info.operator_uid, info.mode, info.name
-
-
-def empty_rows(info: StateTableInfo) -> pa.Table:
-    """No rows of a keyed state."""
-    return parquet_schema(info).empty_table()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import reduce
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from penstock.checkpoint.manifest import decode_manifest, verify_file, verify_si
 from penstock.checkpoint.snapshot_reader import KeyedRows, OperatorRows, operator_schema
 from penstock.errors import CheckpointMissingError, FileMissingError, UsageError
 from penstock.model.snapshot import Manifest, OperatorStateInfo, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.state.evolution import common_info, common_operator_info
 from penstock.state.operator_file import read_operator_states
 from penstock.state.parquet import parquet_schema
 from penstock.state.snapshot_file import table_sizes
@@ -51,6 +53,11 @@ class KeyedState:
         return parquet_schema(self.info)
 
     @property
+    def is_uniform(self) -> bool:
+        """Every subtask has stored it in the same way, so that its files can be taken as they are."""
+        return all(part.saved == self.info for part in self.parts)
+
+    @property
     def ttl_ms(self) -> int:
         """0 where the state has no time to live, and in a snapshot that does not say how long it is."""
         return max((part.ttl_ms for part in self.parts), default=0)
@@ -66,7 +73,7 @@ class OperatorState:
     """An operator state of one operator in all old subtasks."""
 
     info: OperatorStateInfo
-    """Of the first subtask that has it."""
+    """Its count is that of the first subtask."""
     parts: tuple[OperatorRows, ...]
 
     @property
@@ -84,6 +91,11 @@ class OperatorState:
     @property
     def mode(self) -> str:
         return self.info.mode
+
+    @property
+    def is_uniform(self) -> bool:
+        """Every subtask has stored it in the same way."""
+        return all(part.saved.value_type == self.info.value_type for part in self.parts)
 
     @property
     def schema(self) -> pa.Schema:
@@ -127,22 +139,23 @@ class StoredSnapshot:
 
     def states(self, uid: str | None = None) -> list[State]:
         """All states, or those of one operator, by operator; keyed ones first, timers among them."""
-        keyed: dict[tuple[str, str], list[KeyedRows]] = {}
-        others: dict[tuple[str, str, str], list[OperatorRows]] = {}
-        for snapshot in self.manifest.subtasks:
+        keyed: dict[tuple[str, str], list[tuple[SubtaskSnapshot, StateTableInfo]]] = {}
+        others: dict[tuple[str, str, str], list[tuple[SubtaskSnapshot, OperatorStateInfo]]] = {}
+        for snapshot in sorted(self.manifest.subtasks, key=lambda snapshot: snapshot.subtask.index):
             for info in snapshot.tables:
-                rows = KeyedRows(snapshot, info, self.manifest.max_parallelism)
-                keyed.setdefault((info.operator_uid, info.name), []).append(rows)
+                keyed.setdefault((info.operator_uid, info.name), []).append((snapshot, info))
             for state in snapshot.operator_states:
-                place = state.operator_uid, state.mode, state.name
-                others.setdefault(place, []).append(OperatorRows(snapshot, state))
-        states: list[State] = [KeyedState(parts[0].info, tuple(parts)) for parts in keyed.values()]
-        for parts_of in others.values():
-            ordered = sorted(parts_of, key=lambda part: part.snapshot.subtask.index)
-            states.append(OperatorState(ordered[0].info, tuple(ordered)))
+                others.setdefault((state.operator_uid, state.mode, state.name), []).append((snapshot, state))
+        states: list[State] = [self._keyed(parts) for parts in keyed.values()]
+        states += [_operator_state(parts_of) for parts_of in others.values()]
         order = {operator: number for number, operator in enumerate(self.operator_uids())}
         found = [state for state in states if uid is None or state.uid == uid]
         return sorted(found, key=lambda state: order[state.uid])
+
+    def _keyed(self, parts: Sequence[tuple[SubtaskSnapshot, StateTableInfo]]) -> KeyedState:
+        info = reduce(common_info, (saved for _, saved in parts))
+        rows = [KeyedRows(snapshot, saved, info, self.manifest.max_parallelism) for snapshot, saved in parts]
+        return KeyedState(info, tuple(rows))
 
     def state(self, uid: str, name: str, modes: Sequence[str] | None = None) -> State:
         """One state. Raises UsageError, with what there is, if there is none or if the name means several."""
@@ -194,6 +207,11 @@ def open_snapshot(path: str) -> StoredSnapshot:
     snapshot = StoredSnapshot(uri, open_storage(root), manifest)
     verify_sizes(snapshot.storage, manifest)
     return snapshot
+
+
+def _operator_state(parts: Sequence[tuple[SubtaskSnapshot, OperatorStateInfo]]) -> OperatorState:
+    info = reduce(common_operator_info, (saved for _, saved in parts))
+    return OperatorState(info, tuple(OperatorRows(snapshot, saved, info) for snapshot, saved in parts))
 
 
 def files_of(snapshot: SubtaskSnapshot) -> list[StateFile]:

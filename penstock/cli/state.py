@@ -192,6 +192,7 @@ def _state_diff_lines(state: StateDiff) -> list[str]:
     lines = [f"state {state.change:<8}    {cell_text(state.operator)} {cell_text(state.state or '-')}: {counts}"]
     if state.schema_before is not None:
         lines += [f"    - {cell_text(state.schema_before)}", f"    + {cell_text(state.schema_after)}"]
+        lines.append(f"    {cell_text(state.schema_change)}")
     for example in state.examples:
         lines += [f"    {sign} {_line(row)}" for sign, row in (("-", example.before), ("+", example.after)) if row]
     return lines

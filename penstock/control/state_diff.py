@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.checkpoint.readable_state import ReadableState, readable
 from penstock.checkpoint.stored_snapshot import KeyedState, State, StoredSnapshot
 from penstock.control.state_rows import known_rows, plain_rows
+from penstock.state.evolution import compare_states
 from penstock.state.rows import VALUE_COLUMN
 
 CHUNK_ROWS = 500_000
@@ -39,6 +40,8 @@ class StateDiff(msgspec.Struct, frozen=True):
     schema_before: str | None = None
     schema_after: str | None = None
     """Only where the two differ."""
+    schema_change: str | None = None
+    """What a program that declares the second would do with the first: evolves or refused, and why."""
     rows_added: int = 0
     rows_removed: int = 0
     rows_changed: int = 0
@@ -77,7 +80,7 @@ def diff_snapshots(before: StoredSnapshot, after: StoredSnapshot, examples: int 
 def schema_text(state: State) -> str:
     """The types of a state in one line."""
     columns = [column for column in readable(state).columns if column.name not in NOT_COMPARED]
-    return f"{state.kind} " + ", ".join(f"{column.name} {column.type}" for column in columns)
+    return f"{state.kind} " + ", ".join(f"{column.stored} {column.type}" for column in columns)
 
 
 def _by_place(snapshot: StoredSnapshot) -> dict[tuple[str, str, str], State]:
@@ -102,7 +105,7 @@ def _diff_state(before: Side, after: Side, examples: int) -> StateDiff | None:
     schemas: tuple[str | None, str | None] = schema_text(old), schema_text(new)
     keys = [(s.kind, s.info.map_key_type, _key_types(s)) for s in (old, new)]
     if keys[0] != keys[1]:
-        return StateDiff(new.uid, new.name, new.kind, "schema", schemas[0], schemas[1])
+        return StateDiff(new.uid, new.name, new.kind, "schema", schemas[0], schemas[1], _change_text(old, new))
     is_same = schemas[0] == schemas[1]
     tally = _Tally(readable(old), readable(new), examples)
     for groups in _chunks(before, after):
@@ -116,11 +119,17 @@ def _diff_state(before: Side, after: Side, examples: int) -> StateDiff | None:
         "changed",
         None if is_same else schemas[0],
         None if is_same else schemas[1],
+        None if is_same else _change_text(old, new),
         tally.added,
         tally.removed,
         tally.changed,
         tally.examples,
     )
+
+
+def _change_text(old: State, new: State) -> str:
+    change = compare_states(old.info, new.info)
+    return ": ".join(part for part in (change.outcome, change.reason or "; ".join(change.lines)) if part)
 
 
 def _key_types(state: State) -> Any:

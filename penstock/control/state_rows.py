@@ -124,7 +124,7 @@ def known_rows(state: State) -> int | None:
     """How many rows a state has, where the manifest says it."""
     if not isinstance(state, KeyedState):
         parts = state.parts[:1] if state.mode == "broadcast" else state.parts
-        return sum(part.info.count for part in parts)
+        return sum(part.saved.count for part in parts)
     files = [file for part in state.parts for file in part.snapshot.files]
     if any(file.table is None for file in files):
         return None

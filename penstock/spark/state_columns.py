@@ -1,6 +1,6 @@
 """The columns of a user's DataFrame as the stored columns of a state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -12,8 +12,7 @@ from penstock.model.ddl import arrow_to_ddl
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import resolve_type
 from penstock.spark.state_writer import StoredColumn, to_stored
-
-Widens = Callable[[TypeInformation, TypeInformation], bool]
+from penstock.state.evolution import widens
 
 
 def column_types(frame: DataFrame) -> dict[str, Any]:
@@ -27,11 +26,9 @@ def has_text(frame: DataFrame, names: Sequence[str]) -> bool:
     return any("string" in types[name].simpleString() for name in names if name in types)
 
 
-def stored_columns(
-    frame: DataFrame, columns: Sequence[StoredColumn], others: Sequence[Column], widens: Widens
-) -> DataFrame:
+def stored_columns(frame: DataFrame, columns: Sequence[StoredColumn], others: Sequence[Column]) -> DataFrame:
     """The frame with stored columns; `others` go along. A column of another type is refused, not converted."""
-    cast = frame.select([_fitted(frame, column, widens) for column in columns] + list(others))
+    cast = frame.select([_fitted(frame, column) for column in columns] + list(others))
     if not any(has_untyped(column.type) for column in columns):
         return cast
     return to_stored(cast, columns, [F.col(name) for name in cast.columns[len(columns) :]])
@@ -46,11 +43,11 @@ def stamps(frame: DataFrame, name: str, *, is_list: bool) -> Column:
     return F.expr(whole).alias("expires_at")
 
 
-def _fitted(frame: DataFrame, column: StoredColumn, widens: Widens) -> Column:
+def _fitted(frame: DataFrame, column: StoredColumn) -> Column:
     found = resolve_type(frame.schema[column.name].dataType)
     if has_untyped(column.type) or found.arrow == column.type.arrow:
         return F.col(column.name)
-    if widens(found, column.type) or _is_list_of_wider(found, column.type, widens):
+    if widens(found, column.type) or _is_list_of_wider(found, column.type):
         return F.col(column.name).cast(arrow_to_ddl(column.type.arrow)).alias(column.name)
     raise UsageError(
         f"column {column.name!r} is {found}, the state stores {column.type}; cast it: "
@@ -58,7 +55,7 @@ def _fitted(frame: DataFrame, column: StoredColumn, widens: Widens) -> Column:
     )
 
 
-def _is_list_of_wider(found: TypeInformation, wanted: TypeInformation, widens: Widens) -> bool:
+def _is_list_of_wider(found: TypeInformation, wanted: TypeInformation) -> bool:
     return found.name == wanted.name == "LIST" and widens(found.children[0], wanted.children[0])
 
 

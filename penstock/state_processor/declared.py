@@ -9,10 +9,10 @@ from penstock.codec.keys import KeyCodec
 from penstock.codec.readable import has_untyped
 from penstock.errors import UsageError
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
-from penstock.model.type_information import TypeInformation, list_of, parse_type, tuple_of
+from penstock.model.type_information import TypeInformation, list_of, parse_type
 from penstock.model.types import TAGGED, resolve_type
 from penstock.state.map_keys import map_keys_of
-from penstock.state.ttl.stamps import STAMP, without_ttl
+from penstock.state.ttl.stamps import with_ttl, without_ttl
 
 UNTYPED = "untyped"
 KINDS = ("value", "list", "map", "reducing", "aggregating")
@@ -87,16 +87,6 @@ def keyed_info(
     return with_ttl(info) if has_ttl else info
 
 
-def with_ttl(info: StateTableInfo) -> StateTableInfo:
-    """The table as it is stored with a time to live."""
-    value = parse_type(info.value_type)
-    pair = tuple_of([STAMP, value.children[0] if info.kind == "list" else value])
-    stored = list_of(pair) if info.kind == "list" else pair
-    return StateTableInfo(
-        info.operator_uid, info.name, info.kind, info.key_types, str(stored), info.map_key_type, ttl=True
-    )
-
-
 def operator_info(
     place: tuple[str, str, str], columns: dict[str, Any], types: StateTypes, saved: OperatorStateInfo | None
 ) -> OperatorStateInfo:
@@ -132,19 +122,6 @@ def text_form(types: StateTypes, stored: Sequence[TypeInformation], *, is_saved:
             "or text='json' if it is JSON, as keyed_state() gives it"
         )
     return "json"
-
-
-def widens(found: TypeInformation, wanted: TypeInformation) -> bool:
-    """Whether every value of one type is a value of the other, too."""
-    order = ("BYTE", "SHORT", "INT", "LONG")
-    if found.name in order and wanted.name in order:
-        return order.index(found.name) <= order.index(wanted.name)
-    return (found.name, wanted.name) in (
-        ("FLOAT", "DOUBLE"),
-        ("INT", "DOUBLE"),
-        ("SHORT", "DOUBLE"),
-        ("BYTE", "DOUBLE"),
-    )
 
 
 def _key_types(given: Any, column: Any, saved: list[str] | None) -> list[str]:

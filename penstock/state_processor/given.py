@@ -17,7 +17,6 @@ from penstock.state_processor.declared import (
     operator_info,
     require_columns,
     text_form,
-    widens,
 )
 from penstock.state_processor.planned import Place, Planned
 
@@ -74,7 +73,7 @@ def given_operator(frame: Any, place: Place, types: StateTypes, states: Mapping[
     )
     parts = [StoredColumn(column, kind, text, column == "map_key") for column, kind in stored_types.items()]
     order = [frame[column] for column in ("subtask", "position") if column in columns]
-    return Planned(info, 0, None, state_columns.stored_columns(frame, parts, order, widens), frame)
+    return Planned(info, 0, None, state_columns.stored_columns(frame, parts, order), frame)
 
 
 def _stored(frame: Any, info: StateTableInfo, types: StateTypes, ttl_ms: int, *, is_saved: bool) -> Any:
@@ -93,4 +92,4 @@ def _stored(frame: Any, info: StateTableInfo, types: StateTypes, ttl_ms: int, *,
     if info.ttl:
         name = "expires_at" if ttl_ms else "last_access"
         others = [state_columns.stamps(frame, name, is_list=info.kind == "list")]
-    return state_writer.hashed(state_columns.stored_columns(frame, parts, others, widens))
+    return state_writer.hashed(state_columns.stored_columns(frame, parts, others))

@@ -138,7 +138,8 @@ def _write_state(spark: Any, plan: Plan, planned: Planned, uri: str, stages: Map
     if planned.state is not None:
         assert plan.base is not None
         is_same_split = plan.base.manifest.max_parallelism == plan.max_parallelism
-        if plan.base.kind == "canonical" and (is_same_split or isinstance(info, OperatorStateInfo)):
+        is_as_it_was = planned.state.is_uniform and (is_same_split or isinstance(info, OperatorStateInfo))
+        if plan.base.kind == "canonical" and is_as_it_was:
             return _copied(spark, plan.base, planned, target)
         frame = state_frames.stored_frame(spark, plan.base, readable(planned.state))
     if isinstance(info, StateTableInfo):

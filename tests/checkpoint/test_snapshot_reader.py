@@ -3,17 +3,20 @@
 import pickle
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timezone
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
 from penstock.checkpoint import snapshot_reader
 from penstock.checkpoint.readable_state import DeclaredTypes, readable
-from penstock.checkpoint.stored_snapshot import StoredSnapshot, open_snapshot
+from penstock.checkpoint.stored_snapshot import KeyedState, StoredSnapshot, open_snapshot
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
@@ -107,6 +110,21 @@ def test_untyped_keys_are_json_or_what_they_are_declared_to_be(tmp_path: Path) -
         readable(snapshot.state("function", "total"), DeclaredTypes(value=Types.LONG()))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_parts_that_were_stored_in_an_older_schema_are_read_in_the_newer(
+    tmp_path: Path, backend: str, form: str
+) -> None:
+    snapshot = open_snapshot(saved(tmp_path / "job", form, backend, Types.STRING()))
+    state = snapshot.state("function", "least")
+    assert isinstance(state, KeyedState)
+    wider = msgspec.structs.replace(state.info, value_type="BIG_INT")
+    parts = tuple(replace(part, info=wider) for part in state.parts)
+    found = [row for table in KeyedState(wider, parts).read(snapshot.storage) for row in table.to_pylist()]
+    assert {row["key"]: row["value"] for row in found} == {row["key"]: row["value"] for row in rows(snapshot, "least")}
+    assert isinstance(found[0]["value"], Decimal) and not KeyedState(wider, parts).is_uniform
+
+
 def test_names_that_are_not_there_are_answered_with_those_that_are(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "job")
     snapshot = open_snapshot(path + "/_metadata")
@@ -146,8 +164,9 @@ class Blob(KeyedProcessFunction):
         return []
 
 
-def test_pickled_state_is_bytes_and_nothing_of_it_runs(tmp_path: Path) -> None:
-    made = Harness.keyed(Blob(), key=lambda record: record, storage=LocalStorage(tmp_path))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pickled_state_is_bytes_and_nothing_of_it_runs(tmp_path: Path, backend: str) -> None:
+    made = Harness.keyed(Blob(), key=lambda record: record, storage=LocalStorage(tmp_path), backend=backend)
     made.feed([1, 2, CHECKPOINT])
     assert made.manifest is not None
     snapshot = open_snapshot(str(tmp_path / f"chk-{made.manifest.checkpoint_id}"))

@@ -12,9 +12,11 @@ import pytest
 from penstock.cli.main import main
 from penstock.cli.state import cell_text
 from penstock.common import Types
+from penstock.datastream import KeyedProcessFunction
+from penstock.datastream.state import ValueStateDescriptor
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness
-from tests.checkpoint.snapshots import RECORDS, TOTALS, EveryKind, checkpoint, harness
+from tests.checkpoint.snapshots import RECORDS, TOTALS, EveryKind, checkpoint, harness, snapshot
 
 TOTAL = ("--operator", "function", "--state", "total")
 
@@ -104,6 +106,27 @@ def test_s4_sql_has_a_table_per_state(typed: str, untyped: str, capsys: pytest.C
     assert shown(capsys, "sql", typed, query).splitlines()[0].split() == ["total", "keys"]
 
 
+def test_s4_sql_reads_the_files_of_a_canonical_savepoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = snapshot(tmp_path / "it's", "canonical", key_type=Types.STRING())
+    query = "select sum(value) as total, count(*) as keys from function.total"
+    assert document(capsys, "sql", path, query) == [{"total": sum(TOTALS.values()), "keys": 50}]
+    expired = "select count(*) as n from function.recent where expires_at > timestamptz '2023-11-14 23:13:19+00'"
+    assert document(capsys, "sql", path, expired) == [{"n": 50}]
+    other = tmp_path / "other.parquet"
+    other.write_bytes(next(Path(path).rglob("*.parquet")).read_bytes())
+    assert main(["state", "sql", path, f"select * from '{other}'"]) == 2
+    rows = {state["state"]: state["rows"] for state in document(capsys, "ls", path, "--no-rows")["states"]}
+    assert rows["total"] == 50 and rows["_timers_event"] == len(RECORDS)
+
+
+@pytest.mark.parametrize("form", ["canonical", "native"])
+def test_s3_diff_finds_nothing_between_a_checkpoint_and_a_savepoint_of_the_same_state(
+    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    path = snapshot(tmp_path / "job", form, "rocksdb", Types.STRING())
+    assert shown(capsys, "diff", typed, path) == "no differences\n"
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -169,6 +192,32 @@ def test_diff_names_changed_types_and_does_not_compare_other_keys(
 ) -> None:
     text = shown(capsys, "diff", typed, untyped)
     assert "state schema      function total" in text and "+ value key TAGGED, value DOUBLE" in text
+    assert "    refused: " in text
+
+
+class Total(KeyedProcessFunction):
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", self.kind))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.total.update(value)
+        return []
+
+
+def test_diff_says_what_a_restore_does_with_a_changed_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = []
+    for name, kind in (("int", Types.INT()), ("long", Types.LONG())):
+        made = Harness.keyed(Total(kind), key=lambda record: record, storage=LocalStorage(tmp_path / name))
+        paths.append(made.feed([1, 2]).savepoint(tmp_path))
+    (state,) = document(capsys, "diff", *paths)["states"]
+    assert (state["change"], state["rows_changed"]) == ("changed", 0)
+    assert state["schema_change"].startswith("evolves: ") and "LONG" in state["schema_after"]
+    assert document(capsys, "diff", *reversed(paths))["states"][0]["schema_change"].startswith("refused: ")
 
 
 def test_control_characters_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
