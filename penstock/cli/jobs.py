@@ -1,6 +1,5 @@
-"""`penstock list`, `status` and `logs`."""
+"""`penstock status` and `logs`."""
 
-import sys
 import threading
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from penstock.cli.output import print_result, table
 from penstock.cli.progress import time_text, watermark_text
 from penstock.control import jobs
 from penstock.control.registry import FailureRecord, JobRecord
-from penstock.errors import UsageError
 from penstock.model.descriptors import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
 
@@ -22,26 +20,6 @@ HOT = 1.1
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
 FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
-COLUMNS = ("JOB ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT")
-
-
-def list_jobs(
-    *,
-    running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that run.")] = False,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended jobs too.")] = False,
-    settings: SettingsFlag = None,
-    json: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """List the jobs that have not ended."""
-    if running and everything:
-        raise UsageError("-r and -a exclude each other")
-    selection = jobs.Selection.RUNNING if running else jobs.Selection.ALL if everything else jobs.Selection.NOT_ENDED
-    registry = open_registry(parse_settings(settings))
-    records = jobs.list_jobs(registry, selection)
-    for problem in registry.unreadable():
-        print(f"warning: {problem}", file=sys.stderr)
-    print_result(table(COLUMNS, [list_row(record) for record in records]) if records else "no jobs", records)
 
 
 def status(
@@ -69,13 +47,6 @@ def logs(
         shown = line.file
         if not print_result(header + line.text, line):
             break
-
-
-def list_row(record: JobRecord) -> list[str]:
-    """A job's line in the list."""
-    checkpoint = "-" if record.last_checkpoint is None else str(record.last_checkpoint)
-    counters = [str(record.epoch), str(record.rows), checkpoint]
-    return [record.job_id, record.name, record.status, time_text(record.started_ms), *counters]
 
 
 def failure_row(failure: FailureRecord) -> list[str]:

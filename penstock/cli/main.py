@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import jobs, state
+from penstock.cli import checkpoint, job_list, jobs, savepoint, state
 from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.cli.output import MODE, open_streams, print_error
 from penstock.cli.program import INTERRUPTED
+from penstock.cli.reaching import OptionalValueCommand
 from penstock.cli.run import run
 from penstock.errors import PenstockError
 
@@ -24,9 +25,14 @@ app = typer.Typer(
 )
 # What follows the job file belongs to the program, flags included.
 app.command("run", context_settings={"allow_interspersed_args": False})(run)
-app.command("list")(jobs.list_jobs)
+app.command("list")(job_list.list_jobs)
 app.command("status")(jobs.status)
 app.command("logs")(jobs.logs)
+app.command("savepoint")(savepoint.savepoint)
+app.command("stop", cls=OptionalValueCommand)(savepoint.stop)
+app.command("cancel", cls=OptionalValueCommand)(savepoint.cancel)
+app.command("checkpoint")(checkpoint.checkpoint)
+app.add_typer(checkpoint.checkpoints, name="checkpoints")
 app.add_typer(state.app)
 
 

@@ -44,6 +44,8 @@ class ControlServer:
 
     def close(self) -> None:
         """Finish what is being answered, for two seconds at most, and free the port."""
+        if self._loop.is_closed():
+            return
         if self._thread is None:
             self._socket.close()
             self._loop.close()

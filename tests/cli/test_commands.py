@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,31 @@ def in_registry(registry: Registry, *arguments: str) -> list[str]:
     return [*arguments, f"-Dpenstock.registry.dir={registry.folder}"]
 
 
-def test_list_prints_a_table(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_has_flinks_form(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    registry.write(job_record("c" * 32, name="old", status="FINISHED"))
     assert main(in_registry(registry, "list")) == 0
-    header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == ["JOB", "ID", "NAME", "STATUS", "STARTED", "EPOCH", "ROWS", "CHECKPOINT"]
-    assert [row.split()[:3] for row in rows] == [[A_ID, "totals", "RUNNING"], [B_ID, "other", "LOST"]]
+    shown = capsys.readouterr().out.splitlines()
+    started = datetime.fromtimestamp(1_700_000_000).strftime("%d.%m.%Y %H:%M:%S")
+    line = "-" * 62
+    expected = [
+        "------------------ Running/Restarting Jobs -------------------",
+        f"{started} : {A_ID} : totals (RUNNING)",
+        line,
+        "No scheduled jobs.",
+        "------------------------- Lost Jobs --------------------------",
+        f"{started} : {B_ID} : other (LOST)",
+        line,
+    ]
+    assert shown == expected
+    assert main(in_registry(registry, "list", "-a")) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        *expected,
+        "---------------------- Terminated Jobs -----------------------",
+        f"{started} : {'c' * 32} : old (FINISHED)",
+        line,
+    ]
+    assert main(in_registry(registry, "list", "-s")) == 0
+    assert capsys.readouterr().out == "No scheduled jobs.\n"
 
 
 @pytest.mark.parametrize(("flag", "ids"), [("-r", [A_ID]), ("-a", [A_ID, B_ID]), ("--all", [A_ID, B_ID])])
@@ -57,7 +78,7 @@ def test_list_names_a_record_that_cannot_be_read_and_goes_on(
 
 def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(in_registry(Registry(tmp_path), "list")) == 0
-    assert capsys.readouterr().out == "no jobs\n"
+    assert capsys.readouterr().out == "No running jobs.\nNo scheduled jobs.\n"
 
 
 def test_the_settings_file_of_the_working_folder_names_the_registry(
@@ -201,7 +222,10 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     shown = capsys.readouterr().out
-    assert all(f"  {command} " in shown for command in ("run", "list", "status", "logs", "demo"))
+    assert all(
+        f"  {command} " in shown
+        for command in ("run", "list", "status", "logs", "demo", "savepoint", "stop", "cancel", "checkpoint")
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,169 @@
+"""How commands reach a job and wait for what they asked it for."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from typer.core import TyperCommand
+
+from penstock.cli.flags import open_registry, parse_settings
+from penstock.control.registry import Registry
+from penstock.control.tokens import read_token
+from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError
+from penstock.storage.address import parse_address
+
+if TYPE_CHECKING:
+    from penstock.control.remote_job import RemoteJob, ServerAddress
+
+TOKEN_VARIABLE = "PENSTOCK_TOKEN"
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 1.0
+PERCENT_STEP = 10
+END_LIMIT_S = 60.0
+
+OptionalJob = Annotated[
+    str | None, typer.Argument(metavar="JOB", help="A job id, a unique prefix of one, or the name of a running job.")
+]
+ServerFlag = Annotated[
+    str | None,
+    typer.Option(
+        "-m", "--jobmanager", metavar="HOST:PORT", help=f"Its control server; the token is ${TOKEN_VARIABLE}."
+    ),
+]
+TokenFileFlag = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="The token for -m, in a file.")
+]
+TypeFlag = Annotated[
+    str | None, typer.Option("--type", "-type", metavar="canonical|native", help="The savepoint's format.")
+]
+DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do not wait for its end.")]
+
+
+class OptionalValueCommand(TyperCommand):
+    """A command whose first option may stand without its value, as `cancel -s` does: then the value is empty."""
+
+    optional = ("-s", "--with-savepoint", "--withSavepoint", "-p", "--savepoint-path", "--savepointPath")
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the empty value where none is."""
+        given: list[str] = []
+        for argument, following in zip(args, [*args[1:], None], strict=True):
+            given.append(argument)
+            if argument in self.optional and (following is None or following.startswith("-")):
+                given.append("")
+        return super().parse_args(ctx, given)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a command looks for its job: in the registry that the settings name, or on a server."""
+
+    settings: list[str] | None
+    server: str | None = None
+    token_file: Path | None = None
+
+    @property
+    def registry(self) -> Registry:
+        """The registry of the settings."""
+        return open_registry(parse_settings(self.settings))
+
+    def reach(self, job: str) -> "RemoteJob":
+        """The job that a command is about."""
+        from penstock.control.remote_job import reach_job  # most commands need no HTTP
+
+        address = None if self.server is None else server_address(self.server, self.token_file)
+        return reach_job(self.registry, job, address)
+
+    def folder(self, text: str | None) -> str | None:
+        """A folder so that the driver, which may be in another working folder, understands it; None: none given."""
+        if not text or self.server is not None:
+            return text or None
+        return str(parse_address(text))
+
+
+def server_address(server: str, token_file: Path | None) -> "ServerAddress":
+    """Where `-m` leads, with the token of the environment or of a file."""
+    from penstock.control.remote_job import ServerAddress, parse_server
+
+    url = parse_server(server)
+    token = read_token(token_file) if token_file is not None else os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise NotReachableError(f"{url} needs a token: set {TOKEN_VARIABLE}, or give --token-file FILE")
+    address = ServerAddress(url, token)
+    if address.is_readable_on_the_way:
+        print(f"warning: the token travels to {url} without TLS", file=sys.stderr)
+    return address
+
+
+def require_job(job: str | None, purpose: str) -> str:
+    """The job that was given."""
+    if not job:
+        raise UsageError(f"Missing JobID. Specify a Job ID to {purpose}.")
+    return job
+
+
+def wait_for(
+    job: "RemoteJob", kind: Literal["savepoints", "checkpoints"], trigger_id: str, show: Callable[[int], None]
+) -> Any:
+    """The result of an operation; JobError with its failure."""
+    pause, pause_s = threading.Event(), FIRST_PAUSE_S
+    while True:
+        state = job.state_of(kind, trigger_id)
+        if not state.is_ended:
+            show(state.percent)
+            pause.wait(pause_s)
+            pause_s = min(LONGEST_PAUSE_S, 1.5 * pause_s)
+        elif state.failure is not None:
+            raise JobError(state.failure)
+        else:
+            return state.result
+
+
+def wait_for_end(job: "RemoteJob") -> None:
+    """Return once the job has ended, or its server is gone, which it is after the end."""
+    pause, left_s = threading.Event(), END_LIMIT_S
+    while left_s > 0:
+        try:
+            if job.status() in ("FINISHED", "CANCELED", "FAILED"):
+                return
+        except (NotReachableError, JobNotFoundError):
+            return
+        pause.wait(FIRST_PAUSE_S)
+        left_s -= FIRST_PAUSE_S
+
+
+class PercentBar:
+    """How much of a savepoint is written: a bar on a terminal, a line at every tenth elsewhere. On stderr."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._shown = 0
+        self._bar: Progress | None = None
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._task = self._bar.add_task("savepoint", total=100)
+
+    def __enter__(self) -> "PercentBar":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, percent: int) -> None:
+        """Show it."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=percent)
+        elif percent - self._shown >= PERCENT_STEP:
+            self._shown = percent
+            print(f"savepoint {percent} %", file=sys.stderr, flush=True)

@@ -1,0 +1,200 @@
+"""A job in another process, steered through its control server.
+
+Who has no answer knows nothing: a request that may have reached the job is never sent again by itself. Operations have
+ids that are made here, so that whoever repeats one by hand gets the same.
+"""
+
+import re
+import socket
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import httpx
+
+from penstock.control.audit import printable
+from penstock.control.registry import JobRecord, Registry
+from penstock.control.tokens import ADMIN_FILE, read_token
+from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
+
+TIMEOUT_S = 30.0
+NO_LOCATION = "No savepoint location given and no default location configured."
+_SERVER = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_ERRORS: dict[int, type[PenstockError]] = {
+    400: UsageError,
+    404: JobNotFoundError,
+    409: JobConflictError,
+    413: UsageError,
+    415: UsageError,
+    **dict.fromkeys((401, 403, 408, 421, 431), NotReachableError),
+}
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """A control server and the token for it. The repr does not show the token."""
+
+    url: str
+    token: str = field(repr=False)
+
+    @property
+    def is_readable_on_the_way(self) -> bool:
+        """The token travels through a network without TLS."""
+        found = _SERVER.fullmatch(self.url)
+        return found is not None and found[1] == "http" and found[2] not in _LOCAL
+
+
+@dataclass(frozen=True)
+class OperationState:
+    """How far an operation is, or what came of it."""
+
+    is_ended: bool
+    percent: int = 0
+    result: Any = None
+    """The path of a savepoint, the number of a checkpoint."""
+    failure: str | None = None
+
+
+class RemoteJob:
+    """One job behind a control server; use it with `with`."""
+
+    def __init__(self, job_id: str, server: ServerAddress, timeout_s: float = TIMEOUT_S) -> None:
+        self.job_id = job_id
+        self._url = server.url.rstrip("/")
+        verify: ssl.SSLContext | bool = ssl.create_default_context() if self._url.startswith("https") else False
+        # No proxy, no netrc: the token goes to the server and to nobody else.
+        self._client = httpx.Client(
+            base_url=self._url,
+            headers={"Authorization": f"Bearer {server.token}"},
+            timeout=timeout_s,
+            trust_env=False,
+            verify=verify,
+        )
+
+    def __enter__(self) -> "RemoteJob":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def overview(self) -> list[dict[str, Any]]:
+        """The jobs of the server."""
+        jobs: list[dict[str, Any]] = self.ask("GET", "/jobs/overview").get("jobs", [])
+        return jobs
+
+    def status(self) -> str:
+        """Where the job stands."""
+        return str(self.ask("GET", f"/jobs/{self.job_id}/status")["status"])
+
+    def cancel(self) -> None:
+        """Have it cancelled; JobConflictError if it has ended."""
+        self.ask("PATCH", f"/jobs/{self.job_id}?mode=cancel")
+
+    def take_savepoint(self, trigger_id: str, target: str | None, format: str, *, cancel: bool = False) -> None:
+        """Begin a savepoint."""
+        body = {"target-directory": target, "formatType": format.upper(), "triggerId": trigger_id, "cancel-job": cancel}
+        self.ask("POST", f"/jobs/{self.job_id}/savepoints", body)
+
+    def stop(self, trigger_id: str, target: str | None, format: str, *, drain: bool = False) -> None:
+        """Begin to stop it with a savepoint."""
+        body = {"targetDirectory": target, "formatType": format.upper(), "triggerId": trigger_id, "drain": drain}
+        self.ask("POST", f"/jobs/{self.job_id}/stop", body)
+
+    def take_checkpoint(self, trigger_id: str, *, full: bool) -> None:
+        """Begin a checkpoint."""
+        body = {"checkpointType": "FULL" if full else "CONFIGURED", "triggerId": trigger_id}
+        self.ask("POST", f"/jobs/{self.job_id}/checkpoints", body)
+
+    def state_of(self, kind: Literal["savepoints", "checkpoints"], trigger_id: str) -> OperationState:
+        """How far an operation is."""
+        data = self.ask("GET", f"/jobs/{self.job_id}/{kind}/{trigger_id}")
+        if data["status"]["id"] != "COMPLETED":
+            return OperationState(is_ended=False, percent=int(data.get("progress", 0)))
+        operation = data["operation"]
+        failure = operation.get("failure-cause") or operation.get("failureCause")
+        if failure is not None:
+            return OperationState(is_ended=True, percent=100, failure=str(failure["stack-trace"]).partition(": ")[2])
+        result = operation.get("location", operation.get("checkpointId"))
+        return OperationState(is_ended=True, percent=100, result=result)
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer's data; an error by its status. No message holds the token."""
+        try:
+            response = self._client.request(method, path, json=body)
+            data = response.json()
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            raise NotReachableError(f"the control server {self._url} does not answer: {_reason(error)}") from None
+        except ValueError:
+            raise NotReachableError(f"what answers at {self._url} is not the control server of a job") from None
+        if response.is_success and isinstance(data, dict):
+            return data
+        raise self._error(response.status_code, data if isinstance(data, dict) else {})
+
+    def _error(self, status: int, data: dict[str, Any]) -> PenstockError:
+        if data.get("code") == "NO_SAVEPOINT_DIRECTORY":
+            return UsageError(f"{NO_LOCATION} Give a folder, or set execution.checkpointing.savepoint-dir")
+        messages = data.get("errors")
+        message = printable(str(messages[0])) if isinstance(messages, list) and messages else f"HTTP status {status}"
+        kind = _ERRORS.get(status, JobError)
+        return kind(f"{self._url} does not let us in: {message}" if kind is NotReachableError else message)
+
+
+def reach_job(registry: Registry, text: str, server: ServerAddress | None, timeout_s: float = TIMEOUT_S) -> RemoteJob:
+    """The job meant by an id, a unique prefix or a name: on that server, or found through the registry.
+
+    Raises JobNotFoundError for one that has ended, NotReachableError for one whose driver is gone or has no server.
+    """
+    if server is None:
+        return _in_registry(registry, registry.find(text), timeout_s)
+    job = RemoteJob("", server, timeout_s)
+    try:
+        found = [entry for entry in job.overview() if text == entry["name"] or str(entry["jid"]).startswith(text)]
+        if len(found) != 1:
+            raise JobNotFoundError(f"no job {text!r} at {server.url} (see `penstock list -m {server.url}`)")
+        job.job_id = str(found[0]["jid"])
+    except BaseException:
+        job.__exit__(None, None, None)
+        raise
+    return job
+
+
+def parse_server(text: str) -> str:
+    """The URL in `host:port`, `http://host:port` or `https://host:port`.
+
+    >>> parse_server("localhost:8081"), parse_server("https://gate:443/")
+    ('http://localhost:8081', 'https://gate:443')
+    """
+    url = text if "://" in text else f"http://{text}"
+    if not _SERVER.fullmatch(url):
+        raise UsageError(f"-m {printable(text)!r} is not of the form host:port or https://host:port")
+    return url.rstrip("/")
+
+
+def _in_registry(registry: Registry, record: JobRecord, timeout_s: float) -> RemoteJob:
+    if record.ended:
+        raise JobNotFoundError(f"job {record.job_id} is {record.status}: it does not run any more")
+    if not registry.is_alive(record):
+        raise NotReachableError(
+            f"the driver of job {record.job_id} is gone (process {record.pid} on {record.host}); go on with the job by "
+            f"`penstock run --resume`"
+        )
+    if record.rest is None:
+        raise NotReachableError(f"job {record.job_id} has no control server; its driver has said why when it started")
+    if record.host != socket.gethostname() and any(f"//{name}:" in record.rest for name in _LOCAL):
+        raise NotReachableError(
+            f"job {record.job_id} runs on {record.host}, and its control server {record.rest} can be reached only from "
+            f"there; use a tunnel and -m host:port"
+        )
+    token = read_token(Path(record.log_dir) / ADMIN_FILE)
+    return RemoteJob(record.job_id, ServerAddress(record.rest, token), timeout_s)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    return printable(str(error)) or type(error).__name__
