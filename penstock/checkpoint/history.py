@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.checkpoint.manifest import snapshot_files
 from penstock.model.ids import SubtaskId
-from penstock.model.snapshot import BarrierFigures, CheckpointAck
+from penstock.model.snapshot import BarrierFigures, CheckpointAck, SavepointAck
 
 HISTORY_LENGTH = 10
 
@@ -29,6 +29,11 @@ class SubtaskStats(msgspec.Struct, frozen=True):
         sync_ms, async_ms = round(1000 * ack.sync_s), round(1000 * ack.async_s)
         full_bytes = sum(file.size for file in snapshot_files(ack.snapshot))
         return SubtaskStats(ack.snapshot.subtask, ack.figures, sync_ms, async_ms, ack.written_bytes, full_bytes)
+
+    @staticmethod
+    def of_savepoint(ack: SavepointAck) -> "SubtaskStats":
+        """What its ack of a savepoint says: how much it wrote."""
+        return SubtaskStats(ack.snapshot.subtask, BarrierFigures(), 0, 0, ack.written_bytes, ack.written_bytes)
 
     @property
     def duration_ms(self) -> int:

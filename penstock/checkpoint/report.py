@@ -50,13 +50,20 @@ class CheckpointReport:
     failed: int = 0
     restored: int = 0
     """How often an attempt began from a checkpoint or savepoint."""
+    savepoints: Sequence[CheckpointStats] = ()
+    """The last ones that have ended, oldest first, with the numbers of the checkpoints at whose barriers they were."""
     latest_completed: CheckpointStats | None = None
-    latest_savepoint: CheckpointStats | None = None
     latest_failed: CheckpointStats | None = None
     latest_restore: RestoreStats | None = None
     figures: Sequence[CheckpointFigures] = ()
     retained: frozenset[int] | None = None
     """Which checkpoints still have their files; None: not known."""
+
+    @property
+    def latest_savepoint(self) -> CheckpointStats | None:
+        """The newest that is complete."""
+        complete = [stats for stats in self.savepoints if stats.status == "completed"]
+        return complete[-1] if complete else None
 
     @property
     def in_progress(self) -> int:
@@ -100,16 +107,21 @@ class CheckpointTally:
             self._restored += 1
             self._latest_restore = restore
 
-    def report(self, history: Sequence[CheckpointStats], retained: frozenset[int] | None = None) -> CheckpointReport:
+    def report(
+        self,
+        history: Sequence[CheckpointStats],
+        savepoints: Sequence[CheckpointStats] = (),
+        retained: frozenset[int] | None = None,
+    ) -> CheckpointReport:
         """What is known now."""
         with self._lock:
             return CheckpointReport(
                 history=history,
+                savepoints=savepoints,
                 completed=self._completed,
                 failed=self._failed,
                 restored=self._restored,
                 latest_completed=self._latest.get("completed"),
-                latest_savepoint=self._latest.get("savepoint"),
                 latest_failed=self._latest.get("failed"),
                 latest_restore=self._latest_restore,
                 figures=tuple(self._figures),

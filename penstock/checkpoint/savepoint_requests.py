@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.checkpoint.history import CheckpointStats
 from penstock.errors import CheckpointFailedError
 
 Format = Literal["canonical", "native"]
@@ -35,6 +36,8 @@ class SavepointRequest:
         self._path: str | None = None
         self._failure: str | None = None
         self._progress = 0.0
+        self.stats: CheckpointStats | None = None
+        """Its figures, once it has ended."""
 
     @property
     def trigger_id(self) -> str:

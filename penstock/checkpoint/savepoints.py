@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Resumed, Savepoint, Stopping
+from penstock.checkpoint.history import CheckpointStats, SubtaskStats
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, verify_file
 from penstock.checkpoint.pending import EpochRecord
@@ -61,6 +62,7 @@ class _Pending:
     order: SavepointOrder
     epoch: int
     subtasks: frozenset[SubtaskId]
+    started_ms: int
     deadline_s: float
     storage: Storage
     record: EpochRecord | None = None
@@ -92,6 +94,25 @@ class _Pending:
         """So much of a subtask's part is there."""
         self.done[subtask] = max(done, self.done.get(subtask, 0.0))
         self.request.advance(sum(self.done.values()) / len(self.subtasks))
+
+    def stats(self, acks: Sequence[SavepointAck], now_ms: int, failure: str | None = None) -> CheckpointStats:
+        """Its figures at its end."""
+        written = sum(ack.written_bytes for ack in acks)
+        return CheckpointStats(
+            checkpoint_id=self.order.number,
+            status="completed" if failure is None else "failed",
+            trigger_ms=self.started_ms,
+            checkpoint_type="SYNC_SAVEPOINT" if self.is_stop else "SAVEPOINT",
+            written_bytes=written,
+            full_bytes=written,
+            failure=failure,
+            manual=True,
+            subtasks=len(self.subtasks),
+            acknowledged=len(acks),
+            parts=tuple(SubtaskStats.of_savepoint(ack) for ack in acks),
+            savepoint=self.order.format,
+            path=self.order.uri if failure is None else None,
+        ).ended(now_ms)
 
     @property
     def is_stop(self) -> bool:
@@ -194,7 +215,9 @@ class Savepoints:
         order = SavepointOrder(number, wanted.uri, wish.format, self._place.inline)
         with self._lock:
             deadline_s = self._clock.monotonic_s() + self._place.timeout_ms / 1000
-            self._pending = _Pending(wanted.request, order, epoch, frozenset(subtasks), deadline_s, wanted.storage)
+            self._pending = _Pending(
+                wanted.request, order, epoch, frozenset(subtasks), self._clock.now_ms(), deadline_s, wanted.storage
+            )
             self._wanted = None
         if self._coordinator is not None and wish.drain:
             self._coordinator.hold(number, held=True)
@@ -313,6 +336,7 @@ class Savepoints:
             if pending.is_stop:
                 self._stopped = pending.request
             self._lock.notify_all()
+        pending.request.stats = pending.stats(acks, self._clock.now_ms())
         pending.request.complete(order.uri)
 
     def _manifest(self, pending: _Pending, acks: Sequence[SavepointAck]) -> Manifest:
@@ -345,6 +369,7 @@ class Savepoints:
             self._pending = None
             self._lock.notify_all()
         clear_folder(pending.storage)
+        pending.request.stats = pending.stats((), self._clock.now_ms(), reason)
         pending.request.fail(reason)
         if pending.request.wish.drain and self._coordinator is not None and not self._is_covered(pending):
             # Its checkpoint is not complete: recovery goes back behind the end of event time.

@@ -1,17 +1,15 @@
 """A job of this process, as its control server sees it."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from penstock.checkpoint.report import CheckpointReport
+from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, Then
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.audit import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
 from penstock.graph.job_graph import JobGraph
-
-SavepointFormat = Literal["canonical", "native"]
-AfterSavepoint = Literal["go_on", "stop", "cancel"]
 
 
 @dataclass(frozen=True)
@@ -29,18 +27,6 @@ class JobFacts:
     """Where savepoints go if nobody says where."""
 
 
-class SavepointTicket(Protocol):
-    """A savepoint that was asked for."""
-
-    @property
-    def trigger_id(self) -> str: ...
-    @property
-    def progress(self) -> float: ...
-    def result(self, timeout_s: float | None = None) -> str:
-        """The savepoint's path, once it is complete."""
-        ...
-
-
 class RunningJob(Protocol):
     """A job that was started in this process. Any thread may call it."""
 
@@ -50,13 +36,13 @@ class RunningJob(Protocol):
     def checkpoint(self, *, full: bool = False) -> int: ...
     def trigger_savepoint(
         self,
-        target: str | None = None,
+        target: str | None,
         *,
-        format: SavepointFormat = "canonical",
-        then: AfterSavepoint = "go_on",
+        format: Format = "canonical",
+        then: Then = "go_on",
         drain: bool = False,
         trigger_id: str | None = None,
-    ) -> SavepointTicket: ...
+    ) -> SavepointRequest: ...
 
 
 @dataclass(frozen=True)

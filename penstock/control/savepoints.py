@@ -6,9 +6,10 @@ import threading
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from penstock.checkpoint.savepoint_requests import SavepointWish
 from penstock.control.disposal import dispose_savepoint
 from penstock.control.operations import Operation, Work
-from penstock.control.running_job import AfterSavepoint, ControlledJob, SavepointFormat
+from penstock.control.running_job import ControlledJob
 from penstock.errors import ConfigurationError, JobConflictError, RequestRefusedError
 from penstock.model.job import JobStatus
 from penstock.storage.address import parse_address
@@ -21,38 +22,26 @@ _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class SavepointWish:
-    """What somebody wants."""
-
-    trigger_id: str
-    target: str | None = None
-    format: SavepointFormat = "canonical"
-    then: AfterSavepoint = "go_on"
-    drain: bool = False
-
-
 def take_savepoint(control: ControlledJob, wish: SavepointWish) -> Operation:
-    """Begin to take a savepoint; the same wish again is the same operation.
+    """Begin to take a savepoint, without a target in the job's own place; the same wish again is the same operation.
 
     Raises RequestRefusedError without a folder, JobConflictError while another one is being taken or if the job does
     not run.
     """
-    target = wish.target if wish.target is not None else control.facts.savepoint_dir
-    if target is None:
+    target = wish.target or control.facts.savepoint_dir
+    if not target:
         raise RequestRefusedError(
             400,
             "NO_SAVEPOINT_DIRECTORY",
             "Config key [execution.checkpointing.savepoint-dir] is not set. "
             "Property [target-directory] must be provided.",
         )
-    folder = checked_path("target-directory", target)
 
     def begin() -> Work:
-        ticket = control.job.trigger_savepoint(
-            folder, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
+        request = control.job.trigger_savepoint(
+            target, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
         )
-        return Work(lambda: ticket.result(None), lambda: ticket.progress)
+        return Work(lambda: request.result(None), lambda: request.progress)
 
     return control.operations.start(SAVEPOINT, wish.trigger_id, begin, ended(control, SAVEPOINT))
 

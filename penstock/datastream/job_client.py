@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, Then
 from penstock.errors import UsageError
 from penstock.model.job import JobStatus
 
@@ -18,6 +19,9 @@ class JobHandle(Protocol):
     def status(self) -> JobStatus: ...
     def cancel(self) -> None: ...
     def checkpoint(self, *, full: bool = False) -> int: ...
+    def trigger_savepoint(
+        self, target: str | None, *, format: Format = "canonical", then: Then = "go_on", drain: bool = False
+    ) -> SavepointRequest: ...
     def wait(self, timeout: float | None = None) -> Any: ...
     def collected(self, sink_uid: str) -> Iterator[Any]: ...
 
@@ -94,14 +98,37 @@ class JobClient:
         return CompletableFuture(self._handle.wait)
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
-    ) -> NoReturn:
-        """Not available."""
-        raise UsageError("stop_with_savepoint() is not available; cancel() the job and go on from its last checkpoint")
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        format_type: str = "canonical",
+    ) -> CompletableFuture[str]:
+        """Stop the job with a savepoint; its path, once it is complete.
 
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> NoReturn:
-        """Not available."""
-        raise UsageError("trigger_savepoint() is not available; checkpoints are taken with env.enable_checkpointing()")
+        With `advance_to_end_of_event_time` all timers and windows of event time fire before it, which only makes sense
+        if the job is not to go on. Without a folder the savepoint goes to `execution.checkpointing.savepoint-dir`. If
+        it fails, the job goes on and the future raises.
+        """
+        return self._savepoint(savepoint_directory, format_type, "stop", drain=advance_to_end_of_event_time)
+
+    def trigger_savepoint(
+        self, savepoint_directory: str | None = None, *, format_type: str = "canonical"
+    ) -> CompletableFuture[str]:
+        """Take a savepoint while the job goes on; its path, once it is complete.
+
+        `format_type` is canonical, which every backend can restore, or native, which is faster.
+        """
+        return self._savepoint(savepoint_directory, format_type, "go_on", drain=False)
+
+    def _savepoint(self, folder: str | None, format_type: str, then: Then, *, drain: bool) -> CompletableFuture[str]:
+        formats: dict[str, Format] = {"canonical": "canonical", "native": "native"}
+        chosen = formats.get(format_type.lower())
+        if chosen is None:
+            raise UsageError(f"format_type is {format_type!r}; choose 'canonical' or 'native'")
+        return CompletableFuture(
+            lambda: self._handle.trigger_savepoint(folder, format=chosen, then=then, drain=drain).result()
+        )
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Always empty: there are no accumulators."""

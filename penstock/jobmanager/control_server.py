@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from penstock.control.audit import AuditLog
 from penstock.control.operations import Operations
-from penstock.control.running_job import ControlledJob, JobFacts, RunningJob
+from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.tokens import Tokens
 from penstock.errors import StorageError
 from penstock.jobmanager.job import Job, JobRequest
@@ -82,7 +82,7 @@ class JobControl:
         self._job = job
         audit = AuditLog(self._folder / "driver.log")
         access = Access(self._tokens, self._settings.allowed_hosts, self._settings.scheme)
-        self._server.start(ControlApp(ControlledJob(cast(RunningJob, job), facts, self._operations, audit), access))
+        self._server.start(ControlApp(ControlledJob(job, facts, self._operations, audit), access))
         threading.Thread(target=self._close_after, args=(job,), name="rest-end", daemon=True).start()
         atexit.register(self._at_exit)
 

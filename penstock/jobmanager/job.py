@@ -125,7 +125,8 @@ class Job:
         """What is known of the job's checkpoints now."""
         coordinator, log = self._coordinator, self._log
         retained = None if log is None else frozenset(complete.checkpoint for complete in log.view().retained)
-        return self._history.report(coordinator.history() if coordinator is not None else (), retained)
+        of_attempt = coordinator.history() if coordinator is not None else ()
+        return self._history.report(of_attempt, self._savepoints.stats(), retained)
 
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from penstock.checkpoint.history import HISTORY_LENGTH, CheckpointStats
 from penstock.checkpoint.log import JobLog
@@ -73,9 +73,14 @@ class JobHistory:
         now_ms, is_savepoint = self._clock.now_ms(), bool(manifest.savepoint)
         self._tally.restore(RestoreStats(manifest.checkpoint_id, now_ms, is_savepoint, path))
 
-    def report(self, of_attempt: Iterable[CheckpointStats], retained: frozenset[int] | None) -> CheckpointReport:
-        """All that is known of the job's checkpoints now."""
-        return self._tally.report(self.add_checkpoints(of_attempt), retained)
+    def report(
+        self,
+        of_attempt: Iterable[CheckpointStats],
+        savepoints: Sequence[CheckpointStats],
+        retained: frozenset[int] | None,
+    ) -> CheckpointReport:
+        """All that is known of the job's checkpoints and savepoints now."""
+        return self._tally.report(self.add_checkpoints(of_attempt), savepoints[-HISTORY_LENGTH:], retained)
 
     def transitions(self) -> list[StatusChange]:
         """The last statuses, oldest first."""

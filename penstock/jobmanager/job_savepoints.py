@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from penstock.checkpoint.entries import Resumed, Stopping
+from penstock.checkpoint.history import CheckpointStats
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.manifest import digest
 from penstock.checkpoint.savepoint_folders import METADATA
@@ -64,6 +65,12 @@ class JobSavepoints:
     def find(self, trigger_id: str) -> SavepointRequest | None:
         """The request with this trigger id."""
         return self._requests.get(trigger_id)
+
+    def stats(self) -> list[CheckpointStats]:
+        """The figures of savepoints that have ended, oldest first."""
+        with self._lock:
+            requests = list(self._requests.values())
+        return [request.stats for request in requests if request.stats is not None]
 
     # ---- attempts
 

@@ -50,8 +50,13 @@ def checkpoint_statistics(report: CheckpointReport, facts: JobFacts) -> dict[str
                 "external_path": restore.path,
             },
         },
-        "history": [checkpoint(stats, report, facts) for stats in reversed(report.history)],
+        "history": [checkpoint(stats, report, facts) for stats in newest_first(report)],
     }
+
+
+def newest_first(report: CheckpointReport) -> list[CheckpointStats]:
+    """Checkpoints and savepoints together."""
+    return sorted((*report.history, *report.savepoints), key=lambda stats: stats.trigger_ms, reverse=True)
 
 
 def summary(values: Iterable[int]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from penstock.checkpoint.savepoint_requests import Format, SavepointWish
 from penstock.control import savepoints
 from penstock.control.operations import Failure, Operation
-from penstock.control.running_job import ControlledJob, SavepointFormat
+from penstock.control.running_job import ControlledJob
 from penstock.control.tokens import Scope
 from penstock.errors import RequestRefusedError
 from penstock.model.ids import new_job_id
@@ -93,9 +94,9 @@ def cancel(call: Call) -> Answer:
 def take_savepoint(call: Call) -> Answer:
     require_job(call)
     body: SavepointBody = call.body
-    wish = savepoints.SavepointWish(
+    wish = SavepointWish(
         trigger_id(call, "savepoint"),
-        body.target_directory,
+        checked_target(body.target_directory),
         parse_format(body.format_type),
         "cancel" if body.cancel_job else "go_on",
     )
@@ -105,8 +106,12 @@ def take_savepoint(call: Call) -> Answer:
 def stop(call: Call) -> Answer:
     require_job(call)
     body: StopBody = call.body
-    wish = savepoints.SavepointWish(
-        trigger_id(call, "stop"), body.target_directory, parse_format(body.format_type), "stop", bool(body.drain)
+    wish = SavepointWish(
+        trigger_id(call, "stop"),
+        checked_target(body.target_directory),
+        parse_format(body.format_type),
+        "stop",
+        bool(body.drain),
     )
     return accepted(savepoints.take_savepoint(call.control, wish))
 
@@ -165,7 +170,7 @@ def show_checkpoint_details(call: Call) -> Answer:
     job = call.control.job
     report = job.checkpoints()
     number = parse_number("checkpointid", call.path["checkpointid"])
-    for stats in (*report.history, report.latest_completed, report.latest_savepoint, report.latest_failed):
+    for stats in (*report.history, report.latest_completed, report.latest_failed, *report.savepoints):
         if stats is not None and stats.checkpoint_id == number:
             if "vertexid" not in call.path:
                 return Answer(200, checkpoint_views.checkpoint(stats, report, call.control.facts))
@@ -256,9 +261,14 @@ def progress_of(call: Call, kind: str, failure_name: str, result: Callable[[obje
     return Answer(200, {"status": {"id": "COMPLETED"}, "operation": outcome})
 
 
-def parse_format(text: str | None) -> SavepointFormat:
+def checked_target(text: str | None) -> str:
+    """The folder for a savepoint; empty: the job's own."""
+    return "" if text is None else savepoints.checked_path("target-directory", text)
+
+
+def parse_format(text: str | None) -> Format:
     """A savepoint format by its name in Flink, in any case."""
-    found: dict[str, SavepointFormat] = {"CANONICAL": "canonical", "NATIVE": "native"}
+    found: dict[str, Format] = {"CANONICAL": "canonical", "NATIVE": "native"}
     if (text or "CANONICAL").upper() not in found:
         raise RequestRefusedError(400, "BAD_REQUEST", "$.formatType is not CANONICAL or NATIVE")
     return found[(text or "CANONICAL").upper()]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from penstock.checkpoint.savepoint_requests import SavepointRequest
 from penstock.cli.main import main
 from penstock.cli.reaching import PercentBar
 from penstock.control.registry import Registry
@@ -18,7 +19,7 @@ from penstock.control.remote_job import ServerAddress
 from penstock.rest.server import ControlServer
 from penstock.rest.settings import RestSettings
 from tests.records import A_ID, B_ID, NO_PID, job_record
-from tests.rest.fake_job import TOKENS, FakeJob, FakeTicket, Served
+from tests.rest.fake_job import TOKENS, FakeJob, Served, end_savepoint
 from tests.waiting import wait_until
 
 PATH = "savepoint-aaaaaa-0123456789ab"
@@ -43,11 +44,11 @@ class Commands:
     def run(self, *arguments: str) -> int:
         return main([*arguments, f"-Dpenstock.registry.dir={self.registry.folder}"])
 
-    def run_while(self, answer: Callable[[FakeTicket], None], *arguments: str) -> int:
+    def run_while(self, answer: Callable[[SavepointRequest], None], *arguments: str) -> int:
         """Run a command, and answer the savepoint that it asks for."""
 
         def work() -> None:
-            answer(wait_until(lambda: list(self.job.tickets.values()))[0])
+            answer(wait_until(lambda: list(self.job.requests.values()))[0])
 
         helper = threading.Thread(target=work, daemon=True)
         helper.start()
@@ -55,12 +56,12 @@ class Commands:
         helper.join(30)
         return code
 
-    def ends_as(self, status: str) -> Callable[[FakeTicket], None]:
+    def ends_as(self, status: str) -> Callable[[SavepointRequest], None]:
         """An answer with which the job ends too."""
 
-        def end(ticket: FakeTicket) -> None:
+        def end(ticket: SavepointRequest) -> None:
             self.job.current = job_record(status=status)
-            ticket.end()
+            end_savepoint(ticket)
 
         return end
 
@@ -77,7 +78,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_n2_savepoint_prints_flinks_lines(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.run_while(FakeTicket.end, "savepoint", A_ID, "/sp") == 0
+    assert commands.run_while(end_savepoint, "savepoint", A_ID, "/sp") == 0
     assert lines(capsys) == [
         f"Triggering savepoint for job {A_ID}.",
         "Waiting for response...",
@@ -90,7 +91,7 @@ def test_n2_savepoint_prints_flinks_lines(commands: Commands, capsys: pytest.Cap
 def test_n9_the_type_is_native_where_asked_for_and_json_is_one_document(
     commands: Commands, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert commands.run_while(FakeTicket.end, "savepoint", "totals", "-type", "native", "--json") == 0
+    assert commands.run_while(end_savepoint, "savepoint", "totals", "-type", "native", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {
         "job_id": A_ID,
         "savepoint": f"/savepoints/{PATH}",
@@ -103,15 +104,15 @@ def test_a_folder_is_meant_from_the_working_folder_of_the_command(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert commands.run_while(FakeTicket.end, "savepoint", A_ID, "here") == 0
+    assert commands.run_while(end_savepoint, "savepoint", A_ID, "here") == 0
     assert commands.job.wishes[0][0] == str(tmp_path / "here")
 
 
 def test_progress_is_shown_in_percent(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
-    def slowly(ticket: FakeTicket) -> None:
-        ticket.progress = 0.42
+    def slowly(ticket: SavepointRequest) -> None:
+        ticket.advance(0.42)
         wait_until(lambda: "savepoint 42 %" in seen(capsys))
-        ticket.end()
+        end_savepoint(ticket)
 
     shown: list[str] = []
 
@@ -132,15 +133,15 @@ def test_a_terminal_gets_a_bar() -> None:
 
 def test_n10_a_detached_savepoint_prints_its_trigger_id(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.run("savepoint", A_ID, "--detached") == 0
-    (trigger_id,) = commands.job.tickets
+    (trigger_id,) = commands.job.requests
     assert lines(capsys)[-1] == f"Successfully trigger manual savepoint, triggerId: {trigger_id}"
-    commands.job.tickets[trigger_id].end()
+    end_savepoint(commands.job.requests[trigger_id])
     assert commands.served.client.get(f"/jobs/{A_ID}/savepoints/{trigger_id}").status_code == 200
 
 
 def test_a_savepoint_that_fails_is_1(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.run_while(lambda ticket: ticket.end("the disk is full"), "savepoint", A_ID) == 1
-    assert capsys.readouterr().err.endswith("error: the disk is full\n")
+    assert commands.run_while(lambda ticket: end_savepoint(ticket, "the disk is full"), "savepoint", A_ID) == 1
+    assert capsys.readouterr().err.endswith("error: the savepoint failed: the disk is full\n")
 
 
 def test_n11_without_a_folder_it_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,10 +154,10 @@ def test_n11_without_a_folder_it_is_2(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_second_savepoint_is_4_and_names_the_first(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.run("savepoint", A_ID, "--detached") == 0
-    (trigger_id,) = commands.job.tickets
+    (trigger_id,) = commands.job.requests
     assert commands.run("savepoint", A_ID) == 4
     assert trigger_id in capsys.readouterr().err
-    commands.job.tickets[trigger_id].end()
+    end_savepoint(commands.job.requests[trigger_id])
 
 
 @pytest.mark.parametrize(
@@ -181,10 +182,10 @@ def test_n3_n4_stop_prints_flinks_lines(
 
 def test_n3_a_detached_stop_prints_its_trigger_id(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.run("stop", "-p", A_ID, "-detached") == 0  # as in Flink: -p takes the job if nothing follows
-    (trigger_id,) = commands.job.tickets
+    (trigger_id,) = commands.job.requests
     said = "Successfully trigger stop-with-savepoint in detached mode, triggerId: "
     assert lines(capsys)[-1] == said + trigger_id
-    commands.job.tickets[trigger_id].end()
+    end_savepoint(commands.job.requests[trigger_id])
 
 
 def test_cancel_waits_for_the_end(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,7 +223,7 @@ def test_n5_cancel_with_a_savepoint(commands: Commands, capsys: pytest.CaptureFi
 def test_n5_a_savepoint_that_fails_leaves_the_job_running(
     commands: Commands, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert commands.run_while(lambda ticket: ticket.end("cannot write"), "cancel", "-s", A_ID) == 1
+    assert commands.run_while(lambda ticket: end_savepoint(ticket, "cannot write"), "cancel", "-s", A_ID) == 1
     shown = capsys.readouterr()
     assert f"Cancelling job {A_ID} with CANONICAL savepoint to default savepoint directory." in shown.out
     assert "cannot write" in shown.err and "Cancelled" not in shown.out
@@ -344,4 +345,4 @@ def test_no_token_is_in_the_command_line_or_the_registry(commands: Commands) -> 
         if path.is_file() and not path.name.startswith("rest-"):
             assert TOKENS.admin not in path.read_text()
     assert commands.registry.read(A_ID).rest == commands.server.address
-    assert B_ID not in commands.job.tickets
+    assert B_ID not in commands.job.requests

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.model.job import JobStatus
 from penstock.model.types import resolve_type
@@ -35,6 +36,7 @@ class FakeJob:
     spark: Any
     records: list[Any] = field(default_factory=list)
     cancelled: int = 0
+    savepoints: list[SavepointRequest] = field(default_factory=list)
     job_id: str = "0123456789abcdef0123456789abcdef"
 
     def status(self) -> JobStatus:
@@ -42,6 +44,12 @@ class FakeJob:
 
     def cancel(self) -> None:
         self.cancelled += 1
+
+    def trigger_savepoint(self, target: str | None, **wish: Any) -> SavepointRequest:
+        request = SavepointRequest(SavepointWish("", target or "default", **wish))
+        request.complete(f"{request.wish.target}/savepoint")
+        self.savepoints.append(request)
+        return request
 
     def wait(self, timeout: float | None = None) -> str:
         return "result"

@@ -128,10 +128,22 @@ def test_execute_async_gives_a_client_that_shows_the_job(env: Env):
     assert client.get_job_execution_result().result(5) == "result"
     assert client.get_accumulators().result() == {}
     assert repr(client) == "<JobClient 0123456789abcdef0123456789abcdef RUNNING>"
-    with pytest.raises(UsageError, match="is not available"):
-        client.trigger_savepoint()
-    with pytest.raises(UsageError, match="is not available"):
-        client.stop_with_savepoint(False)
+
+
+def test_n2_n3_a_client_takes_savepoints(env: Env, spark: Any):
+    env.from_collection([1]).print()
+    client = env.execute_async("totals")
+    assert client.trigger_savepoint("sp").result(5) == "sp/savepoint"
+    assert client.trigger_savepoint(format_type="NATIVE").result(5) == "default/savepoint"
+    assert client.stop_with_savepoint(True, "sp").result(5) == "sp/savepoint"
+    wishes = [request.wish for request in spark.jobs[0].savepoints]
+    assert [(wish.format, wish.then, wish.drain) for wish in wishes] == [
+        ("canonical", "go_on", False),
+        ("native", "go_on", False),
+        ("canonical", "stop", True),
+    ]
+    with pytest.raises(UsageError, match="choose 'canonical' or 'native'"):
+        client.stop_with_savepoint(False, format_type="pickle")
 
 
 def test_a_future_gives_the_error_of_its_work(env: Env, spark: Any):

@@ -8,11 +8,12 @@ from starlette.testclient import TestClient
 
 from penstock.checkpoint.history import CheckpointStats
 from penstock.checkpoint.report import CheckpointReport, CheckpointTally
+from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, SavepointWish, Then
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.audit import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
-from penstock.control.running_job import AfterSavepoint, ControlledJob, JobFacts, SavepointFormat
+from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.tokens import Tokens
 from penstock.errors import CheckpointFailedError, JobConflictError
 from penstock.graph.job_graph import JobGraph, StagePlan
@@ -30,29 +31,12 @@ STAGE = StagePlan("s0", "Source -> Total", 2, 128, None, (), (), ())
 GRAPH = JobGraph((STAGE,), (), (), (), 128)
 
 
-class FakeTicket:
-    """A savepoint that ends when the test says so."""
-
-    def __init__(self, trigger_id: str, target: str) -> None:
-        self.trigger_id = trigger_id
-        self.target = target
-        self.progress = 0.0
-        self._ended = threading.Event()
-        self._failure: str | None = None
-
-    @property
-    def is_answered(self) -> bool:
-        return self._ended.is_set()
-
-    def end(self, failure: str | None = None) -> None:
-        self._failure = failure
-        self._ended.set()
-
-    def result(self, timeout_s: float | None = None) -> str:
-        assert self._ended.wait(30), "the test has forgotten the savepoint"
-        if self._failure is not None:
-            raise CheckpointFailedError(self._failure)
-        return f"{self.target}/savepoint-aaaaaa-0123456789ab"
+def end_savepoint(request: SavepointRequest, failure: str | None = None) -> None:
+    """Answer a savepoint."""
+    if failure is not None:
+        request.fail(failure)
+    else:
+        request.complete(f"{request.wish.target}/savepoint-aaaaaa-0123456789ab")
 
 
 class FakeJob:
@@ -64,7 +48,8 @@ class FakeJob:
         self.savepoint_dir = savepoint_dir
         self.tally = CheckpointTally()
         self.history: Sequence[CheckpointStats] = ()
-        self.tickets: dict[str, FakeTicket] = {}
+        self.savepoints: Sequence[CheckpointStats] = ()
+        self.requests: dict[str, SavepointRequest] = {}
         self.wishes: list[tuple[str | None, str, str, bool]] = []
         self.cancelled = threading.Event()
         self.taken: list[bool] = []
@@ -82,7 +67,7 @@ class FakeJob:
 
     def checkpoints(self) -> CheckpointReport:
         self.tally.note(self.history)
-        return self.tally.report(self.history, frozenset({3}))
+        return self.tally.report(self.history, self.savepoints, frozenset({3}))
 
     def cancel(self) -> None:
         self.current = job_record(status="CANCELED")
@@ -97,23 +82,23 @@ class FakeJob:
 
     def trigger_savepoint(
         self,
-        target: str | None = None,
+        target: str | None,
         *,
-        format: SavepointFormat = "canonical",
-        then: AfterSavepoint = "go_on",
+        format: Format = "canonical",
+        then: Then = "go_on",
         drain: bool = False,
         trigger_id: str | None = None,
-    ) -> FakeTicket:
+    ) -> SavepointRequest:
         with self._lock:
             assert trigger_id is not None and target is not None
-            if trigger_id in self.tickets:
-                return self.tickets[trigger_id]
-            running = [ticket.trigger_id for ticket in self.tickets.values() if not ticket.is_answered]
+            if trigger_id in self.requests:
+                return self.requests[trigger_id]
+            running = [request.trigger_id for request in self.requests.values() if not request.is_answered]
             if running:
                 raise JobConflictError(f"savepoint {running[0]} is being taken")
             self.wishes.append((target, format, then, drain))
-            self.tickets[trigger_id] = FakeTicket(trigger_id, target)
-            return self.tickets[trigger_id]
+            self.requests[trigger_id] = SavepointRequest(SavepointWish(trigger_id, target, format, then, drain))
+            return self.requests[trigger_id]
 
 
 class Served:

@@ -16,7 +16,7 @@ from penstock.rest.app import Limits
 from penstock.rest.bodies import SavepointBody, decode_body
 from penstock.rest.routes import ENDPOINTS
 from tests.records import A_ID
-from tests.rest.fake_job import ADMIN, JOB, READ, TOKENS, FakeJob, Served
+from tests.rest.fake_job import ADMIN, JOB, READ, TOKENS, FakeJob, Served, end_savepoint
 
 EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATHS = sorted(
@@ -246,7 +246,7 @@ def test_rest_r5_a_body_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
     headers = {"Content-Type": "application/json"}
     assert served.client.post(JOB + "/savepoints", content=b"{}" + b" " * 18, headers=headers).status_code == 202
     assert served.client.post(JOB + "/savepoints", content=b"{}" + b" " * 19, headers=headers).status_code == 413
-    served.job.tickets.popitem()[1].end()
+    end_savepoint(served.job.requests.popitem()[1])
 
 
 def test_unknown_parameters_are_refused_and_their_values_not_repeated(served: Served) -> None:
@@ -274,7 +274,7 @@ def test_security_s18_an_error_of_ours_says_no_more_than_its_request_id(
 def test_security_s22_requests_that_change_something_are_in_the_drivers_log(served: Served) -> None:
     served.client.post(JOB + "/savepoints", json={"triggerId": "1" * 32})
     served.client.post(JOB + "/savepoints", json={"triggerId": "2" * 32})
-    served.job.tickets["1" * 32].end()
+    end_savepoint(served.job.requests["1" * 32])
     operation = served.control.operations.find("savepoint", "1" * 32)
     assert operation is not None and operation.wait(30)
     served.client.patch(JOB, headers=READ)

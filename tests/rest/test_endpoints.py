@@ -8,13 +8,14 @@ import pytest
 
 from penstock.checkpoint.history import CheckpointStats, SubtaskStats
 from penstock.checkpoint.report import RestoreStats
+from penstock.checkpoint.savepoint_requests import SavepointRequest
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.control.registry import FailureRecord, StatusChange
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.job import ExternalizedCheckpointRetention
 from penstock.model.snapshot import BarrierFigures
 from tests.records import A_ID, job_record
-from tests.rest.fake_job import JOB, FakeJob, FakeTicket, Served
+from tests.rest.fake_job import JOB, FakeJob, Served, end_savepoint
 from tests.waiting import wait_until
 
 ONE, TWO = "1" * 32, "2" * 32
@@ -37,8 +38,8 @@ def ended(served: Served, path: str) -> Any:
     return data["operation"]
 
 
-def ticket(served: Served, trigger_id: str = ONE) -> FakeTicket:
-    return served.job.tickets[trigger_id]
+def ticket(served: Served, trigger_id: str = ONE) -> SavepointRequest:
+    return served.job.requests[trigger_id]
 
 
 def test_jobs_and_their_status(served: Served) -> None:
@@ -102,9 +103,9 @@ def test_n2_a_savepoint_is_triggered_and_polled(served: Served) -> None:
     body = {"target-directory": "/tmp/sp", "formatType": "NATIVE", "triggerId": ONE}
     response = served.client.post(JOB + "/savepoints", json=body)
     assert (response.status_code, response.json()) == (202, {"request-id": ONE})
-    ticket(served).progress = 0.421
+    ticket(served).advance(0.421)
     assert get(served, f"{JOB}/savepoints/{ONE}") == {"status": {"id": "IN_PROGRESS"}, "progress": 42}
-    ticket(served).end()
+    end_savepoint(ticket(served))
     assert ended(served, f"{JOB}/savepoints/{ONE}") == {"location": "/tmp/sp/savepoint-aaaaaa-0123456789ab"}
     assert served.job.wishes == [("/tmp/sp", "native", "go_on", False)]
 
@@ -113,16 +114,19 @@ def test_n5_a_savepoint_may_cancel_the_job_and_its_failure_is_told(served: Serve
     response = served.client.post(JOB + "/savepoints", json={"cancel-job": True})
     assert response.status_code == 202
     trigger_id = response.json()["request-id"]
-    ticket(served, trigger_id).end("no space left")
+    end_savepoint(ticket(served, trigger_id), "no space left")
     failure = ended(served, f"{JOB}/savepoints/{trigger_id}")["failure-cause"]
-    assert failure == {"class": "CheckpointFailedError", "stack-trace": "CheckpointFailedError: no space left"}
+    assert failure == {
+        "class": "CheckpointFailedError",
+        "stack-trace": "CheckpointFailedError: the savepoint failed: no space left",
+    }
     assert served.job.wishes == [("/savepoints", "canonical", "cancel", False)]
 
 
 def test_n3_n4_stop_has_its_own_spelling_and_is_polled_under_savepoints(served: Served) -> None:
     body = {"targetDirectory": "/tmp/sp", "drain": True, "triggerId": ONE}
     assert served.client.post("/v1" + JOB + "/stop", json=body).json() == {"request-id": ONE}
-    ticket(served).end()
+    end_savepoint(ticket(served))
     assert ended(served, f"{JOB}/savepoints/{ONE}")["location"].startswith("/tmp/sp/")
     assert served.job.wishes == [("/tmp/sp", "canonical", "stop", True)]
     assert served.client.post(JOB + "/stop", json={"target-directory": "/x"}).status_code == 400
@@ -143,7 +147,7 @@ def test_the_same_trigger_id_is_the_same_operation(served: Served) -> None:
     for _ in range(3):
         response = served.client.post(JOB + "/savepoints", json={"triggerId": ONE.upper()})
         assert (response.status_code, response.json()) == (202, {"request-id": ONE})
-    ticket(served).end()
+    end_savepoint(ticket(served))
     ended(served, f"{JOB}/savepoints/{ONE}")
     assert served.client.post(JOB + "/savepoints", json={"triggerId": ONE}).status_code == 202
     assert len(served.job.wishes) == 1
@@ -157,7 +161,7 @@ def test_rest_r12_the_same_idempotency_key_is_the_same_operation(served: Served)
     assert other.status_code == 409 and first.json()["request-id"] in other.json()["errors"][0]
     assert served.client.post(JOB + "/savepoints", headers={"Idempotency-Key": "a b"}).status_code == 400
     assert len(served.job.wishes) == 1
-    served.job.tickets.popitem()[1].end()
+    end_savepoint(served.job.requests.popitem()[1])
 
 
 def test_rest_r11_of_a_thousand_triggers_at_once_one_runs_and_the_others_hear_its_id(served: Served) -> None:
@@ -172,14 +176,14 @@ def test_rest_r11_of_a_thousand_triggers_at_once_one_runs_and_the_others_hear_it
     assert (len(accepted), len(refused)) == (1, 999)
     assert all(accepted[0] in message for message in refused)
     assert len(served.job.wishes) == 1
-    ticket(served, accepted[0]).end()
+    end_savepoint(ticket(served, accepted[0]))
 
 
 def test_results_are_kept_five_minutes(served: Served) -> None:
     served.client.post(JOB + "/savepoints", json={"triggerId": ONE})
     served.clock.advance(400_000)  # one that runs is never forgotten
     assert get(served, f"{JOB}/savepoints/{ONE}")["status"] == {"id": "IN_PROGRESS"}
-    ticket(served).end()
+    end_savepoint(ticket(served))
     ended(served, f"{JOB}/savepoints/{ONE}")
     served.clock.advance(299_000)
     get(served, f"{JOB}/savepoints/{ONE}")
@@ -254,6 +258,9 @@ HISTORY = (
         parts=(part(0, 10), part(1, 20)),
     ),
     CheckpointStats(4, "failed", 2000, 2100, 100, failure="Checkpoint expired before completing.", subtasks=2),
+    CheckpointStats(6, "in_progress", 4000, subtasks=2),
+)
+SAVEPOINTS = (
     CheckpointStats(
         5,
         "completed",
@@ -266,23 +273,22 @@ HISTORY = (
         subtasks=2,
         acknowledged=2,
     ),
-    CheckpointStats(6, "in_progress", 4000, subtasks=2),
 )
 
 
 @pytest.fixture
 def with_history(served: Served) -> Served:
-    served.job.history = HISTORY
+    served.job.history, served.job.savepoints = HISTORY, SAVEPOINTS
     served.job.tally.restore(RestoreStats(2, 900, is_savepoint=True, path="/sp/old"))
     return served
 
 
 def test_checkpoints_are_counted_summed_up_and_listed(with_history: Served) -> None:
     data = get(with_history, JOB + "/checkpoints")
-    assert data["counts"] == {"restored": 1, "total": 4, "in_progress": 1, "completed": 2, "failed": 1}
+    assert data["counts"] == {"restored": 1, "total": 3, "in_progress": 1, "completed": 1, "failed": 1}
     assert [entry["id"] for entry in data["history"]] == [6, 5, 4, 3]
     duration = data["summary"]["end_to_end_duration"]
-    assert duration == {"min": 200, "max": 400, "avg": 300, "p50": 200, "p90": 400, "p95": 400, "p99": 400, "p999": 400}
+    assert duration == dict.fromkeys(("min", "max", "avg", "p50", "p90", "p95", "p99", "p999"), 400)
     assert data["latest"]["completed"]["id"] == 3 and data["latest"]["savepoint"]["id"] == 5
     assert data["latest"]["failed"]["failure_message"] == "Checkpoint expired before completing."
     assert data["latest"]["restored"] == {
@@ -351,14 +357,14 @@ def test_without_checkpoints_there_are_none(tmp_path: Path) -> None:
         assert response.json()["errors"] == ["Checkpointing has not been enabled."]
     assert served.client.post(JOB + "/checkpoints").status_code == 404
     assert served.client.post(JOB + "/savepoints").status_code == 202  # N2: savepoints work all the same
-    served.job.tickets.popitem()[1].end()
+    end_savepoint(served.job.requests.popitem()[1])
 
 
 def test_an_end_waits_until_a_result_was_fetched(served: Served) -> None:
     operations = served.control.operations
     assert operations.wait_until_seen(0)
     served.client.post(JOB + "/stop", json={"triggerId": ONE})
-    ticket(served).end()
+    end_savepoint(ticket(served))
     assert not operations.wait_until_seen(0)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(operations.wait_until_seen, 30)
