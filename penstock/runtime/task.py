@@ -45,6 +45,8 @@ from penstock.state.operator_state import OperatorStates
 PACKAGE = str(Path(__file__).parent.parent) + os.sep
 USER_ERRORS = (Exception, SystemExit)
 """A function that calls `exit` fails; it does not end the thread that would have to undo its epoch."""
+OWN_WORDS = (IncompatibleStateError, UserFunctionError)
+"""Errors that say all there is to say."""
 
 
 class EdgeOutput(Protocol):
@@ -339,6 +341,8 @@ class Subtask:
             self.backends[operator.plan.uid].expect(batch.keys)
         try:
             emitted = operator.process_from(origin, batch)
+        except OWN_WORDS:
+            raise
         except USER_ERRORS as error:
             where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self.place.id}"
             raise user_error(operator.plan, where, error) from error
@@ -354,8 +358,8 @@ class Subtask:
         """Run a piece of the user's code; what it raises carries the operator's name."""
         try:
             return step()
-        except (IncompatibleStateError, UserFunctionError):
-            raise  # it says all that there is to say
+        except OWN_WORDS:
+            raise
         except USER_ERRORS as error:
             raise user_error(plan, f"{where} of subtask {self.place.id}", error) from error
 

@@ -160,6 +160,17 @@ def test_o11_parts_of_several_versions_meet_in_one_subtask(backend: str, kind: s
             }
 
 
+@every_kind
+def test_o11_rows_that_are_written_meanwhile_are_not_read_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB writes the rows of a state anew in many batches while it reads them."""
+    monkeypatch.setattr("penstock.state.rocksdb.backend.BATCH_ROWS", 7)
+    old = filled("rocksdb", state(kind, "int"), {f"k{n}": n for n in range(500)})
+    seen: list[int] = []
+    new = old.moved([old.file()], migrating(state(kind, "string"), lambda n: seen.append(n) or str(n)))
+    assert sorted(seen) == list(range(500)) and new.stored() == 500
+    assert content(new, ["k0", "k499"]) == {"k0": ["0"], "k499": ["499"]}
+
+
 @on_every_backend
 def test_o11_versions_that_do_not_meet_are_refused_before_anything_is_read(backend: str) -> None:
     first, second = (

@@ -108,6 +108,16 @@ def test_o12_a_type_that_does_not_fit_ends_the_start_with_both_schemas(backend: 
 
 
 @on_every_backend
+def test_o12_a_function_that_asks_late_is_refused_then_and_the_state_stays(backend: str) -> None:
+    old = harness(Count(V1), backend=backend).feed([("a", 1), CHECKPOINT])
+    new = again(old, Count("string", late=True), backend=backend)
+    new._items = list(old._items)
+    with pytest.raises(IncompatibleStateError, match="INCOMPATIBLE_STATE name='total'"):
+        new.feed([("a", 1)])
+    assert again(new, Count(V1), backend=backend).state("total", "a") == Row(n=1, seen=[1])
+
+
+@on_every_backend
 def test_o11_a_users_function_changes_the_rest_once(backend: str) -> None:
     old = harness(Count(V1), backend=backend, parallelism=2).feed([("a", 1), ("b", 2), CHECKPOINT])
     new = again(old, Count("string", migrate=lambda row: f"{row.n} of {row.seen}"), backend=backend)
