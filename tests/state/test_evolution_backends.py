@@ -166,7 +166,12 @@ def test_o11_rows_that_are_written_meanwhile_are_not_read_again(kind: str, monke
     monkeypatch.setattr("penstock.state.rocksdb.backend.BATCH_ROWS", 7)
     old = filled("rocksdb", state(kind, "int"), {f"k{n}": n for n in range(500)})
     seen: list[int] = []
-    new = old.moved([old.file()], migrating(state(kind, "string"), lambda n: seen.append(n) or str(n)))
+
+    def change(number: int) -> str:
+        seen.append(number)
+        return str(number)
+
+    new = old.moved([old.file()], migrating(state(kind, "string"), change))
     assert sorted(seen) == list(range(500)) and new.stored() == 500
     assert content(new, ["k0", "k499"]) == {"k0": ["0"], "k499": ["499"]}
 
