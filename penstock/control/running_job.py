@@ -43,6 +43,7 @@ class RunningJob(Protocol):
         drain: bool = False,
         trigger_id: str | None = None,
     ) -> SavepointRequest: ...
+    def savepoint_request(self, trigger_id: str) -> SavepointRequest | None: ...
 
 
 @dataclass(frozen=True)

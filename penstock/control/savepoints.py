@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from penstock.checkpoint.savepoint_requests import SavepointWish
+from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
 from penstock.control.disposal import dispose_savepoint
 from penstock.control.operations import Operation, Work
 from penstock.control.running_job import ControlledJob
@@ -38,18 +38,33 @@ def take_savepoint(control: ControlledJob, wish: SavepointWish) -> Operation:
         )
 
     def begin() -> Work:
-        request = control.job.trigger_savepoint(
-            target, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
+        return work_on(
+            control.job.trigger_savepoint(
+                target, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
+            )
         )
-        return Work(lambda: request.result(None), lambda: request.progress)
 
-    return control.operations.start(SAVEPOINT, wish.trigger_id, begin, ended(control, SAVEPOINT))
+    return control.operations.start(SAVEPOINT, wish.trigger_id, begin, EndNote(control, SAVEPOINT))
+
+
+def find_savepoint(control: ControlledJob, trigger_id: str) -> Operation | None:
+    """The operation of a savepoint: also of one that the program asked for, or an older driver of the job."""
+    found = control.operations.find(SAVEPOINT, trigger_id)
+    request = control.job.savepoint_request(trigger_id) if found is None else None
+    if request is None or request.is_answered:  # what has ended is kept for its time, and no longer
+        return found
+    return control.operations.start(SAVEPOINT, trigger_id, lambda: work_on(request), EndNote(control, SAVEPOINT))
+
+
+def work_on(request: SavepointRequest) -> Work:
+    """Waits for a savepoint."""
+    return Work(lambda: request.result(None), lambda: request.progress)
 
 
 def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> Operation:
     """Begin to take a checkpoint now (features M6)."""
     return control.operations.start(
-        CHECKPOINT, trigger_id, lambda: Work(lambda: control.job.checkpoint(full=full)), ended(control, CHECKPOINT)
+        CHECKPOINT, trigger_id, lambda: Work(lambda: control.job.checkpoint(full=full)), EndNote(control, CHECKPOINT)
     )
 
 
@@ -57,7 +72,7 @@ def remove_savepoint(control: ControlledJob, trigger_id: str, path: str) -> Oper
     """Begin to remove a savepoint, of any job (features N6)."""
     place = checked_path("savepoint-path", path)
     return control.operations.start(
-        DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), ended(control, DISPOSAL)
+        DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), EndNote(control, DISPOSAL)
     )
 
 
@@ -100,14 +115,9 @@ def checked_path(field: str, text: str) -> str:
     return text
 
 
-def ended(control: ControlledJob, kind: str) -> "EndNote":
-    """Writes into the audit log how an operation ended."""
-    return EndNote(control, kind)
-
-
 @dataclass(frozen=True)
 class EndNote:
-    """Called when an operation has ended."""
+    """Writes into the audit log how an operation ended."""
 
     control: ControlledJob
     kind: str

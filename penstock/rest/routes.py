@@ -118,7 +118,8 @@ def stop(call: Call) -> Answer:
 
 def show_savepoint(call: Call) -> Answer:
     require_job(call)
-    return progress_of(call, savepoints.SAVEPOINT, "failure-cause", lambda location: {"location": location})
+    found = savepoints.find_savepoint(call.control, call.path["triggerid"].lower())
+    return progress_of(call, found, "failure-cause", lambda location: {"location": location})
 
 
 def dispose(call: Call) -> Answer:
@@ -128,7 +129,8 @@ def dispose(call: Call) -> Answer:
 
 
 def show_disposal(call: Call) -> Answer:
-    return progress_of(call, savepoints.DISPOSAL, "failure-cause", lambda path: {})
+    found = call.control.operations.find(savepoints.DISPOSAL, call.path["triggerid"].lower())
+    return progress_of(call, found, "failure-cause", lambda path: {})
 
 
 def take_checkpoint(call: Call) -> Answer:
@@ -149,7 +151,8 @@ def take_checkpoint(call: Call) -> Answer:
 
 def show_checkpoint(call: Call) -> Answer:
     require_job(call)
-    return progress_of(call, savepoints.CHECKPOINT, "failureCause", lambda number: {"checkpointId": number})
+    found = call.control.operations.find(savepoints.CHECKPOINT, call.path["triggerid"].lower())
+    return progress_of(call, found, "failureCause", lambda number: {"checkpointId": number})
 
 
 def show_checkpoints(call: Call) -> Answer:
@@ -240,9 +243,10 @@ def accepted(operation: Operation) -> Answer:
     return Answer(202, {"request-id": operation.trigger_id})
 
 
-def progress_of(call: Call, kind: str, failure_name: str, result: Callable[[object], dict[str, Any]]) -> Answer:
+def progress_of(
+    call: Call, operation: Operation | None, failure_name: str, result: Callable[[object], dict[str, Any]]
+) -> Answer:
     """How far an operation is, or what came of it."""
-    operation = call.control.operations.find(kind, call.path["triggerid"])
     if operation is None:
         job_id = call.path.get("jobid")
         of_job = f" for job {job_id}" if job_id is not None else ""

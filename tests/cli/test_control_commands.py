@@ -15,7 +15,7 @@ from penstock.checkpoint.savepoint_requests import SavepointRequest
 from penstock.cli.main import main
 from penstock.cli.reaching import PercentBar
 from penstock.control.registry import Registry
-from penstock.control.remote_job import ServerAddress
+from penstock.control.remote_job import RemoteJob, ServerAddress
 from penstock.rest.server import ControlServer
 from penstock.rest.settings import RestSettings
 from tests.records import A_ID, B_ID, NO_PID, job_record
@@ -293,6 +293,19 @@ def test_c7_a_server_that_says_nothing_or_nonsense_is_6(
         commands.write(rest=f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert commands.run("cancel", A_ID) == 6
         assert "no answer in time" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_130_and_the_savepoint_goes_on(
+    commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RemoteJob, "state_of", interrupt)
+    assert commands.run("savepoint", A_ID) == 130
+    (request,) = commands.job.requests.values()
+    assert not request.is_answered
+    end_savepoint(request)
 
 
 @pytest.mark.parametrize("by", ["id", "prefix", "name"])

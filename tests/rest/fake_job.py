@@ -100,6 +100,9 @@ class FakeJob:
             self.requests[trigger_id] = SavepointRequest(SavepointWish(trigger_id, target, format, then, drain))
             return self.requests[trigger_id]
 
+    def savepoint_request(self, trigger_id: str) -> SavepointRequest | None:
+        return self.requests.get(trigger_id)
+
 
 class Served:
     """A fake job behind its application; `get` and `post` have the admin token."""

@@ -193,6 +193,14 @@ def test_results_are_kept_five_minutes(served: Served) -> None:
     assert response.json()["errors"] == [f"There is no savepoint operation with triggerId={ONE} for job {A_ID}."]
 
 
+def test_a_savepoint_that_was_not_asked_for_here_is_found_too(served: Served) -> None:
+    """By the program, or of an older driver whose stop this one completes."""
+    request = served.job.trigger_savepoint("/tmp/sp", trigger_id=ONE)
+    assert get(served, f"{JOB}/savepoints/{ONE}")["status"] == {"id": "IN_PROGRESS"}
+    end_savepoint(request)
+    assert ended(served, f"{JOB}/savepoints/{ONE}")["location"].startswith("/tmp/sp/")
+
+
 def test_an_unknown_operation_is_404(served: Served) -> None:
     for path in (f"{JOB}/savepoints/{TWO}", f"{JOB}/checkpoints/{TWO}", f"/savepoint-disposal/{TWO}"):
         response = served.client.get(path)

@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from penstock.control.remote_job import RemoteJob, ServerAddress
 from penstock.control.tokens import ADMIN_FILE, READ_FILE, Tokens, read_token
 from penstock.errors import ConfigurationError, NotReachableError
 from penstock.model.configuration import Configuration
@@ -169,7 +170,7 @@ def test_a_closed_server_frees_its_port_and_its_thread(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
-def test_security_s13_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
+def test_security_s13_with_a_certificate_it_speaks_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
@@ -189,6 +190,12 @@ def test_security_s13_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
         context = ssl.create_default_context(cafile=str(certificate))
         answer = httpx.get(server.address + "/jobs", headers=ADMIN, verify=context, trust_env=False)
         assert answer.status_code == 200
+        remote = ServerAddress(server.address, TOKENS.admin)
+        with RemoteJob("", remote) as stranger, pytest.raises(NotReachableError, match="certificate"):
+            stranger.overview()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with RemoteJob("", remote) as friend:
+            assert len(friend.overview()) == 1
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"http://127.0.0.1:{server.port}/jobs", headers=ADMIN, trust_env=False)
     finally:
