@@ -88,16 +88,21 @@ def _submitted(log_level: str | None) -> dict[str, str]:
 
 def check_session(session: SparkSession) -> None:
     """Raise unless jobs can run on this session."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise UsageError(
-            "a Spark Connect session cannot run Penstock jobs: functions would run outside the driver; "
-            "make a classic session with SparkSession.builder.master(…)"
-        )
+    require_classic(session)
     settings = session.sparkContext.getConf()
     if settings.get("spark.speculation", "false") == "true":  # PROTOCOL section 3, step 2
         raise UsageError("spark.speculation is true; a subtask's epoch runs once: set spark.speculation=false")
     if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UsageError("spark.dynamicAllocation.enabled is true; state lives on the executors: set it to false")
+
+
+def require_classic(session: SparkSession) -> None:
+    """Raise for a session of Spark Connect."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError(
+            "a Spark Connect session cannot run Penstock jobs: functions would run outside the driver; "
+            "make a classic session with SparkSession.builder.master(…)"
+        )
 
 
 def is_alive(session: SparkSession) -> bool:

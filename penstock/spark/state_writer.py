@@ -23,7 +23,7 @@ from penstock.checkpoint.manifest import verify_file
 from penstock.checkpoint.savepoint_folders import keyed_path, operator_path
 from penstock.checkpoint.snapshot_reader import POSITION_COLUMN, SUBTASK_COLUMN
 from penstock.codec.readable import from_readable
-from penstock.errors import PenstockError, StateAccessError, UsageError
+from penstock.errors import CheckpointError, PenstockError, StateAccessError, UsageError
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo, TableFile
 from penstock.model.type_information import TypeInformation
@@ -254,9 +254,10 @@ def _collect(frame: DataFrame) -> Handles:
     except PySparkException as error:
         found = _RAISED.search(str(error))
         kind = getattr(errors, found[1], None) if found else None
-        if found is None or not isinstance(kind, type) or not issubclass(kind, UsageError):
+        if found is None or not isinstance(kind, type) or not issubclass(kind, (UsageError, CheckpointError)):
             raise
-        raise kind(found[2].strip()) from None
+        # Some errors about files have arguments of their own; their text says all of them.
+        raise (kind if issubclass(kind, UsageError) else CheckpointError)(found[2].strip()) from None
     return [(row["subtask"], msgspec.json.decode(row["file"], type=StateFile)) for row in rows]
 
 

@@ -15,6 +15,7 @@ from penstock.model.operator_ids import operator_id
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
 from penstock.model.time import TimeDomain
 from penstock.spark import state_frames
+from penstock.spark.session import require_classic
 from penstock.state.timers import TIMER_NAMES
 from penstock.state_processor.declared import KeyedWish, StateTypes, stated
 from penstock.state_processor.given import given_keyed, given_operator, given_timers
@@ -52,6 +53,7 @@ class Savepoint:
 
         Every file must be there with its size; `verify` also reads each one against its hash.
         """
+        require_classic(spark)
         base = open_snapshot(path)
         if verify:
             base.verify()
@@ -67,6 +69,7 @@ class Savepoint:
 
         `parallelism`: into how many parts its states are cut; a job may start from it with any other.
         """
+        require_classic(spark)
         _require_groups(max_parallelism)
         parts = min(parallelism or _default_parallelism(spark), max_parallelism)
         return Savepoint(spark, max_parallelism, parts)

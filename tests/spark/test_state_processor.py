@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from penstock.checkpoint.readable_state import readable
 from penstock.checkpoint.stored_snapshot import open_snapshot
 from penstock.common import Time, Types
-from penstock.errors import StateAccessError, UsageError
+from penstock.errors import CheckpointCorruptError, CheckpointError, StateAccessError, UsageError
 from penstock.model.key_groups import spark_hash
 from penstock.model.operator_ids import operator_id
 from penstock.state_processor import Savepoint, StateTypes
@@ -223,3 +223,17 @@ def test_mistakes_are_answered_before_anything_runs(spark: SparkSession, typed: 
         sp.with_keyed_state(UID, "total", frame, "set")
     with pytest.raises(UsageError, match="there is an operator 'function' already"):
         sp.with_keyed_state("b", "s", frame).rename_operator("b", UID)
+
+
+def test_a_damaged_file_is_named_and_nothing_is_written(spark: SparkSession, typed: str, tmp_path: Path) -> None:
+    canonical = Savepoint.load(spark, typed).write(str(tmp_path / "good"))
+    file = next((Path(canonical) / "state" / UID / "seen").iterdir())
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.chmod(0o600)
+    file.write_bytes(bytes(data))
+    with pytest.raises(CheckpointCorruptError, match=file.name):
+        Savepoint.load(spark, canonical, verify=True)
+    with pytest.raises(CheckpointError, match=file.name):
+        Savepoint.load(spark, canonical).remove_state(UID, "total").write(str(tmp_path / "bad"))
+    assert not [path for path in (tmp_path / "bad").rglob("*") if path.is_file()]
