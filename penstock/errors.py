@@ -24,6 +24,7 @@ PenstockError
 │   ├── CheckpointDeclinedError
 │   ├── CheckpointFailedError       too many failures, or a commit that does not end: recovery follows
 │   └── LogCorruptError
+│       └── LogMissingError
 ├── FencedError                     a newer attempt owns the job
 ├── StateLostError                  the parent version is not held: the attempt ends, recovery follows
 ├── StaleAttemptError
@@ -207,6 +208,12 @@ class CheckpointFailedError(CheckpointError):
 
 class LogCorruptError(CheckpointError):
     """The job log cannot be read to its end, so nothing may start from it (PROTOCOL R6)."""
+
+
+class LogMissingError(LogCorruptError):
+    """A folder holds checkpoints and no job log: nothing says whose they are and which of them exist."""
+
+    code = "MISSING_IDENTITY"
 
 
 class FencedError(PenstockError):

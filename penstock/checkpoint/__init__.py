@@ -12,7 +12,6 @@ from penstock.checkpoint.restore import (
     plan_restore,
     record_restore,
     recover_sinks,
-    require_mapped,
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.view import LogView
@@ -33,5 +32,4 @@ __all__ = [
     "plan_restore",
     "record_restore",
     "recover_sinks",
-    "require_mapped",
 ]

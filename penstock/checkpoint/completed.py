@@ -6,6 +6,7 @@ Only the completing thread calls it. What other threads read changes under the c
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from penstock.checkpoint.claimed import collect_claimed
 from penstock.checkpoint.commits import CommitRun, SinkCommitter
 from penstock.checkpoint.completion import Predecessor, publish, require_own_files
 from penstock.checkpoint.entries import Committing
@@ -33,6 +34,7 @@ class CompletedCheckpoints:
         """The end of the line; and what subtasks of the next epoch may build on, whose commits have ended."""
         self.collect_due = True
         self.cleaning_failure: str | None = None
+        self._is_claim_gone = False
 
     @property
     def is_committing(self) -> bool:
@@ -104,6 +106,9 @@ class CompletedCheckpoints:
         self.cleaning_failure = None
         try:
             collect_garbage(self._log, retained, take_scope)
+            if self._log.view().has_claim and not self._is_claim_gone:
+                collect_claimed(self._log, retained)
+                self._is_claim_gone = self._log.view().claimed is None
             self._log.shorten_if_due()
         except (FencedError, LogCorruptError):
             raise

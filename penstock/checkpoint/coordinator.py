@@ -272,8 +272,9 @@ class CheckpointCoordinator:
 
     @property
     def dirty(self) -> bool:
-        """An epoch was committed since the newest completed checkpoint."""
-        return self._last_epoch > self._completed.last.epoch
+        """An epoch was committed since the newest completed checkpoint, or there is none that is the job's own."""
+        last = self._completed.last
+        return last.checkpoint_id is None or self._last_epoch > last.epoch
 
     @property
     def is_settled(self) -> bool:

@@ -27,6 +27,8 @@ class Claim(msgspec.Struct, frozen=True, tag="claim", tag_field="type", forbid_u
     parallelism: int
     max_parallelism: int
     plan: str = ""
+    start_from: str = ""
+    """The snapshot elsewhere that a job begins with, for an attempt that finds no `restore` yet."""
 
 
 class Restore(msgspec.Struct, frozen=True, tag="restore", tag_field="type", forbid_unknown_fields=True):
@@ -35,6 +37,8 @@ class Restore(msgspec.Struct, frozen=True, tag="restore", tag_field="type", forb
     checkpoint: int | None
     path: str | None
     why: str
+    claimed: bool = False
+    """The job owns the snapshot at the path, and deletes it when it is not needed any more (features O9)."""
 
 
 class Complete(msgspec.Struct, frozen=True, tag="complete", tag_field="type", forbid_unknown_fields=True):
@@ -57,6 +61,8 @@ class Discard(msgspec.Struct, frozen=True, tag="discard", tag_field="type", forb
 
     checkpoints: list[int]
     files: list[str]
+    root: str = ""
+    """Where the files are, if they are of a claimed snapshot; empty: in the job's own folder."""
 
 
 class Savepoint(msgspec.Struct, frozen=True, tag="savepoint", tag_field="type", forbid_unknown_fields=True):
@@ -117,6 +123,7 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
     commits_begun: int = -1
     confirmed: list[int] = []
     savepoint: Savepoint | None = None
+    claimed: str | None = None
 
 
 Entry: TypeAlias = (

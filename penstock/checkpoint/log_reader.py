@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from penstock.checkpoint.entries import Base, Record, decode_record
 from penstock.checkpoint.names import LOG_FOLDER, FileKind, log_entry_path, parse_name
 from penstock.checkpoint.view import LogView, fold
-from penstock.errors import FileMissingError, LogCorruptError
+from penstock.errors import FileMissingError, LogCorruptError, LogMissingError
 from penstock.storage.blobs import Storage
 
 READ_TRIES = 10
@@ -69,7 +69,7 @@ def _require_no_state(storage: Storage, present: Sequence[str]) -> None:
     for path in present:
         name = parse_name(path)
         if name is not None and name.kind is not FileKind.LOG:
-            raise LogCorruptError(
-                f"{storage.uri} holds state, for example {path!r}, but no job log; "
+            raise LogMissingError(
+                f"{storage.uri} holds state, for example {path!r}, but no job log (MISSING_IDENTITY); "
                 f"bring back its folder {LOG_FOLDER!r}, or start a new job in another folder"
             )

@@ -5,7 +5,8 @@ The order of a recovery, each step after the one before it:
     log = JobLog.open(storage, clock)
     log.claim(Claim(log.view().attempt + 1, ...))
     finish_open_deletes(log)
-    manifest = choose_restore(log, allow_fallback=..., sinks_idempotent=...)
+    path = path_to_restore(log.view(), start_from)
+    manifest = open_snapshot(path).manifest, or choose_restore(log, allow_fallback=..., sinks_idempotent=...)
     record_restore(log, manifest, why)
     recover_sinks(log, manifest, committer)
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from penstock import failpoint
+from penstock.checkpoint.claimed import finish_claimed_deletes
 from penstock.checkpoint.commits import SinkCommitter
 from penstock.checkpoint.entries import Complete, Restore
 from penstock.checkpoint.fallback import Damage, Fallback, nothing_intact
@@ -42,6 +44,19 @@ def finish_open_deletes(log: JobLog) -> None:
         if path in begun:
             with suppress(StorageError):
                 delete_files(log.storage, [path])
+    if log.view().has_claim:
+        finish_claimed_deletes(log)
+
+
+def path_to_restore(view: LogView, start_from: str | None) -> str | None:
+    """The snapshot elsewhere that an attempt starts from; None if it starts from a checkpoint of its own or nothing.
+
+    `start_from` counts for a new job. One that has completed no checkpoint since starts there again (PROTOCOL R25).
+    """
+    if not view.started:
+        return start_from or (view.claim.start_from if view.claim is not None else "") or None
+    is_left = not view.line and view.restore is not None
+    return view.restore.path if is_left and view.restore is not None else None
 
 
 def choose_restore(
@@ -63,7 +78,7 @@ def choose_restore(
     if not view.started:
         return None  # PROTOCOL R23: only a log without `restore` and `complete` starts from nothing
     if not view.line:
-        raise _nothing_left(view)
+        raise CheckpointError("the job has had checkpoints, but none is left in its log; start a new job")
     passed: list[Damage] = []
     for complete in reversed(view.line):
         try:
@@ -92,9 +107,16 @@ def _verified(log: JobLog, complete: Complete, damaged: Mapping[int, CheckpointE
     return manifest
 
 
-def record_restore(log: JobLog, manifest: Manifest | None, why: str) -> None:
-    """Append what this attempt starts from, before sinks are touched. Nothing for a job that starts from nothing."""
-    if manifest is not None:
+def record_restore(
+    log: JobLog, manifest: Manifest | None, why: str, *, path: str | None = None, claimed: bool = False
+) -> None:
+    """Append what this attempt starts from, before sinks are touched. Nothing for a job that starts from nothing.
+
+    `path`: of a snapshot elsewhere, whose number says nothing in this log.
+    """
+    if path is not None:
+        log.append(Restore(None, path, why, claimed))
+    elif manifest is not None:
         log.append(Restore(manifest.checkpoint_id, None, why))
 
 
@@ -137,39 +159,9 @@ def plan_restore(
     ]
 
 
-def require_mapped(
-    manifest: Manifest, operator_uids: Collection[str], sink_uids: Collection[str], *, allow_non_restored: bool = False
-) -> None:
-    """Return if the new program has a place for everything in the manifest; raise CheckpointError otherwise."""
-    saved = {table.operator_uid for old in manifest.subtasks for table in old.tables}
-    saved |= {info.operator_uid for old in manifest.subtasks for info in old.operator_states}
-    lost = sorted(saved.difference(operator_uids))
-    if lost and not allow_non_restored:
-        raise CheckpointError(
-            f"checkpoint {manifest.checkpoint_id} has state of operators that the program does not have: {lost}; "
-            f"give the operators their old uids, or drop that state with `--allow-non-restored-state`"
-        )
-    # PROTOCOL R26: output that the checkpoint promises must be committed by somebody.
-    silent = sorted({committable.sink_uid for committable in manifest.committables}.difference(sink_uids))
-    if silent:
-        raise CheckpointError(
-            f"checkpoint {manifest.checkpoint_id} has output to commit for sinks that the program does not have: "
-            f"{silent}; start the old program until its next checkpoint, then remove the sink"
-        )
-
-
 def _operators(old: SubtaskSnapshot) -> set[str]:
     return {*old.operator_uids, *(table.operator_uid for table in old.tables)}
 
 
 def _overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
     return left[0] <= right[1] and right[0] <= left[1]
-
-
-def _nothing_left(view: LogView) -> CheckpointError:
-    path = view.restore.path if view.restore is not None else None
-    if path is not None:
-        return CheckpointError(
-            f"the job was started from {path!r} and has completed no checkpoint since; start it with `-s {path}` again"
-        )
-    return CheckpointError("the job has had checkpoints, but none is left in its log; start a new job")

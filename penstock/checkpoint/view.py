@@ -49,6 +49,11 @@ class LogView:
     """The newest checkpoint whose output may be visible already."""
     confirmed: frozenset[int] = frozenset()
     """Retained checkpoints whose transactions are all committed: a later one of their line is complete (R21)."""
+    claimed: str | None = None
+    """The snapshot elsewhere that the job owns; None once all its files are under a `discard`."""
+    claimed_root: str = ""
+    claimed_deletes: tuple[str, ...] = ()
+    """Its files below that address that are under a `discard`, deleted or not."""
     base_number: int = 0
     entry_count: int = 0
     """Of all entries ever, also those a `base` has replaced."""
@@ -73,6 +78,11 @@ class LogView:
         if not self.line:
             return False
         return self.restore is None or self.restore.checkpoint != self.line[-1].checkpoint
+
+    @property
+    def has_claim(self) -> bool:
+        """A snapshot elsewhere belongs to the job, or waits for its delete."""
+        return self.claimed is not None or bool(self.claimed_deletes)
 
     @property
     def is_terminal(self) -> bool:
@@ -116,13 +126,17 @@ def apply(view: LogView, record: Record) -> LogView:
             stopping = None if entry.status in ("finished", "cancelled") else view.stopping
             return replace(view, status=entry, stopping=stopping)
         case Base():
-            return replace(view, base_number=record.number, open_deletes=tuple(entry.open_deletes))
+            deletes = tuple(entry.open_deletes)
+            return replace(view, base_number=record.number, open_deletes=deletes, claimed_deletes=())
         case _:
             return view
 
 
 def summarize(view: LogView, still_there: Iterable[str]) -> Base:
-    """The `base` that stands for everything up to the view; `still_there`: files under a `discard` that exist."""
+    """The `base` that stands for everything up to the view; `still_there`: files under a `discard` that exist.
+
+    It is written only when no file of a claimed snapshot waits for its delete.
+    """
     return Base(
         claim=view.claim,
         restore=view.restore,
@@ -137,6 +151,7 @@ def summarize(view: LogView, still_there: Iterable[str]) -> Base:
         commits_begun=view.commits_begun,
         confirmed=sorted(view.confirmed),
         savepoint=view.savepoint,
+        claimed=view.claimed,
     )
 
 
@@ -157,6 +172,7 @@ def _from_base(base: Base, number: int) -> LogView:
         commits_begun=base.commits_begun,
         confirmed=frozenset(base.confirmed),
         savepoint=base.savepoint,
+        claimed=base.claimed,
     )
 
 
@@ -176,7 +192,8 @@ def _require_successor(view: LogView, record: Record) -> None:
 def _restored(view: LogView, entry: Restore) -> LogView:
     """The line ends at what was restored; newer checkpoints are left behind."""
     if entry.checkpoint is None:
-        return replace(view, restore=entry, line=(), left_behind=view.retained, started=True)
+        claimed = entry.path if entry.claimed else view.claimed
+        return replace(view, restore=entry, line=(), left_behind=view.retained, started=True, claimed=claimed)
     for kept, others in ((view.line, view.left_behind), (view.left_behind, view.line)):
         for position, complete in enumerate(kept):
             if complete.checkpoint == entry.checkpoint:
@@ -200,6 +217,8 @@ def _completed(view: LogView, entry: Complete) -> LogView:
 
 
 def _discarded(view: LogView, entry: Discard) -> LogView:
+    if entry.root:
+        return _discarded_claim(view, entry)
     gone = set(entry.checkpoints)
     # A name of a discarded manifest may be deleted late, by an attempt that sleeps now: its number is used up (R7).
     used = [number for number in map(checkpoint_of, entry.files) if number is not None]
@@ -213,6 +232,14 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
         ),
         [*entry.checkpoints, *used],
     )
+
+
+def _discarded_claim(view: LogView, entry: Discard) -> LogView:
+    """Several entries may name the files of one snapshot; the last one names its manifest."""
+    is_last = any(path.rpartition("/")[2] == "_metadata" for path in entry.files)
+    deletes = (*view.claimed_deletes, *entry.files)
+    claimed = None if is_last else view.claimed
+    return replace(view, claimed=claimed, claimed_root=entry.root, claimed_deletes=deletes)
 
 
 def _counted(view: LogView, checkpoints: Iterable[int]) -> LogView:

@@ -21,7 +21,8 @@ from penstock.errors import JobError, UsageError
 from penstock.model.ids import new_nonce
 
 LOG_LEVELS = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
-CLAIM_MODES = ("claim", "no_claim")
+CLAIM_MODES = ("claim", "no_claim", "legacy")
+START_KEYS = frozenset(("execution.state-recovery.path", "execution.savepoint.path"))
 START_LIMIT_S = 300.0
 
 
@@ -31,7 +32,8 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="The program's own.")] = None,
     parallelism: Annotated[int | None, typer.Option("-p", "--parallelism", help="Subtasks per operator.")] = None,
     savepoint: Annotated[
-        str | None, typer.Option("-s", "--from-savepoint", "--fromSavepoint", help="Start from a savepoint.")
+        str | None,
+        typer.Option("-s", "--from-savepoint", "--fromSavepoint", help="Start from a savepoint or checkpoint."),
     ] = None,
     allow_non_restored: Annotated[
         bool,
@@ -40,7 +42,8 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
         ),
     ] = False,
     claim_mode: Annotated[
-        str | None, typer.Option("-cm", "--claim-mode", "--claimMode", metavar="claim|no_claim", help="With -s.")
+        str | None,
+        typer.Option("-cm", "--claim-mode", "--claimMode", metavar="claim|no_claim", help="Who owns what -s names."),
     ] = None,
     detached: Annotated[
         bool, typer.Option("-d", "--detached", help="Leave the job running in the background.")
@@ -85,10 +88,11 @@ def check(submission: Submission) -> None:
         raise UsageError(f"-p {submission.parallelism}: the parallelism is at least 1")
     if submission.savepoint_path is not None and submission.resume:
         raise UsageError("-s and --resume exclude each other: a job starts from a savepoint or goes on, not both")
-    if submission.savepoint_path is not None:
-        raise UsageError("-s: savepoints are not available yet; use --resume to go on from the newest checkpoint")
-    if submission.allow_non_restored or submission.claim_mode is not None:
-        raise UsageError("-n and -cm say how to restore a savepoint and need -s PATH")
+    has_path = submission.savepoint_path is not None or not START_KEYS.isdisjoint(submission.overrides)
+    if submission.claim_mode is not None and not has_path:
+        raise UsageError("-cm says who owns the savepoint that the job starts from, and needs -s PATH")
+    if submission.allow_non_restored and not (has_path or submission.resume):
+        raise UsageError("-n says which state may be left behind, and needs -s PATH or --resume")
     if not submission.job_file.is_file():
         raise UsageError(f"no job file {str(submission.job_file)!r}; give the path of a Python file")
 
@@ -155,8 +159,15 @@ def wait_for_record(
 
 def to_arguments(submission: Submission) -> list[str]:
     """The flags and the file of a `penstock run` in the foreground with the same submission."""
-    values = {"-p": submission.parallelism, "--name": submission.name, "--spark-log": submission.spark_log}
+    values = {
+        "-p": submission.parallelism,
+        "-s": submission.savepoint_path,
+        "-cm": submission.claim_mode,
+        "--name": submission.name,
+        "--spark-log": submission.spark_log,
+    }
     switches = {
+        "-n": submission.allow_non_restored,
         "--resume": submission.resume,
         "--allow-fallback": submission.allow_fallback,
         "--json": MODE.json,

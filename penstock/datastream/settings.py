@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.control.submission import current_submission
+from penstock.control.submission import Submission, current_submission
 from penstock.graph.stages import GraphSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import ignored_settings, load_configuration, read_yaml, renamed_settings
@@ -32,7 +32,20 @@ def effective_configuration(program: Configuration) -> Configuration:
     if submission is not None and submission.parallelism is not None:
         overrides[PARALLELISM] = str(submission.parallelism)
     file = Path(SETTINGS_FILE)
-    return load_configuration(program, overrides, file if file.is_file() else None)
+    configuration = load_configuration(program, overrides, file if file.is_file() else None)
+    if submission is not None:
+        _set_start(configuration, submission)
+    return configuration
+
+
+def _set_start(configuration: Configuration, submission: Submission) -> None:
+    """What the flags say about a snapshot to start from holds, whatever else is set."""
+    if submission.savepoint_path is not None:
+        configuration.set_string("execution.state-recovery.path", submission.savepoint_path)
+    if submission.allow_non_restored:
+        configuration.set_boolean("execution.state-recovery.ignore-unclaimed-state", True)
+    if submission.claim_mode is not None:
+        configuration.set_string("execution.state-recovery.claim-mode", submission.claim_mode.replace("_", "-"))
 
 
 def notes_on_settings(program: Configuration) -> list[str]:

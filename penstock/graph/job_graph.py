@@ -63,6 +63,8 @@ class OperatorPlan:
     config: Mapping[str, Any] = field(default_factory=dict)
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
     watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions)."""
+    uid_hash: str | None = None
+    """Whose state is restored: the id of an operator, or its derived uid (features O3)."""
 
     @property
     def stateful(self) -> bool:
@@ -143,6 +145,7 @@ class SourcePlan:
     event_time: EventTime | None
     bounded: bool
     explicit_uid: bool = False
+    uid_hash: str | None = None
 
 
 @dataclass(frozen=True)

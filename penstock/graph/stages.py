@@ -274,6 +274,7 @@ class _Cut:
             event_time=spec.event_time,
             bounded=spec.bounded,
             explicit_uid=explicit_uid(node) is not None,
+            uid_hash=node.uid_hash,
         )
 
     def _operator(self, node: Node, stage: _OpenStage, positions: tuple[int, ...]) -> OperatorPlan:
@@ -292,6 +293,7 @@ class _Cut:
             key_types=stage.key_types or () if keyed else (),
             explicit_uid=explicit_uid(node) is not None,
             config={"sink": payload.kind} if is_sink else payload.config,
+            uid_hash=node.uid_hash,
         )
 
 

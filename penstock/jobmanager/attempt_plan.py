@@ -10,6 +10,7 @@ from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.savepoints import SavepointPlace
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.recovery import Origin
 from penstock.jobmanager.settings import JobSettings
 from penstock.model.ids import JobId
 from penstock.model.snapshot import Manifest
@@ -30,6 +31,8 @@ class AttemptPlan:
     coordinator: CheckpointCoordinator | None
     log: JobLog | None
     log_dir: Path
+    origin: Origin = Origin()
+    """Where the files of the manifest are."""
 
     def savepoint_place(self) -> SavepointPlace:
         """Where the attempt's savepoints belong."""

@@ -17,7 +17,8 @@ from penstock.control.operations import Operations
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.tokens import Tokens
 from penstock.errors import StorageError
-from penstock.jobmanager.job import Job, JobRequest
+from penstock.jobmanager.job import Job
+from penstock.jobmanager.job_request import JobRequest
 from penstock.rest.settings import RestSettings
 from penstock.storage.address import join_address
 

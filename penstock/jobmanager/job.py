@@ -6,9 +6,8 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
@@ -33,16 +32,21 @@ from penstock.errors import (
     StorageError,
     UsageError,
 )
-from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt_plan import AttemptPlan, Ended
 from penstock.jobmanager.counts import EpochCount, Rate
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
+from penstock.jobmanager.job_request import JobRequest
 from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.jobmanager.output import JobOutput, collect_sinks
-from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt, note_damage
+from penstock.jobmanager.recovery import (
+    Attempt,
+    RecoveryOptions,
+    begin_attempt,
+    note_damage,
+    start_unlogged,
+)
 from penstock.jobmanager.restart import Restarts
-from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.spark_attempt import SparkAttempt
 from penstock.model.ids import new_token
 from penstock.model.job import JobExecutionResult, JobStatus
@@ -50,20 +54,6 @@ from penstock.model.snapshot import StateSize
 from penstock.storage.blobs import Storage
 
 RECORD_INTERVAL_S = 1.0
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """A job to run."""
-
-    identity: JobIdentity
-    graph: JobGraph
-    settings: JobSettings
-    allow_fallback: bool = False
-    resumed: bool = False
-    rest: str | None = None
-    """Where the job's control server listens."""
-    report: Callable[[JobRecord], None] | None = None
 
 
 class Job:
@@ -244,7 +234,10 @@ class Job:
     def _run_attempt(self) -> None:
         self._attempts += 1
         claimed = self._begin()
-        manifest = claimed.manifest if claimed is not None else None
+        if claimed is not None:
+            manifest, origin = claimed.manifest, claimed.origin
+        else:
+            manifest, origin = start_unlogged(self.job_id, self._request.graph, self._request.start)
         self._output.roll_back(manifest.epoch if manifest is not None else 0)
         for count in (self._rows, self._untimed):
             count.roll_back(manifest.epoch if manifest is not None else 0)
@@ -268,6 +261,7 @@ class Job:
             coordinator=claimed.coordinator if claimed is not None else None,
             log=claimed.log if claimed is not None else None,
             log_dir=self._registry.log_dir(self.job_id),
+            origin=origin,
         )
         attempt = SparkAttempt(plan, self._spark, self._clock, self._committed)
         self._attempt = attempt
@@ -321,6 +315,7 @@ class Job:
             damaged=self._damaged,
             first_checkpoint=self._first_checkpoint,
             own_claims=self._claims,
+            start=request.start,
         )
         claimed = begin_attempt(request.identity, request.graph, self._storage, options, self, self._clock)
         self._attempt_number = claimed.number

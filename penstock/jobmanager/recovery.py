@@ -2,25 +2,34 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
 from penstock.checkpoint.entries import Claim
 from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.mapping import ProgramUids, find_renames, rename, require_mapped
 from penstock.checkpoint.redistribution import redistribute, require_whole_key_groups
 from penstock.checkpoint.restore import (
     choose_restore,
     finish_open_deletes,
+    path_to_restore,
     plan_restore,
     record_restore,
     recover_sinks,
-    require_mapped,
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.snapshot_path import OpenSnapshot, open_snapshot
 from penstock.clock import Clock
-from penstock.errors import CheckpointError, FencedError, UsageError, WrongJobError
+from penstock.errors import (
+    CheckpointError,
+    FencedError,
+    JobConflictError,
+    SinkTransactionLostError,
+    SnapshotRefusedError,
+    WrongJobError,
+)
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.committer import GraphCommitter
@@ -46,9 +55,36 @@ class Attempt:
     number: int
     token: str
     manifest: Manifest | None
-    """What is restored; None where the job starts from nothing."""
+    """What is restored, under the program's uids; None where the job starts from nothing."""
     coordinator: CheckpointCoordinator
     log: JobLog
+    origin: "Origin"
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the files of what is restored are, and the uids in them that the program has no more."""
+
+    storage: Storage | None = None
+    """Of a snapshot elsewhere; None: in the job's own folder."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Old uid -> new uid."""
+
+    @property
+    def address(self) -> str:
+        """Empty: the job's own folder."""
+        return self.storage.uri if self.storage is not None else ""
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """What a job starts from, and what may be left behind (features O5, O8, O9)."""
+
+    path: str | None = None
+    """A savepoint, or a retained checkpoint of another job; counts when the job is new."""
+    allow_non_restored: bool = False
+    claim: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +105,7 @@ class RecoveryOptions:
     """Above every number that this JobManager has given out: one that failed may have left no trace (features M2)."""
     own_claims: set[str] = field(default_factory=set)
     """Of this JobManager, by the hash of their tokens. Once there is one, it goes on only behind one of its own."""
+    start: StartOptions = StartOptions()
 
 
 def begin_attempt(
@@ -86,35 +123,123 @@ def begin_attempt(
     require_own_claim(log, options.own_claims)
     options.own_claims.add(token_hash)
     number = log.view().attempt + 1
-    claim = Claim(number, token_hash, token_hash[:16], job.name, job.program, graph.parallelism, graph.max_parallelism)
+    start_from = path_to_restore(log.view(), options.start.path)
+    claim = Claim(
+        number,
+        token_hash,
+        token_hash[:16],
+        job.name,
+        job.program,
+        graph.parallelism,
+        graph.max_parallelism,
+        start_from=start_from or "",
+    )
     log.claim(claim, reopen=options.reopen)
     failpoint.before("C24")
     finish_open_deletes(log)
-    manifest = choose_restore(
+    path = path_to_restore(log.view(), options.start.path)
+    snapshot = _reopen(path, options) if path is not None else None
+    manifest = snapshot.manifest if snapshot is not None else _choose(log, graph, options)
+    origin = Origin()
+    if manifest is not None:
+        if snapshot is None and manifest.job_id != job.job_id:
+            raise WrongJobError(
+                f"{storage.uri} holds the checkpoints of job {manifest.job_id}, and this is job {job.job_id}; "
+                f"each job needs a folder of its own (WRONG_JOB)"
+            )
+        manifest, renamed = map_to_program(manifest, graph, options.start, path=path or "")
+        origin = Origin(snapshot.storage if snapshot is not None else None, renamed)
+    claimed = path is not None and (options.start.claim or log.view().claimed == path)
+    record_restore(log, manifest, _why(manifest, graph, options.warn), path=path, claimed=claimed)
+    committer = GraphCommitter.of(job.job_id, graph)
+    _settle_sinks(log, manifest, committer, path)
+    failpoint.after("C24")
+    first_checkpoint = options.first_checkpoint
+    if snapshot is not None:
+        first_checkpoint = max(first_checkpoint, snapshot.manifest.checkpoint_id + 1)  # features M2
+    identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16], first_checkpoint)
+    coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
+    return Attempt(number, token, manifest, coordinator, log, origin)
+
+
+def program_uids(graph: JobGraph) -> ProgramUids:
+    """What the program has, for the mapping of state."""
+    return ProgramUids(
+        {operator.uid: operator.uid_hash for stage in graph.stages for operator in stage.operators},
+        {source.uid: source.uid_hash for source in graph.sources},
+        frozenset(sink.uid for sink in graph.sinks),
+    )
+
+
+def map_to_program(
+    manifest: Manifest, graph: JobGraph, start: StartOptions, *, path: str = ""
+) -> tuple[Manifest, dict[str, str]]:
+    """The manifest under the program's uids, and what was renamed for that. Raises what speaks against a restore."""
+    uids = program_uids(graph)
+    renamed = find_renames(manifest, uids)
+    manifest = rename(manifest, renamed)
+    require_mapped(manifest, uids, path=path, allow_non_restored=start.allow_non_restored)
+    require_whole_key_groups(manifest, graph.max_parallelism)
+    require_same_inputs(manifest, graph)
+    return manifest, renamed
+
+
+def open_start(graph: JobGraph, start: StartOptions) -> OpenSnapshot | None:
+    """What a new job starts from, if the program can start from it; nothing is changed by this."""
+    if start.path is None:
+        return None
+    snapshot = open_snapshot(start.path)
+    if start.claim and not snapshot.has_ended:
+        raise JobConflictError(
+            f"checkpoint {snapshot.manifest.checkpoint_id} of job {snapshot.manifest.job_id} cannot be claimed: the "
+            f"job has not ended, and may need it; stop the job first, or start with claim mode no_claim"
+        )
+    map_to_program(snapshot.manifest, graph, start, path=snapshot.path)
+    return snapshot
+
+
+def start_unlogged(job_id: str, graph: JobGraph, start: StartOptions) -> tuple[Manifest | None, Origin]:
+    """What an attempt of a job without checkpoints starts from: every time the same."""
+    snapshot = open_start(graph, start)
+    if snapshot is None:
+        return None, Origin()
+    manifest, renamed = map_to_program(snapshot.manifest, graph, start, path=snapshot.path)
+    GraphCommitter.of(job_id, graph).commit(manifest.committables)
+    return manifest, Origin(snapshot.storage, renamed)
+
+
+def _reopen(path: str, options: RecoveryOptions) -> OpenSnapshot:
+    """The snapshot that the job was started from, which it still needs as long as it has no checkpoint of its own."""
+    snapshot = open_snapshot(path)
+    found = options.damaged.get(snapshot.manifest.checkpoint_id)
+    if found is not None:
+        raise found
+    return snapshot
+
+
+def _choose(log: JobLog, graph: JobGraph, options: RecoveryOptions) -> Manifest | None:
+    return choose_restore(
         log,
         allow_fallback=options.allow_fallback,
         sinks_idempotent=allows_fallback(graph, options.settings),
         damaged=options.damaged,
         report=options.warn,
     )
-    if manifest is not None:
-        if manifest.job_id != job.job_id:
-            raise WrongJobError(
-                f"{storage.uri} holds the checkpoints of job {manifest.job_id}, and this is job {job.job_id}; "
-                f"each job needs a folder of its own (WRONG_JOB)"
-            )
-        sink_uids = [sink.uid for sink in graph.sinks]
-        require_mapped(manifest, [uid for stage in graph.stages for uid in stage.uids], sink_uids)
-        require_same_sources(manifest.sources.source_uids, [source.uid for source in graph.sources])
-        require_whole_key_groups(manifest, graph.max_parallelism)
-        require_same_inputs(manifest, graph)
-    record_restore(log, manifest, _why(manifest, graph, options.warn))
-    committer = GraphCommitter.of(job.job_id, graph)
-    recover_sinks(log, manifest, committer)
-    failpoint.after("C24")
-    identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16], options.first_checkpoint)
-    coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
-    return Attempt(number, token, manifest, coordinator, log)
+
+
+def _settle_sinks(log: JobLog, manifest: Manifest | None, committer: GraphCommitter, path: str | None) -> None:
+    """Output of a checkpoint of another job that nobody has confirmed is committed here too, which changes nothing if
+    that job has done so; savepoints have none (PROTOCOL R26, R29)."""
+    try:
+        recover_sinks(log, manifest, committer)
+    except SinkTransactionLostError as error:
+        if path is None:
+            raise
+        raise SnapshotRefusedError(
+            "UNCOMMITTED_OUTPUT",
+            f"the checkpoint {path} has output that its own job has not confirmed, and the sinks of this program "
+            f"cannot commit it: {error}; let that job go on until its next checkpoint, or start from a savepoint",
+        ) from error
 
 
 def require_own_claim(log: JobLog, own_claims: set[str]) -> None:
@@ -163,15 +288,6 @@ def _why(manifest: Manifest | None, graph: JobGraph, warn: Callable[[str], None]
     return f"recovery; {change}"
 
 
-def require_same_sources(saved: Sequence[str], now: Sequence[str]) -> None:
-    """Spark knows the sources of a position by their order alone: in another one each would go on where another was."""
-    if len(saved) > 1 and list(saved) != list(now):
-        raise UsageError(
-            f"the checkpoint holds the positions of the sources {list(saved)}, in this order, and the program reads "
-            f"{list(now)}; give the sources their old order and uids, or start a new job"
-        )
-
-
 def require_same_inputs(manifest: Manifest, graph: JobGraph) -> None:
     """Rows in flight are bound for the inputs of a stage: one with the same operators must be there to take them."""
     chains = [list(stage.uids) for stage in graph.stages]
@@ -184,8 +300,11 @@ def require_same_inputs(manifest: Manifest, graph: JobGraph) -> None:
             )
 
 
-def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: bytes) -> dict[str, Deploy]:
+def deploy_orders(
+    execution: ExecutionGraph, manifest: Manifest | None, plan: bytes, origin: Origin | None = None
+) -> dict[str, Deploy]:
     """For each TaskManager its subtasks, and for each subtask what it restores (PROTOCOL section 5, 5)."""
+    origin = origin or Origin()
     orders = {}
     shares = _operator_shares(execution.job, manifest)
     for name in sorted(set(execution.owners.values())):
@@ -204,6 +323,8 @@ def deploy_orders(execution: ExecutionGraph, manifest: Manifest | None, plan: by
             restored_epoch=manifest.epoch if manifest is not None else 0,
             max_parallelism_restored=manifest.max_parallelism if manifest is not None else 0,
             operator_state=[shares[subtask.id] for subtask in subtasks],
+            origin=origin.address,
+            renamed=dict(origin.renamed),
         )
     return orders
 

@@ -8,6 +8,7 @@ from penstock.checkpoint.names import source_file_path
 from penstock.model.snapshot import Manifest, SourcePosition, StateFile
 from penstock.spark import offset_log
 from penstock.storage.blobs import Storage
+from penstock.storage.memory import MemoryStorage
 
 INLINE_LIMIT_BYTES = 20 * 1024
 
@@ -15,21 +16,37 @@ INLINE_LIMIT_BYTES = 20 * 1024
 class SourceTracker:
     """The position after the last committed epoch; `position` puts it into storage for a checkpoint."""
 
-    def __init__(self, folder: Path, storage: Storage | None, manifest: Manifest | None, uids: list[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        storage: Storage | None,
+        manifest: Manifest | None,
+        uids: list[str],
+        origin: Storage | None = None,
+    ) -> None:
+        """`origin`: where the manifest's files are, if the job is a fork: not in its own storage."""
         self._folder = folder
         self._storage = storage
         self._uids = uids
+        self._origin = origin
         self._restored = manifest.sources if manifest is not None else None
         self._batch_id = self._restored.batch_id if self._restored is not None else -1
         self._last = self._restored
 
     def restore(self) -> None:
-        """Make the attempt's own folder, so that the query goes on behind the restored position."""
+        """Make the attempt's own folder, so that the query goes on behind the restored position, source by source."""
         data = None
         if self._restored is not None and self._restored.file is not None:
-            assert self._storage is not None
-            data = verify_file(self._storage, self._restored.file)
-        offset_log.build(self._folder, data, self._batch_id)
+            saved = self._restored.source_uids
+            data = offset_log.arrange(self._read(self._restored.file), saved, self._uids)
+            if self._origin is not None or saved != self._uids:
+                self._last = None
+        if data is None:
+            self._batch_id = -1
+        offset_log.build(self._folder, data, self._batch_id, new_query_id=self._origin is not None)
+
+    def _read(self, file: StateFile) -> bytes:
+        return verify_file(self._origin or self._storage or MemoryStorage(), file)
 
     def advance(self, batch_id: int) -> None:
         """The epoch of this batch is done."""

@@ -148,7 +148,7 @@ class SparkAttempt:
             self._plan.log.check_fenced()  # a newer attempt may delete what is restored now
         self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
         deployed = pickle.dumps(deployed_plan(self._graph, self._plan.settings))
-        restored = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed))
+        restored = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed, self._plan.origin))
         state = AttemptState.of(self._plan.job_id, self._plan.number, dict(restored.versions), self._plan.manifest)
         self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock, self._epoch_committer())
         self.book.restored(restored)
@@ -183,7 +183,8 @@ class SparkAttempt:
     def _start_query(self) -> None:
         plan = self._plan
         folder = self._folder / "offsets"
-        self._sources = SourceTracker(folder, plan.storage, plan.manifest, [s.uid for s in self._graph.sources])
+        uids = [source.uid for source in self._graph.sources]
+        self._sources = SourceTracker(folder, plan.storage, plan.manifest, uids, plan.origin.storage)
         self._sources.restore()
         frame = open_sources(self._spark, self._graph, EpochLimits(plan.settings.max_rows, plan.settings.max_files))
         self._session = self._spark.newSession()

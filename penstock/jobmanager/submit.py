@@ -14,9 +14,11 @@ from penstock.control.takeover import require_free
 from penstock.errors import JobConflictError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.control_server import JobControl, job_facts
-from penstock.jobmanager.job import Job, JobRequest
-from penstock.jobmanager.recovery import JobIdentity
+from penstock.jobmanager.job import Job
+from penstock.jobmanager.job_request import JobRequest
+from penstock.jobmanager.recovery import JobIdentity, open_start
 from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.start_options import start_options, start_warnings
 from penstock.model.configuration import Configuration
 from penstock.model.ids import new_job_id
 from penstock.model.job import JobExecutionResult
@@ -28,7 +30,8 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     """Start the job in the background."""
     check_session(spark)
     settings = JobSettings.of(name, configuration)
-    for warning in (*graph.warnings, *settings.warnings):
+    start = start_options(configuration)
+    for warning in (*graph.warnings, *settings.warnings, *start_warnings(configuration)):
         print(f"warning: {warning}", file=sys.stderr)
     submission = current_submission()
     identity, resumed = JobIdentity(new_job_id(), name, _program()), False
@@ -42,12 +45,15 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
     control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
+    if not resumed:
+        open_start(graph, start)  # what speaks against it is said before anything exists
     request = JobRequest(
         identity=identity,
         graph=graph,
         settings=settings,
         allow_fallback=submission.allow_fallback if submission is not None else False,
         resumed=resumed,
+        start=start,
         rest=control.address if control is not None else None,
         report=submission.report if submission is not None else None,
     )

@@ -98,6 +98,7 @@ class SubtaskHost:
         """Restore and open the given subtasks; each has its first version of this attempt then."""
         versions = []
         restored = RestoreFigures()
+        source = self._place.open_storage(deploy.origin) if deploy.origin else self._storage
         shares = deploy.operator_state or [[] for _ in deploy.subtasks]
         for subtask_id, snapshots, own_shares in zip(deploy.subtasks, deploy.restore, shares, strict=True):
             place = SubtaskPlace(
@@ -112,10 +113,12 @@ class SubtaskHost:
             )
             subtask = Subtask(place, self._place.new_output, self._clock)
             writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits, self._place.copies)
-            loader = SnapshotLoader(subtask, self._storage, self._place.copies, writer.sizes)
+            copies = self._place.copies if not deploy.origin else None
+            loader = SnapshotLoader(subtask, source, copies, writer.sizes, deploy.renamed)
             loader.load(snapshots, deploy.max_parallelism_restored)
             loader.load_operator_state(own_shares)
-            if loader.own is not None and deploy.checkpoint is not None:
+            is_shared = not deploy.origin and not deploy.renamed  # PROTOCOL R25: otherwise the first one is full
+            if loader.own is not None and deploy.checkpoint is not None and is_shared:
                 writer.go_on_from(deploy.checkpoint, loader.own, loader.segments)
             restored += loader.figures
             if deploy.restored_epoch > 0:  # the checkpoint before the first epoch holds nothing

@@ -4,14 +4,16 @@ Old snapshots may be of whatever parallelism, max parallelism and backend, of a 
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
 from penstock import failpoint
 from penstock.checkpoint.manifest import verify_file
+from penstock.errors import CheckpointCorruptError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import OperatorStateShare, StateFile, StateTableInfo, SubtaskSnapshot
 from penstock.runtime.local_copies import LocalCopies, RestoreFigures
@@ -38,8 +40,13 @@ class SnapshotLoader:
         storage: Storage | None,
         copies: LocalCopies | None = None,
         sizes: TableSizes | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
-        """`storage`: where the snapshots' files are; None where all are inside the manifest."""
+        """`storage`: where the snapshots' files are; None where all are inside the manifest.
+
+        `renamed`: uids inside the files -> those of the program, which the snapshots have already.
+        """
+        self._renamed = renamed or {}
         self._subtask = subtask
         self._storage = storage or MemoryStorage()
         self._copies = copies
@@ -78,10 +85,16 @@ class SnapshotLoader:
             else:
                 if file.sha256 not in tables:
                     path = file.path or "inline operator state"
-                    tables[file.sha256] = read_operator_states(self._read(file), path=path)
+                    found = read_operator_states(self._read(file), path=path)
+                    tables[file.sha256] = {(self._uid(uid), mode, name): t for (uid, mode, name), t in found.items()}
+                if (info.operator_uid, info.mode, info.name) not in tables[file.sha256]:
+                    raise CheckpointCorruptError(file.path, f"{info.mode} state {info.name!r}", "none of that name")
                 rows = tables[file.sha256][info.operator_uid, info.mode, info.name]
             states = self._subtask.operator_states[info.operator_uid]
             states.restore(info, rows.slice(share.start, share.stop - share.start))
+
+    def _uid(self, old: str) -> str:
+        return self._renamed.get(old, old)
 
     def _is_same(self, snapshot: SubtaskSnapshot) -> bool:
         """The snapshot is of this very subtask: same range, same operators."""
@@ -97,7 +110,7 @@ class SnapshotLoader:
             files = [self._read_keyed(file) for file in entries]
         names = [file.path or "inline state" for file in entries]
         for info, rows in read_chain(files, place.key_groups, place.stage.max_parallelism, paths=names):
-            self._restore(info, rows)
+            self._restore(msgspec.structs.replace(info, operator_uid=self._uid(info.operator_uid)), rows)
 
     def _load_parquet(self, snapshot: SubtaskSnapshot) -> None:
         """Tables of a canonical savepoint."""

@@ -125,6 +125,10 @@ class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     max_parallelism_restored: int
     operator_state: list[list[OperatorStateShare]] = []
     """For each subtask its shares in the operator state that is restored."""
+    origin: str = ""
+    """The address of the folder with the files, if it is not the job's own: then no increment builds on them."""
+    renamed: dict[str, str] = {}
+    """Uids of operators inside the files -> what the program calls them now."""
 
 
 class Deployed(msgspec.Struct, frozen=True, tag="deployed"):

@@ -11,10 +11,12 @@ import json
 import shutil
 import uuid
 import zipfile
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import CheckpointCorruptError, CheckpointError
+from penstock.errors import CheckpointCorruptError, CheckpointError, SnapshotRefusedError
 
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 MAX_FILES = 100_000
@@ -53,6 +55,45 @@ def build(folder: Path, position: bytes | None, batch_id: int, *, new_query_id: 
             (commits / str(number)).write_text(COMMIT)
 
 
+def arrange(position: bytes, saved: Sequence[str], wanted: Sequence[str]) -> bytes | None:
+    """A position for a program with other sources or another order of them; None if none of the old ones is left.
+
+    `saved` and `wanted` are the sources' uids. Spark knows a source by its place alone: its offset line, and its folder
+    `sources/K`, move with its uid. A source that is new has no offset there, so it begins at its initial one.
+    """
+    if list(saved) == list(wanted) or not saved:
+        return position
+    files = _unpack(position)
+    places = [saved.index(uid) if uid in saved else None for uid in wanted]
+    arranged: dict[str, bytes] = {}
+    for name, data in files.items():
+        folder, _, rest = name.partition("/")
+        if folder == "offsets":
+            arranged[name] = _arranged_lines(data, places, len(saved))
+        elif folder == "sources":
+            index, _, file = rest.partition("/")
+            old = int(index) if index.isdigit() else -1
+            if old in places:
+                arranged[f"sources/{places.index(old)}/{file}"] = data
+        else:
+            arranged[name] = data
+    return _pack(arranged) if any(place is not None for place in places) else None
+
+
+def _arranged_lines(data: bytes, places: Sequence[int | None], count: int) -> bytes:
+    """The offsets of a batch for the new sources, one line for each."""
+    lines = data.decode().splitlines()
+    _require_version(lines)
+    head, offsets = lines[:2], lines[2:]
+    if len(offsets) != count:
+        raise SnapshotRefusedError(
+            "UNMAPPED_SOURCES",
+            f"the snapshot has {len(offsets)} positions for {count} sources, because one of them reads several "
+            f"streams: they cannot be told apart; keep the sources and their order as they were",
+        )
+    return "\n".join([*head, *("-" if place is None else offsets[place] for place in places)]).encode()
+
+
 def batch_files(folder: Path, batch_id: int) -> list[str]:
     """The addresses of the files that a batch reads, of all file sources together."""
     before = folder / "offsets" / str(batch_id - 1)
@@ -85,13 +126,17 @@ def remove(folder: Path) -> None:
 def _log_offsets(data: bytes) -> list[int | None]:
     """For each source the `logOffset` of its offset line; None for sources that have none (not a file source)."""
     lines = data.decode().splitlines()
-    if not lines or lines[0] != "v1":
-        raise CheckpointError(f"offset log of version {lines[0] if lines else '?'!r}; this release reads v1")
+    _require_version(lines)
     offsets: list[int | None] = []
     for line in lines[2:]:
         value = json.loads(line) if line != "-" else None
         offsets.append(value.get("logOffset") if isinstance(value, dict) else None)
     return offsets
+
+
+def _require_version(lines: Sequence[str]) -> None:
+    if not lines or lines[0] != "v1":
+        raise CheckpointError(f"offset log of version {lines[0] if lines else '?'!r}; this release reads v1")
 
 
 def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:
@@ -142,8 +187,11 @@ def _unpack(position: bytes) -> dict[str, bytes]:
                 raise CheckpointCorruptError("source position", "a small archive", f"{len(infos)} files")
             for info in infos:
                 parts = Path(info.filename).parts
-                if info.filename.startswith("/") or ".." in parts or parts[0] not in ("metadata", "offsets", "sources"):
-                    raise CheckpointCorruptError("source position", "files of an offset log", repr(info.filename))
+                is_outside = info.filename.startswith("/") or ".." in parts or "\\" in info.filename
+                if is_outside or not parts or parts[0] not in ("metadata", "offsets", "sources"):
+                    raise CheckpointCorruptError(
+                        "source position", "files of an offset log", repr(info.filename), "PATH_OUTSIDE_ROOT"
+                    )
             return {info.filename: archive.read(info) for info in infos}
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise CheckpointCorruptError("source position", "a zip archive", str(error)) from error

@@ -235,6 +235,7 @@ class Harness:
             reopen=True,
             warn=self.options.warn,
             damaged=self._damaged,
+            start=self.options.start,
         )
         self._job_savepoints.detach()
         self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
@@ -244,7 +245,8 @@ class Harness:
         except (CheckpointCorruptError, CheckpointMissingError) as error:
             note_damage(self._attempt, error, self._damaged)
             return self._start()  # PROTOCOL R24: from an older checkpoint, or refused
-        self._position = manifest.sources.batch_id if manifest is not None and manifest.sources.batch_id > 0 else 0
+        is_own = manifest is not None and self._attempt.origin.storage is None
+        self._position = max(0, manifest.sources.batch_id) if manifest is not None and is_own else 0
         self._ended = (manifest is not None and manifest.final) or published_stop(self._attempt.log) is not None
         epoch = manifest.epoch if manifest is not None else 0
         self._outputs = [item for item in self._outputs if item[0] <= epoch]
@@ -270,7 +272,8 @@ class Harness:
         limits = self.options.limits
         in_manifest = limits is not None and limits.max_state_bytes is not None
         self._host = SubtaskHost(place, None if in_manifest else self.storage, self, self.clock)
-        deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
+        execution = assign_subtasks(self._graph, ["tm"])
+        deploy = deploy_orders(execution, manifest, b"", self._attempt.origin)["tm"]
         try:
             deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
             self.restored = deployed.restored

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from penstock.jobmanager.recovery import StartOptions
 from penstock.model.job import CheckpointingMode
 from penstock.model.snapshot import InlineLimits
 from penstock.runtime.local_copies import LocalBackup
@@ -71,6 +72,8 @@ class HarnessOptions:
     """Go back behind a damaged checkpoint although output would be committed twice."""
     warn: Callable[[str], None] | None = None
     """Told of a damaged checkpoint that is passed over."""
+    start: StartOptions = StartOptions()
+    """The savepoint or checkpoint that the job starts from; it is fed what comes behind that."""
     spool_after: Callable[[], int | None] = lambda: None
     """For each epoch: after how many milliseconds rows that were not worked on wait for the next; None: never."""
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE

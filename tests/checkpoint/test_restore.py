@@ -11,11 +11,11 @@ from penstock.checkpoint import (
     plan_restore,
     record_restore,
     recover_sinks,
-    require_mapped,
 )
 from penstock.checkpoint.entries import Committing, Complete, Discard, Restore
 from penstock.checkpoint.manifest import digest, encode_manifest
 from penstock.checkpoint.names import metadata_path
+from penstock.checkpoint.restore import path_to_restore
 from penstock.checkpoint.view import summarize
 from penstock.errors import CheckpointError, FencedError, StorageError
 from penstock.model.ids import Version
@@ -139,11 +139,13 @@ def test_r4_fenced_is_not_damaged(storage: MemoryStorage) -> None:
         choose_restore(log, allow_fallback=True)
 
 
-def test_a_job_started_from_a_savepoint_names_it_until_its_first_checkpoint(storage: MemoryStorage) -> None:
+def test_r25_a_job_starts_from_the_same_path_until_its_first_checkpoint(storage: MemoryStorage) -> None:
     log = claimed_log(storage)
-    log.append(Restore(None, "savepoints/savepoint-1", "-s"))
-    with pytest.raises(CheckpointError, match="-s savepoints/savepoint-1"):
-        choose_restore(log, allow_fallback=True)
+    assert path_to_restore(log.view(), "savepoints/a") == "savepoints/a"
+    log.append(Restore(None, "savepoints/a", "-s"))
+    assert path_to_restore(log.view(), None) == path_to_restore(log.view(), "savepoints/b") == "savepoints/a"
+    put_checkpoint(log, 1)
+    assert path_to_restore(log.view(), "savepoints/a") is None
 
 
 def test_r3_open_deletes_are_finished_first(storage: MemoryStorage) -> None:
@@ -217,18 +219,6 @@ def test_only_snapshots_of_its_operators_are_read() -> None:
     )
     assert [str(part.subtask) for part in plan_restore(whole, ["other"], (0, 7), 8)] == ["s1/0"]
     assert plan_restore(whole, ["new"], (0, 7), 8) == []
-
-
-def test_state_without_an_operator_is_refused_unless_it_may_be_dropped() -> None:
-    require_mapped(manifest(), ["op", "new"], ["sink"])
-    with pytest.raises(CheckpointError, match=r"\['op'\].*--allow-non-restored-state"):
-        require_mapped(manifest(), ["new"], ["sink"])
-    require_mapped(manifest(), ["new"], ["sink"], allow_non_restored=True)
-
-
-def test_r26_output_without_a_sink_is_refused() -> None:
-    with pytest.raises(CheckpointError, match=r"sinks that the program does not have: \['sink'\]"):
-        require_mapped(manifest(), ["op"], ["other"], allow_non_restored=True)
 
 
 def test_r3_a_file_that_cannot_be_deleted_keeps_no_job_from_starting() -> None:

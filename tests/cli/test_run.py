@@ -71,9 +71,8 @@ def test_the_program_imports_from_its_own_folder(tmp_path: Path, capsys: pytest.
     ("flags", "message"),
     [
         (["-s", "path", "--resume"], "-s and --resume exclude each other"),
-        (["-s", "path"], "savepoints are not available yet"),
-        (["-n"], "need -s PATH"),
-        (["-cm", "no_claim"], "need -s PATH"),
+        (["-n"], "needs -s PATH"),
+        (["-cm", "no_claim"], "needs -s PATH"),
         (["-cm", "clam"], "did you mean claim"),
         (["-p", "0"], "at least 1"),
         (["-p", "many"], "valid integer"),

@@ -1,0 +1,24 @@
+"""What is asked for when a job is to run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.control.registry import JobRecord
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.recovery import JobIdentity, StartOptions
+from penstock.jobmanager.settings import JobSettings
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A job to run."""
+
+    identity: JobIdentity
+    graph: JobGraph
+    settings: JobSettings
+    allow_fallback: bool = False
+    resumed: bool = False
+    start: StartOptions = StartOptions()
+    rest: str | None = None
+    """Where the job's control server listens."""
+    report: Callable[[JobRecord], None] | None = None

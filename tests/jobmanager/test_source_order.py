@@ -1,0 +1,82 @@
+"""Positions of sources by uid: what Spark knows by place moves with its source (DESIGN 3, step 1)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import CheckpointCorruptError, SnapshotRefusedError
+from penstock.spark import offset_log
+
+HEAD = 'v1\n{"batchWatermarkMs":0}\n'
+
+
+def position(*offsets: str) -> bytes:
+    """Of sources that stand at these offsets after batch 4, each with a log of its own."""
+    files = {"metadata": b'{"id":"old"}'}
+    for batch in (3, 4):
+        files[f"offsets/{batch}"] = (HEAD + "\n".join(f"{offset}{batch}" for offset in offsets)).encode()
+    for index, offset in enumerate(offsets):
+        files[f"sources/{index}/0"] = f"log of {offset}".encode()
+    return offset_log._pack(files)
+
+
+def built(folder: Path, data: bytes | None, batch_id: int = 4) -> dict[str, str]:
+    offset_log.build(folder / "offsets", data, batch_id, new_query_id=True)
+    files = [path for path in (folder / "offsets").rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder / "offsets")): path.read_text() for path in files}
+
+
+def test_sources_in_another_order_keep_their_positions(tmp_path: Path) -> None:
+    arranged = offset_log.arrange(position("a", "b", "c"), ["A", "B", "C"], ["C", "A", "B"])
+    files = built(tmp_path, arranged)
+    assert files["offsets/4"] == HEAD + "c4\na4\nb4"
+    assert files["offsets/3"] == HEAD + "c3\na3\nb3"
+    assert [files[f"sources/{index}/0"] for index in range(3)] == ["log of c", "log of a", "log of b"]
+
+
+def test_a_new_source_begins_at_its_initial_offset(tmp_path: Path) -> None:
+    arranged = offset_log.arrange(position("a", "b"), ["A", "B"], ["B", "new", "A"])
+    files = built(tmp_path, arranged)
+    assert files["offsets/4"] == HEAD + "b4\n-\na4"
+    assert "sources/1/0" not in files and files["sources/2/0"] == "log of a"
+
+
+def test_a_source_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
+    files = built(tmp_path, offset_log.arrange(position("a", "b"), ["A", "B"], ["B"]))
+    assert files["offsets/4"] == HEAD + "b4"
+    assert files["sources/0/0"] == "log of b" and "sources/1/0" not in files
+
+
+def test_without_any_of_the_old_sources_the_query_begins_anew() -> None:
+    assert offset_log.arrange(position("a"), ["A"], ["new"]) is None
+
+
+def test_the_same_sources_and_positions_without_names_stay_as_they_are() -> None:
+    data = position("a", "b")
+    assert offset_log.arrange(data, ["A", "B"], ["A", "B"]) == data == offset_log.arrange(data, [], ["A"])
+
+
+def test_a_fork_is_another_query(tmp_path: Path) -> None:
+    files = built(tmp_path, position("a"))
+    assert json.loads(files["metadata"])["id"] != "old"
+    assert set(files) >= {"commits/3", "commits/4"}
+
+
+def test_a_source_that_reads_several_streams_cannot_be_moved() -> None:
+    with pytest.raises(SnapshotRefusedError, match="3 positions for 2 sources"):
+        offset_log.arrange(position("a", "b", "c"), ["A", "B"], ["B", "A"])
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "offsets/../../x", "commits/1", "sources\\..\\x"])
+def test_bm05_a_position_with_files_that_lead_out_is_refused(tmp_path: Path, name: str) -> None:
+    bad = offset_log._pack({"metadata": b"{}", name: b"x"})
+    with pytest.raises(CheckpointCorruptError, match="PATH_OUTSIDE_ROOT"):
+        offset_log.build(tmp_path / "offsets", bad, 0)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x80\x04\x95", position("a")[:-30]])
+def test_bm04_a_position_that_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(CheckpointCorruptError, match="source position"):
+        offset_log.build(tmp_path / "offsets", data, 0)
