@@ -76,9 +76,12 @@ class IncompatibleStateError(TypeMismatchError):
     """A saved state does not fit what the program declares, and no rule of schema evolution fits either."""
 
     exit_code = 5
+    code = "INCOMPATIBLE_STATE"
 
     def __init__(self, operator: str, name: str, was: str, now: str, reason: str, way_out: str) -> None:
         super().__init__(operator, name, was, now, reason, way_out)
+        if reason.startswith("PICKLE_DISABLED"):
+            self.code = "PICKLE_DISABLED"
 
     def __str__(self) -> str:
         operator, name, was, now, reason, way_out = self.args

@@ -29,7 +29,13 @@ class ProgramUids:
 
 
 def stateful_uids(manifest: Manifest) -> list[str]:
-    """The operators that the snapshot has state of, in order of their names."""
+    """The operators that the snapshot has state of, in order of their names.
+
+    A canonical savepoint says how many rows each table has; otherwise a table counts, as its rows are not known here.
+    """
+    if manifest.savepoint == "canonical":
+        files = [file.table for old in manifest.subtasks for file in (*old.files, *old.operator_files)]
+        return sorted({table.operator_uid for table in files if table is not None and table.rows})
     saved = {table.operator_uid for old in manifest.subtasks for table in old.tables}
     return sorted(saved | {info.operator_uid for old in manifest.subtasks for info in old.operator_states})
 

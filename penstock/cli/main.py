@@ -12,6 +12,7 @@ from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.cli.output import MODE, open_streams, print_error
 from penstock.cli.program import INTERRUPTED
 from penstock.cli.reaching import OptionalValueCommand
+from penstock.cli.restore import restore
 from penstock.cli.run import run
 from penstock.errors import PenstockError
 
@@ -34,6 +35,8 @@ app.command("cancel", cls=OptionalValueCommand)(savepoint.cancel)
 app.command("checkpoint")(checkpoint.checkpoint)
 app.add_typer(checkpoint.checkpoints, name="checkpoints")
 app.add_typer(state.app)
+# What follows PATH belongs to the program.
+app.command("restore")(restore)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

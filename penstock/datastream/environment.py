@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from penstock.control.inspection import take_program
 from penstock.datastream import sources
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.data_stream import DataStream, unavailable
@@ -115,6 +116,7 @@ class StreamExecutionEnvironment:
 
         configuration = self._settled()
         graph = self._build(configuration)
+        take_program(graph, configuration)
         self._graph.executed()
         return run_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
 
@@ -316,6 +318,7 @@ class StreamExecutionEnvironment:
 
         configuration = self._settled()
         graph = self._build(configuration)
+        take_program(graph, configuration)
         self._graph.executed()
         return submit_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
 

@@ -44,9 +44,9 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
             )
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
-    control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     if not resumed:
         open_start(graph, start)  # what speaks against it is said before anything exists
+    control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     request = JobRequest(
         identity=identity,
         graph=graph,

@@ -149,14 +149,17 @@ class Subtask:
         return OperatorStates(plan.uid, self.place.index, self.place.key_groups if plan.keyed else None)
 
     def open(self) -> None:
-        """Make the functions and let them fetch their state. After the state was restored."""
+        """Make functions and sinks and let them fetch their state. After the state was restored."""
+        self.open_functions()
+        for position, plan in enumerate(self.stage.operators):
+            if plan.kind == "sink" and position not in self._sinks:
+                context = SinkContext(self.place.job_id, self.place.attempt, plan.uid, self.place.id, plan.input_type)
+                self._sinks[position] = open_sink(plan, context)
+
+    def open_functions(self) -> None:
+        """Make the functions, without the sinks, which would begin to write."""
         for position, plan in enumerate(self.stage.operators):
             if plan.kind == "sink":
-                if position not in self._sinks:
-                    context = SinkContext(
-                        self.place.job_id, self.place.attempt, plan.uid, self.place.id, plan.input_type
-                    )
-                    self._sinks[position] = open_sink(plan, context)
                 continue
             operator: Operator = self._guard(plan, "when it was made", partial(self._new_operator, position))
             step = partial(initialize_function, operator.function, operator.context, self.restored_checkpoint)

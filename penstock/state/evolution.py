@@ -19,6 +19,7 @@ from penstock.model.type_information import TypeInformation, list_of, map_of, pa
 from penstock.state.ttl.stamps import with_ttl, without_ttl
 
 StateInfo = StateTableInfo | OperatorStateInfo
+PICKLE_DISABLED = "PICKLE_DISABLED"
 
 SAME, EVOLVES, MIGRATES, REFUSED = "same", "evolves", "migrates", "refused"
 
@@ -65,6 +66,8 @@ def compare_states(saved: StateInfo, declared: StateInfo, migration: Migration |
     if not reason:
         lines += ttl_line
         return StateChange(EVOLVES if lines else SAME, lines)
+    if migration is None and old.uses_pickle and not new.uses_pickle:
+        return StateChange(REFUSED, reason=f"{PICKLE_DISABLED}: it was saved as pickles, which are not read; {reason}")
     if migration is None:
         return StateChange(REFUSED, reason=reason)
     if old.uses_pickle and not migration.from_pickle:

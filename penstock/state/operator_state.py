@@ -39,6 +39,7 @@ class OperatorStates(OperatorStateStore):
         self._infos: dict[tuple[str, str], OperatorStateInfo] = {}
         """(registry, name) -> what it is; `count` is not kept up."""
         self._states: dict[tuple[str, str], Held[Any]] = {}
+        self._migrations: dict[tuple[str, str], Migration | None] = {}
         self._unclaimed: dict[tuple[str, str], list[pa.Table]] = {}
         self.raw = OperatorRawState(key_groups)
         self.epochs = 0
@@ -80,9 +81,13 @@ class OperatorStates(OperatorStateStore):
                 else:
                     content += decode_column(table[VALUE_COLUMN], parse_type(info.value_type))
             self._unclaimed.pop(place, None)
-            self._infos[place] = info
+            self._infos[place], self._migrations[place] = info, migration
             self._states[place] = Held(content)
         return self._states[place]
+
+    def declared(self) -> list[tuple[OperatorStateInfo, Migration | None]]:
+        """The states that the function has asked for."""
+        return [(self._infos[place], self._migrations[place]) for place in self._states]
 
     # ---- restore
 

@@ -160,7 +160,7 @@ def go_on(driver: Driver) -> None:
 
 
 def test_the_enumeration_finds_a_folder_that_is_not_fsynced(trace: Trace) -> None:
-    with pytest.raises(AssertionError, match="promised|I-3|LogCorrupt|CheckpointMissing"):
+    with pytest.raises(AssertionError, match="promised|I-3|LogMissing|CheckpointMissing"):
         test_h12_every_crash_state_of_three_checkpoints_is_recovered_from(without(trace, "fsync folder"))
 
 

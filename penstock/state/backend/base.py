@@ -94,6 +94,10 @@ class KeyedBackend(ABC):
             handle.bind(descriptor.get_agg_function())
         return handle
 
+    def declared(self) -> list[tuple[StateTableInfo, Migration | None]]:
+        """The states that functions have asked for, without timers."""
+        return [(self._infos[name], self._migrations.get(name)) for name in self._handles]
+
     def handle(self, name: str) -> Any:
         """The handle of a state that a function has asked for by this name."""
         if name not in self._handles:

@@ -1,0 +1,54 @@
+"""A program that is looked at instead of run: what it hands to `execute` is taken, and nothing is started."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+from penstock.graph.job_graph import JobGraph
+from penstock.model.configuration import Configuration
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program would run."""
+
+    graph: JobGraph
+    configuration: Configuration
+
+
+class ProgramTakenError(BaseException):
+    """Ends a program at its first `execute`; not an Exception, so that no handler of the program keeps it."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.program = program
+
+
+_inspecting = False
+
+
+def take_program(graph: JobGraph, configuration: Configuration) -> None:
+    """Called by `execute`: goes on, unless the program is only looked at."""
+    if _inspecting:
+        raise ProgramTakenError(Program(graph, configuration))
+
+
+def inspect_program(run: Callable[[], object]) -> Program:
+    """The first job of the program that `run` runs. Raises UsageError if it executes none."""
+    try:
+        with _inspection():
+            run()
+    except ProgramTakenError as taken:
+        return taken.program
+    raise UsageError("the program executes no job; call env.execute() in it")
+
+
+@contextmanager
+def _inspection() -> Iterator[None]:
+    global _inspecting
+    _inspecting = True
+    try:
+        yield
+    finally:
+        _inspecting = False

@@ -1,0 +1,251 @@
+"""Whether a program could start from a snapshot, operator by operator, without starting anything (features O4 to O12).
+
+To learn which states a program has, the functions of the first subtask of each stage are opened on a backend that is
+thrown away; sinks are not opened, and no Spark query starts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from penstock.checkpoint.manifest import state_files, verify_file
+from penstock.checkpoint.mapping import find_renames, rename, require_mapped, source_uids, stateful_uids
+from penstock.checkpoint.redistribution import require_whole_key_groups
+from penstock.checkpoint.snapshot_path import OpenSnapshot, open_snapshot
+from penstock.errors import CheckpointError, PenstockError
+from penstock.graph.job_graph import EdgePlan, JobGraph, StagePlan
+from penstock.jobmanager.recovery import StartOptions, program_uids, require_same_inputs
+from penstock.model.descriptors import Migration
+from penstock.model.operator_ids import operator_id
+from penstock.model.snapshot import Manifest, OperatorStateInfo, StateTableInfo
+from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
+from penstock.state.evolution import compare_states
+
+RESTORED, NEW, DROPPED = "restored", "new", "dropped"
+_Declared = list[tuple[StateTableInfo | OperatorStateInfo, Migration | None]]
+
+
+class StateReport(msgspec.Struct, frozen=True):
+    """One state of an operator."""
+
+    name: str
+    kind: str
+    outcome: str
+    """same, evolves, migrates, refused, new, dropped; or waits: it is restored when the function asks for it."""
+    changes: list[str] = []
+    reason: str = ""
+
+
+class OperatorReport(msgspec.Struct, frozen=True):
+    """One operator of the program or of the snapshot."""
+
+    uid: str
+    operator_id: str
+    outcome: str
+    """restored, new or dropped."""
+    states: list[StateReport] = []
+    was: str = ""
+    """Its uid in the snapshot, if that was another."""
+    parallelism: tuple[int | None, int | None] = (None, None)
+    """In the snapshot, and in the program."""
+
+
+class SourceReport(msgspec.Struct, frozen=True):
+    """One source: it goes on (restored), begins (new), or its position is left behind (dropped)."""
+
+    uid: str
+    outcome: str
+
+
+class RestoreReport(msgspec.Struct, frozen=True):
+    """What a restore would do."""
+
+    path: str
+    kind: str
+    """canonical savepoint, native savepoint or checkpoint."""
+    job_id: str
+    checkpoint_id: int
+    possible: bool
+    operators: list[OperatorReport]
+    sources: list[SourceReport]
+    changes: list[str]
+    """Of the job as a whole: max parallelism, backend."""
+    needed: list[str]
+    """What must be added before it is possible."""
+    verified: int | None = None
+    """How many files were read against their hash; None: only their sizes were looked at."""
+
+
+@dataclass(frozen=True)
+class ProgramToCheck:
+    """The program, and what its configuration says about the restore."""
+
+    graph: JobGraph
+    start: StartOptions
+    backend: str
+
+
+def check_restore(
+    program: ProgramToCheck, path: str, progress: Callable[[int, int], None] | None = None
+) -> RestoreReport:
+    """What would happen. With `progress` every file is read against its hash; it is told how many bytes of how many.
+
+    Raises what `open_snapshot` raises: then there is nothing to compare with.
+    """
+    snapshot = open_snapshot(path)
+    verified = None if progress is None else _verify(snapshot, progress)
+    uids = program_uids(program.graph)
+    renamed = find_renames(snapshot.manifest, uids)
+    manifest = rename(snapshot.manifest, renamed)
+    needed = list(_refusals(manifest, program, snapshot))
+    was = {new: old for old, new in renamed.items()}
+    stages = program.graph.stages
+    operators = [report for stage in stages for report in _stage_reports(stage, manifest, was, needed)]
+    known = {report.uid for report in operators}
+    operators += [_dropped(manifest, uid) for uid in stateful_uids(manifest) if uid not in known]
+    saved = source_uids(manifest)
+    sources = [SourceReport(uid, RESTORED if uid in saved else NEW) for uid in uids.sources]
+    sources += [SourceReport(uid, DROPPED) for uid in saved if uid not in uids.sources]
+    return RestoreReport(
+        snapshot.path,
+        f"{manifest.savepoint} savepoint" if manifest.savepoint else "checkpoint",
+        manifest.job_id,
+        manifest.checkpoint_id,
+        not needed,
+        operators,
+        sources,
+        list(_changes(manifest, program)),
+        needed,
+        verified,
+    )
+
+
+def _verify(snapshot: OpenSnapshot, progress: Callable[[int, int], None]) -> int:
+    files = list(state_files(snapshot.manifest))
+    total, done = sum(file.size for file in files), 0
+    for file in files:
+        verify_file(snapshot.storage, file)
+        done += file.size
+        progress(done, total)
+    return len(files)
+
+
+def _refusals(manifest: Manifest, program: ProgramToCheck, snapshot: OpenSnapshot) -> Iterator[str]:
+    """What a start would refuse, apart from the states' types."""
+    uids = program_uids(program.graph)
+    allow = program.start.allow_non_restored
+    checks: list[Callable[[], None]] = [
+        partial(require_mapped, manifest, uids, path=snapshot.path, allow_non_restored=allow),
+        partial(require_whole_key_groups, manifest, program.graph.max_parallelism),
+        partial(require_same_inputs, manifest, program.graph),
+    ]
+    for check in checks:
+        try:
+            check()
+        except CheckpointError as error:
+            yield str(error)
+
+
+def _stage_reports(
+    stage: StagePlan, manifest: Manifest, was: dict[str, str], needed: list[str]
+) -> Iterator[OperatorReport]:
+    """The operators of one stage; what their states need is added to `needed`."""
+    try:
+        declared = declared_states(stage)
+    except PenstockError as error:
+        needed.append(f"the functions of {stage.name!r} cannot be opened to see their states: {error}")
+        declared = {}
+    for uid in (plan.uid for plan in stage.operators if plan.kind != "sink"):
+        states = list(_compared(_saved_states(manifest, uid), declared[uid])) if uid in declared else []
+        needed += [
+            f"state {state.name!r} of operator {uid!r} cannot be restored: {state.reason}; declare it as it was, give "
+            f"its descriptor a migrate function, or give the state another name"
+            for state in states
+            if state.outcome == "refused"
+        ]
+        outcome = RESTORED if uid in stateful_uids(manifest) else NEW
+        parallelism = (_old_parallelism(manifest, uid), stage.parallelism)
+        yield OperatorReport(uid, operator_id(uid), outcome, states, was.get(uid, ""), parallelism)
+
+
+def declared_states(stage: StagePlan) -> dict[str, _Declared]:
+    """Operator uid -> the states that its function asks for when it is opened."""
+    subtask = Subtask(SubtaskPlace("0" * 32, 1, stage, 0), _no_output)
+    subtask.open_functions()
+    found: dict[str, _Declared] = {}
+    for plan in stage.operators:
+        if plan.kind != "sink":
+            found[plan.uid] = [*subtask.operator_states[plan.uid].declared()]
+            if plan.uid in subtask.backends:
+                found[plan.uid] += subtask.backends[plan.uid].declared()
+    subtask.close()
+    return found
+
+
+def _no_output(edge: EdgePlan) -> EdgeOutput:
+    raise AssertionError(f"a program that is only looked at emits nothing, but has an output for edge {edge.id}")
+
+
+def _saved_states(manifest: Manifest, uid: str) -> dict[tuple[str, str], StateTableInfo | OperatorStateInfo]:
+    """(registry, name) -> what was saved; timers and raw state are left out."""
+    found: dict[tuple[str, str], StateTableInfo | OperatorStateInfo] = {}
+    for old in manifest.subtasks:
+        for info in old.tables:
+            if info.operator_uid == uid and info.kind != "timer":
+                found[_place(info)] = info
+        for state in old.operator_states:
+            if state.operator_uid == uid and state.name:
+                found[_place(state)] = state
+    return found
+
+
+def _place(info: StateTableInfo | OperatorStateInfo) -> tuple[str, str]:
+    if isinstance(info, StateTableInfo):
+        return "keyed", info.name
+    return "broadcast" if info.mode == "broadcast" else "list", info.name
+
+
+def _compared(
+    saved: dict[tuple[str, str], StateTableInfo | OperatorStateInfo], declared: _Declared
+) -> Iterator[StateReport]:
+    places = {_place(info) for info, _ in declared}
+    for info, migration in declared:
+        old = saved.get(_place(info))
+        if old is None:
+            yield StateReport(info.name, _kind(info), NEW)
+        else:
+            change = compare_states(old, info, migration)
+            yield StateReport(info.name, _kind(info), change.outcome, list(change.lines), change.reason)
+    for place, info in saved.items():
+        if place not in places:
+            yield StateReport(info.name, _kind(info), "waits", reason="the function does not ask for it in open()")
+
+
+def _kind(info: StateTableInfo | OperatorStateInfo) -> str:
+    return info.kind if isinstance(info, StateTableInfo) else info.mode
+
+
+def _dropped(manifest: Manifest, uid: str) -> OperatorReport:
+    states = [StateReport(info.name, _kind(info), DROPPED) for info in _saved_states(manifest, uid).values()]
+    return OperatorReport(uid, operator_id(uid), DROPPED, states, parallelism=(_old_parallelism(manifest, uid), None))
+
+
+def _old_parallelism(manifest: Manifest, uid: str) -> int | None:
+    return sum(uid in old.operator_uids for old in manifest.subtasks) or None
+
+
+def _changes(manifest: Manifest, program: ProgramToCheck) -> Iterator[str]:
+    now = program.graph.max_parallelism
+    if manifest.max_parallelism != now and manifest.subtasks:
+        yield f"max parallelism: {manifest.max_parallelism} -> {now}; keyed state is split anew by the hash of its keys"
+    old = _old_backend(manifest)
+    if old is not None and old != program.backend:
+        yield f"state backend: {old} -> {program.backend}"
+
+
+def _old_backend(manifest: Manifest) -> str | None:
+    """None where nothing says it: a canonical savepoint is the same from every backend."""
+    files: Sequence[object] = [file.native for old in manifest.subtasks for file in old.files if file.table is None]
+    return None if not files else "rocksdb" if any(files) else "hashmap"
