@@ -82,7 +82,7 @@ def arrange(position: bytes, saved: Sequence[str], wanted: Sequence[str]) -> byt
 
 def _arranged_lines(data: bytes, places: Sequence[int | None], count: int) -> bytes:
     """The offsets of a batch for the new sources, one line for each."""
-    lines = data.decode().splitlines()
+    lines = data.decode(errors="replace").splitlines()
     _require_version(lines)
     head, offsets = lines[:2], lines[2:]
     if len(offsets) != count:
@@ -125,7 +125,7 @@ def remove(folder: Path) -> None:
 
 def _log_offsets(data: bytes) -> list[int | None]:
     """For each source the `logOffset` of its offset line; None for sources that have none (not a file source)."""
-    lines = data.decode().splitlines()
+    lines = data.decode(errors="replace").splitlines()
     _require_version(lines)
     offsets: list[int | None] = []
     for line in lines[2:]:
@@ -136,7 +136,7 @@ def _log_offsets(data: bytes) -> list[int | None]:
 
 def _require_version(lines: Sequence[str]) -> None:
     if not lines or lines[0] != "v1":
-        raise CheckpointError(f"offset log of version {lines[0] if lines else '?'!r}; this release reads v1")
+        raise CheckpointError(f"offset log of version {lines[0][:40] if lines else '?'!r}; this release reads v1")
 
 
 def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:

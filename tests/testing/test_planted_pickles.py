@@ -1,5 +1,6 @@
 """A pickle in any field of a snapshot is never loaded (reliability S6, S7, B-M11)."""
 
+import base64
 import hashlib
 import json
 import pickle
@@ -97,8 +98,6 @@ def put(path: Path, file: dict[str, Any], data: bytes) -> None:
     """Other bytes for a file, with the size and the hash that they have."""
     file.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
     if file.get("inline") is not None:
-        import base64
-
         file["inline"] = base64.b64encode(data).decode()
     else:
         (path / file["path"]).write_bytes(data)
@@ -155,7 +154,12 @@ def test_planted_as_the_name_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["canonical", "native"])
 def test_planted_as_every_file(tmp_path: Path, form: str) -> None:
     path = saved(tmp_path, form)
-    rewrite(path, lambda whole: [put(path, file, PICKLE) for file in all_files(whole)])
+
+    def plant(whole: dict[str, Any]) -> None:
+        for file in all_files(whole):
+            put(path, file, PICKLE)
+
+    rewrite(path, plant)
     error = start(tmp_path, path)
     assert error is not None and error.exit_code == 5
 
@@ -191,8 +195,5 @@ def test_bm11_pickled_state_is_read_only_by_a_state_that_is_declared_so(tmp_path
 
 def test_planted_in_the_position_of_the_sources(tmp_path: Path) -> None:
     for data in (PICKLE, offset_log._pack({"metadata": PICKLE, "offsets/0": PICKLE, "sources/0/0": PICKLE})):
-        try:
-            arranged = offset_log.arrange(data, ["a"], ["b", "a"])
-            offset_log.build(tmp_path / "offsets", arranged, 0)
-        except (PenstockError, UnicodeDecodeError) as error:
-            assert isinstance(error, PenstockError), "damage must be an error of ours"
+        with pytest.raises(PenstockError):
+            offset_log.arrange(data, ["a"], ["b", "a"])
