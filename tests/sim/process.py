@@ -256,13 +256,13 @@ class Process:
 
     def _source(self, checkpoint: int) -> SourcePosition:
         """The position, in the manifest or in a file of its own (PROTOCOL R19)."""
-        position = self._position or -1
+        position, uids = self._position or -1, [source.uid for source in self._graph.sources]
         if self._world.random.random() < 0.7:
-            return SourcePosition(position, None, ["source"])
+            return SourcePosition(position, None, uids)
         data = json.dumps(position).encode()
         path = source_file_path(self.attempt, checkpoint)
         self._world.ledger.storage.put_new(path, data)
-        return SourcePosition(position, StateFile(path, len(data), hashlib.sha256(data).hexdigest(), None), ["source"])
+        return SourcePosition(position, StateFile(path, len(data), hashlib.sha256(data).hexdigest(), None), uids)
 
     def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> None:
         feed = self._exchange.feed(header, records)
