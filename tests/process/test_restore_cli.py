@@ -37,7 +37,10 @@ def run_until(folder: Path, count: int, *arguments: str) -> list[str]:
     """What a job prints until it has printed so many lines; then it is interrupted."""
     started = Started.of(["penstock", "run", *arguments], folder)
     try:
-        wait_until(lambda: len(totals_in(started.out.splitlines())) >= count or started.process.poll() is not None)
+        wait_until(
+            lambda: len(totals_in(started.out.splitlines())) >= count or started.process.poll() is not None,
+            timeout_s=120,
+        )
         assert started.process.poll() is None, started.err
         return totals_in(started.out.splitlines())
     finally:
