@@ -1,22 +1,32 @@
 """Jobs that start from a savepoint or from a checkpoint of another job (features O2 to O10, PROTOCOL R25)."""
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import file_paths
+from penstock.checkpoint.settings import CheckpointSettings
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from penstock.errors import CheckpointCorruptError, CheckpointError, JobConflictError, SnapshotRefusedError
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    JobConflictError,
+    SnapshotRefusedError,
+    WrongJobError,
+)
+from penstock.failpoint import Failpoint
 from penstock.graph.callables import CallableMap
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.graph.stream_graph import OperatorSpec, SourceSpec, StreamGraph
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, StartOptions, begin_attempt, open_start
 from penstock.model.functions import RuntimeContext
 from penstock.model.operator_ids import operator_id
 from penstock.model.operator_state import CheckpointedFunction
@@ -26,6 +36,7 @@ from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.harness_options import HarnessOptions
 from tests.sim.job import add_keyed
+from tests.sim.schedule import armed
 
 BACKENDS = ("hashmap", "rocksdb")
 
@@ -255,8 +266,6 @@ def test_o9_a_claimed_checkpoint_takes_only_its_own_files_with_it(tmp_path: Path
 
 
 def test_o9_a_checkpoint_of_a_job_that_has_not_ended_cannot_be_claimed(tmp_path: Path) -> None:
-    from penstock.jobmanager.recovery import open_start
-
     path = saved(tmp_path, form="checkpoint")
     with pytest.raises(JobConflictError, match="has not ended"):
         open_start(chain(["one", "two"]), StartOptions(path, claim=True))
@@ -277,10 +286,6 @@ def test_a_damaged_file_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
 
 
 def test_bm13_a_folder_with_the_checkpoints_of_another_job(tmp_path: Path) -> None:
-    from penstock.checkpoint.settings import CheckpointSettings
-    from penstock.errors import WrongJobError
-    from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt
-
     saved(tmp_path, form="checkpoint")
     graph, chosen = chain(["one", "two"]), RecoveryOptions(CheckpointSettings(interval_ms=None), reopen=True)
     hook = Harness(graph, options(tmp_path / "hook"))
@@ -289,3 +294,36 @@ def test_bm13_a_folder_with_the_checkpoints_of_another_job(tmp_path: Path) -> No
         begin_attempt(JobIdentity("1" * 32, "other", "other"), graph, storage, chosen, hook, hook.clock)
     assert caught.value.code == "WRONG_JOB"
     assert not isinstance(caught.value, CheckpointError)
+
+
+@pytest.mark.parametrize("place", ["C22.before", "C22.after", "C23.before", "C23.after"])
+@pytest.mark.parametrize("hit", [1, 2, 3, 9])
+def test_o9_a_crash_in_the_middle_of_the_removal_is_finished_by_the_next_attempt(
+    tmp_path: Path, place: str, hit: int
+) -> None:
+    path = saved(tmp_path)
+    harness = Harness(chain(["one", "two"]), options(tmp_path / "new", path, claim=True))
+    with armed([Failpoint(place, "raise", hit=hit)]):
+        harness.feed(["a", CHECKPOINT])
+    harness.feed(["b", CHECKPOINT, CRASH])
+    assert not Path(path.removeprefix("file://")).exists()
+    assert counts(harness, "one") == [3, 2, None]
+    view = read_log(LocalStorage(tmp_path / "new"))
+    assert view.claimed is None
+
+
+def test_o9_a_claimed_savepoint_that_somebody_has_deleted_is_no_problem(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    harness = Harness(chain(["one", "two"]), options(tmp_path / "new", path, claim=True))
+    shutil.rmtree(path.removeprefix("file://"))
+    harness.feed(["a", CHECKPOINT, CRASH])
+    assert harness._attempt.coordinator.cleaning_failure is None
+    assert counts(harness, "one") == [3, 1, None]
+
+
+def test_o9_files_that_somebody_has_put_beside_it_stay(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    note = Path(path.removeprefix("file://"), "state", "note.txt")
+    note.write_text("mine", encoding="utf-8")
+    Harness(chain(["one", "two"]), options(tmp_path / "new", path, claim=True)).feed(["a", CHECKPOINT])
+    assert list(contents(path)) == [str(note)]
