@@ -1,11 +1,13 @@
 """A job goes on with a program that declares its states otherwise: crashes and rescaling too (features O11, O12)."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import IncompatibleStateError, UserFunctionError
+from penstock.jobmanager.recovery import StartOptions
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, ProcessFunction
 from penstock.model.operator_state import CheckpointedFunction
@@ -75,6 +77,26 @@ def test_o11_a_job_goes_on_with_another_schema(backend: str, other: str, paralle
     new.rescale(4)
     assert new.state("total", "k2") == Row(country="fr", seen=[1, 5, 1], n=7)
     assert _types(new) == {'ROW<"country" STRING, "seen" LIST<LONG>, "n" LONG>'}
+
+
+@on_every_backend
+@pytest.mark.parametrize("kind", ["canonical", "native"])
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_o11_a_savepoint_is_restored_with_another_schema(
+    backend: str, kind: str, parallelism: int, tmp_path: Path
+) -> None:
+    old = harness(Count(V1), backend=backend, parallelism=2)
+    old.feed([*((f"k{n}", n) for n in range(20)), CHECKPOINT, ("k0", 1)])
+    start = StartOptions(old.savepoint(tmp_path, format=kind))
+    new = harness(Count(V2), backend=backend, parallelism=parallelism, start=start)
+    assert new.state("total", "k0") == Row(country=None, seen=[0, 1], n=1)
+    new.feed([("k1", 1), CHECKPOINT, CRASH, ("k1", 1)])
+    assert new.state("total", "k1") == Row(country="fr", seen=[1, 1, 1], n=3)
+    assert new.state("total", "k19") == Row(country=None, seen=[19], n=19)
+    migrated = Count("string", migrate=lambda row: str(row.n))
+    assert harness(migrated, backend=backend, start=start).state("total", "k19") == "19"
+    with pytest.raises(IncompatibleStateError, match="INCOMPATIBLE_STATE name='total'"):
+        harness(Count("string"), backend=backend, start=start)
 
 
 @on_every_backend
