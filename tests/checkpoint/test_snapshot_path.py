@@ -9,7 +9,7 @@ import pytest
 from penstock.checkpoint.entries import Claim, Complete, Discard, Status
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.manifest import digest, encode_manifest
-from penstock.checkpoint.snapshot_path import open_snapshot
+from penstock.checkpoint.snapshot_path import _find_folder, _parent, open_snapshot
 from penstock.errors import CheckpointError, ConfigurationError
 from penstock.model.snapshot import Manifest, SourcePosition
 from penstock.storage.local import LocalStorage
@@ -177,3 +177,9 @@ def test_bm05_a_manifest_that_is_a_link_is_not_followed(savepoint: Path, tmp_pat
     (savepoint / "_metadata").rename(tmp_path / "outside")
     (savepoint / "_metadata").symlink_to(tmp_path / "outside")
     assert refused(savepoint).code == "PATH_OUTSIDE_ROOT"
+
+
+def test_o8_addresses_of_object_stores_are_taken_apart() -> None:
+    for path in ("s3a://bucket/jobs/a/chk-7", "s3://bucket/jobs/a/chk-7/", "s3://bucket/jobs/a/chk-7/_metadata"):
+        assert _find_folder(path) == "s3://bucket/jobs/a/chk-7"
+    assert _parent("s3://bucket/jobs/a/chk-7") == ("s3://bucket/jobs/a", "chk-7")

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -327,3 +328,14 @@ def test_o9_files_that_somebody_has_put_beside_it_stay(tmp_path: Path) -> None:
     note.write_text("mine", encoding="utf-8")
     Harness(chain(["one", "two"]), options(tmp_path / "new", path, claim=True)).feed(["a", CHECKPOINT])
     assert list(contents(path)) == [str(note)]
+
+
+def test_r25_a_driver_that_dies_between_claim_and_restore_leaves_the_path_behind(tmp_path: Path) -> None:
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    chosen = replace(options(tmp_path / "new", saved(tmp_path)), crashed=dies)
+    with armed([Failpoint("C24.before", "raise")]), pytest.raises(KeyboardInterrupt):
+        Harness(chain(["one", "two"]), chosen)
+    resumed = Harness(chain(["one", "two"]), options(tmp_path / "new"))  # --resume: told of no path
+    assert counts(resumed, "one") == [2, 1, None]
