@@ -2,7 +2,7 @@
 
 Suites: `matrix` (F01 to F29 of reliability 2.3, pairwise over settings), `fencing` (F18: drivers stopped at every
 crash point, replaced and woken), `starts` (F19: several drivers started together), `failpoints` (every crash point of
-PROTOCOL section 8), `kills` (thirty kills at random moments).
+PROTOCOL section 8), `stops` (deaths while a job is stopped with a savepoint), `kills` (thirty kills at random moments).
 """
 
 import argparse
@@ -21,6 +21,8 @@ from tests.faults.matrix.all_cases import MATRIX, chosen
 from tests.faults.matrix.run import run_matrix
 from tests.faults.starts import SETTINGS as STARTS_SETTINGS
 from tests.faults.starts import run_starts
+from tests.faults.stops import CASES as STOPS
+from tests.faults.stops import run_stop
 from tests.waiting import Stopwatch
 
 KILL_LOAD = Load(events=300_000, keys=10_000, files=100)
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         "fencing": lambda root: run_zombies(root, all_zombies()),
         "starts": run_rounds,
         "failpoints": lambda root: run_points(root, all_cases()),
+        "stops": run_stops,
         "kills": lambda root: run_kills(root, options.seed),
     }
     with tempfile.TemporaryDirectory(prefix="penstock-faults-") as folder:
@@ -68,12 +71,25 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of settings and moments (default 1)")
     parser.add_argument("--keep", metavar="DIR", help="work in this folder and leave everything there")
     options = parser.parse_args(arguments)
-    names = {"matrix", "fencing", "starts", "failpoints", "kills", None, *(case.name for case in all_cases())}
+    names = {"matrix", "fencing", "starts", "failpoints", "stops", "kills", None, *(case.name for case in all_cases())}
     if options.only not in names:
         parser.error(f"no suite and no crash point {options.only!r}; see --list")
     if not chosen(options.case):
         parser.error(f"no case {options.case!r} in the matrix; see --list")
     return options
+
+
+def run_stops(root: Path) -> bool:
+    """One line per fault; True if each hit, and the job and its successor together were exact."""
+    passed = []
+    for number, fault in enumerate(STOPS):
+        folder = root / f"stop-{number}"
+        write_events(POINT_LOAD, folder / "events")
+        result = run_stop(Place(folder / "job", folder / "events"), batch_result(folder / "events"), fault)
+        say(str(result), *result.leftovers)
+        passed.append(result.exact)
+    say(f"stops {sum(passed)}/{len(passed)} exact")
+    return all(passed)
 
 
 def run_points(root: Path, cases: Sequence[Case]) -> bool:

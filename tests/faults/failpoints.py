@@ -17,8 +17,8 @@ from tests.faults.kills import FINISH_LIMIT_S, outliving
 from tests.faults.outcome import Verdict, judge, strays
 from tests.waiting import wait_until
 
-LATER = ("C28",)
-"""It comes with savepoints."""
+ELSEWHERE = ("C28",)
+"""In `stops`: somebody must ask for a savepoint."""
 TASK = ("C3", "C11")
 TASKMANAGER = ("C25", "C4", "C5", "C6", "C8", "C9", "C10", "C13", "C14", "C15", "C16", "C7", "C27")
 DRIVER = (
@@ -100,7 +100,7 @@ def all_cases() -> list[Case]:
     cases = [
         Case(name, side, role) for role, names in by_role.items() for name in names for side in ("before", "after")
     ]
-    missing = set(NAMES) - {case.name for case in cases} - set(LATER)
+    missing = set(NAMES) - {case.name for case in cases} - set(ELSEWHERE)
     assert not missing, f"no case for {sorted(missing)}"
     return cases
 

@@ -31,6 +31,8 @@ class Place:
     sink: str = "file"
     settings: tuple[tuple[str, str], ...] = ()
     """Added to those that every job here has, or in their place."""
+    resumes: bool = True
+    """Drivers go on with the job that is there."""
 
     @property
     def checkpoints(self) -> Path:
@@ -68,7 +70,8 @@ class Place:
         }
         flags = [f"-D{name}={value}" for name, value in settings.items()]
         program = [str(PROGRAM), str(self.events), str(self.output), str(self.checkpoint_ms), self.sink]
-        return [sys.executable, "-m", "penstock", "run", "-p", str(self.parallelism), "--resume", *flags, *program]
+        start = ["--resume"] if self.resumes else []
+        return [sys.executable, "-m", "penstock", "run", "-p", str(self.parallelism), *start, *flags, *program]
 
 
 class JobProcess:
