@@ -1,7 +1,7 @@
 """A driver or TaskManager that dies while the job is stopped with a savepoint (PROTOCOL R29, R30).
 
-Whoever resumes the job completes the stop; a second job starts from the savepoint and reads the rest. The output of both
-together, and the state of the second, must be those of a job that never stopped.
+Whoever resumes the job completes the stop; a second job starts from the savepoint and reads the rest. The output of
+both together, and the state of the second, must be those of a job that never stopped.
 """
 
 import os
@@ -64,7 +64,7 @@ def run_stop(place: Place, expected: Expected, fault: str) -> StoppedJob:
     environment = {"PENSTOCK_FAILPOINT": fault, "PENSTOCK_FAILPOINT_LOG": str(hits)}
     with JobProcess(place, **environment) as job:
         record = job.running_record()
-        wait_until(lambda: (job.record() or record).epoch >= 5, 120)
+        wait_until(lambda: (job.record() or record).epoch >= 5, timeout_s=120)
         stop(place, record.job_id, target)
         family = job.family()
         job.wait(FINISH_LIMIT_S)

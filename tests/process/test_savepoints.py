@@ -1,4 +1,4 @@
-"""A sample of `tests.faults.stops`: the driver dies while the job is stopped, between log entry and `_metadata` (C28)."""
+"""A sample of `tests.faults.stops`: the driver dies while its job stops, between log entry and `_metadata` (C28)."""
 
 from pathlib import Path
 
