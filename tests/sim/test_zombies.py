@@ -28,8 +28,8 @@ WRITES = ("C13", "C14", "C15", "C31")
 ZOMBIE_PLACES = [place for place in PLACES if not place.startswith(HARMLESS)]
 
 
-def profile_of(seed: int) -> Profile:
-    calm = make_profile(Random(seed), is_calm=True)
+def profile_of(seed: int, place: str) -> Profile:
+    calm = replace(make_profile(Random(seed), is_calm=True), savepoint=0.3 if place.startswith("C28") else 0.0)
     settings = replace(calm.settings, retained=1, max_concurrent=1, min_pause_ms=0, interval_ms=20)
     return replace(calm, settings=settings, base_every=BASE_EVERY, inline_limit_bytes=0, unaligned=False, late_ack=0.0)
 
@@ -38,7 +38,7 @@ class Zombie(Simulation):
     """Three processes: one crashes after some checkpoints, one falls asleep at a place, one takes over."""
 
     def __init__(self, place: str, seed: int = 1) -> None:
-        super().__init__(seed, profile=profile_of(seed))
+        super().__init__(seed, profile=profile_of(seed, place))
         self.job = make_job(Random(seed), ROWS)
         for sink in self.job.sinks:
             sink.store.called = self._sink_called
