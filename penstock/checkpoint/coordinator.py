@@ -266,6 +266,11 @@ class CheckpointCoordinator:
         return self._completed.newest
 
     @property
+    def completed_epoch(self) -> int:
+        """The epoch of the newest checkpoint that exists; its commits may not have ended."""
+        return self._completed.last.epoch
+
+    @property
     def next_id(self) -> int:
         """The number that the next checkpoint gets: above every number in the log and on storage (PROTOCOL R7)."""
         return max(self._next_id, self._log.view().highest_checkpoint + 1)

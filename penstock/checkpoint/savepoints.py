@@ -41,6 +41,7 @@ from penstock.model.snapshot import (
     SourcePosition,
     StateFile,
 )
+from penstock.model.time import MAX_WATERMARK
 from penstock.storage.address import join_address
 from penstock.storage.blobs import Storage, open_storage
 from penstock.storage.certain import put_certain
@@ -144,6 +145,8 @@ class Savepoints:
         self._lock = threading.Condition()
         self._wanted: _Wanted | None = None
         self._pending: _Pending | None = None
+        self._announced = False
+        """The log may tell of a stop that has no barrier yet."""
         self._next_number = 1
         self._stopped: SavepointRequest | None = None
         self._closed: str | None = None
@@ -184,10 +187,10 @@ class Savepoints:
             return self._lock.wait_for(lambda: not self._is_stopping() or self._closed is not None, timeout_s)
 
     def close(self) -> SavepointRequest | None:
-        """The attempt is over. A stop that the log tells of is not: the next attempt completes it, and gets this."""
+        """The attempt is over. A stop that the log may tell of is not: the next attempt completes it, and gets this."""
         with self._lock:
             self._closed = CLOSED
-            busy, is_stop = self._busy(), self._is_stopping() and self._log is not None
+            busy, is_stop = self._busy(), (self._is_stopping() or self._announced) and self._log is not None
             self._wanted = self._pending = None
             self._lock.notify_all()
         if busy is None or (is_stop and self._stopped is None):
@@ -211,6 +214,7 @@ class Savepoints:
             self._next_number = number + 1
         wish = wanted.request.wish
         if self._log is not None and wish.then != "go_on":
+            self._announced = True  # before it is: whether an append was made may stay unknown (PROTOCOL R5)
             self._log.append(Stopping(number, wish.target, wish.format, wish.then, wish.drain, wish.trigger_id))
         order = SavepointOrder(number, wanted.uri, wish.format, self._place.inline)
         with self._lock:
@@ -218,7 +222,7 @@ class Savepoints:
             self._pending = _Pending(
                 wanted.request, order, epoch, frozenset(subtasks), self._clock.now_ms(), deadline_s, wanted.storage
             )
-            self._wanted = None
+            self._wanted, self._announced = None, False
         if self._coordinator is not None and wish.drain:
             self._coordinator.hold(number, held=True)
         return order
@@ -277,7 +281,8 @@ class Savepoints:
         """Publish the savepoint if it can be, or give it up if it cannot.
 
         Raises FencedError if a newer attempt owns the job, UnknownOutcomeError if the log does not answer, and
-        CheckpointFailedError if a drain failed: the attempt must end, because its event time has.
+        CheckpointError if a drain failed: the attempt must end, because its event time has. It is a
+        CheckpointFailedError, after which recovery helps, unless its checkpoint is complete.
         """
         with self._lock:
             pending = self._pending
@@ -311,10 +316,12 @@ class Savepoints:
         reason = pending.failure or pending.declined()
         if reason is not None:
             return reason
+        if pending.counted() is not None and self._is_covered(pending):
+            return None
         if self._clock.monotonic_s() >= pending.deadline_s:
             return f"it was not written within {self._place.timeout_ms / 1000:g} s (execution.checkpointing.timeout)"
-        if self._coordinator is None or self._is_covered(pending):
-            return None
+        if self._coordinator is None or self._coordinator.completed_epoch >= pending.epoch:
+            return None  # a newer checkpoint exists, and its commits go on
         for stats in self._coordinator.history():
             if stats.checkpoint_id == pending.order.number and stats.status == "failed":
                 return f"the checkpoint at whose barrier it was taken failed: {stats.failure}"
@@ -371,9 +378,18 @@ class Savepoints:
         clear_folder(pending.storage)
         pending.request.stats = pending.stats((), self._clock.now_ms(), reason)
         pending.request.fail(reason)
-        if pending.request.wish.drain and self._coordinator is not None and not self._is_covered(pending):
-            # Its checkpoint is not complete: recovery goes back behind the end of event time.
-            raise CheckpointFailedError(f"the savepoint that was to drain the job failed: {reason}")
+        if pending.request.wish.drain:
+            self._end_drained(f"the savepoint that was to drain the job failed: {reason}")
+
+    def _end_drained(self, reason: str) -> None:
+        """No row may come any more: it would be late. Recovery goes back behind the end of event time, if it can."""
+        newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        if newest is None or not has_ended(newest):
+            raise CheckpointFailedError(reason)
+        raise CheckpointError(
+            f"{reason}. All its timers have fired and its output is committed, so that it cannot go on; checkpoint "
+            f"{newest.checkpoint_id} holds its state, and `penstock restore --check` shows it"
+        )
 
     def _wait(self, seconds: float) -> None:
         if self._log is not None:
@@ -385,3 +401,8 @@ class Savepoints:
 
     def _is_stopping(self) -> bool:
         return self._stopped is not None or (self._pending is not None and self._pending.is_stop)
+
+
+def has_ended(manifest: Manifest) -> bool:
+    """Event time had come to its end at this checkpoint."""
+    return bool(manifest.subtasks) and all(part.watermark >= MAX_WATERMARK for part in manifest.subtasks)

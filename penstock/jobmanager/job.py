@@ -37,7 +37,7 @@ from penstock.jobmanager.counts import EpochCount, Rate
 from penstock.jobmanager.epochs import EpochSummary
 from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
 from penstock.jobmanager.job_request import JobRequest
-from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
+from penstock.jobmanager.job_savepoints import JobSavepoints
 from penstock.jobmanager.output import JobOutput, collect_sinks
 from penstock.jobmanager.recovery import (
     Attempt,
@@ -246,7 +246,7 @@ class Job:
         if manifest is not None and manifest.final:
             self._finish("finished", JobStatus.FINISHED)  # PROTOCOL R31: it had ended, only the word was missing
             return
-        stop = published_stop(claimed.log) if claimed is not None else None
+        stop = self._savepoints.find_stop(claimed.log) if claimed is not None else None
         if stop is not None:
             self._finish_stop(stop.then)  # PROTOCOL R30: the same
             return

@@ -98,6 +98,16 @@ class JobSavepoints:
         if savepoints is not None:
             self._carried = savepoints.close() or self._carried
 
+    def find_stop(self, log: JobLog) -> Stopping | None:
+        """The stop that an older attempt has all but ended; who asked for it hears that its savepoint is there."""
+        stop = published_stop(log)
+        if stop is None:
+            return None
+        request, self._carried = self._carried, None
+        if request is not None:
+            request.complete(stop[1])
+        return stop[0]
+
     def end(self, reason: str) -> None:
         """The job is over: nobody waits in vain."""
         self.detach()
@@ -111,13 +121,13 @@ def wish_of(stopping: Stopping) -> SavepointWish:
     return SavepointWish(trigger_id, stopping.target, stopping.format, stopping.then, stopping.drain)
 
 
-def published_stop(log: JobLog) -> Stopping | None:
-    """The stop that the log tells of, if its savepoint is there: only the job's status is missing."""
+def published_stop(log: JobLog) -> tuple[Stopping, str] | None:
+    """The stop that the log tells of, and its savepoint, if that is there: only the job's status is missing."""
     view = log.view()
     stopping, savepoint = view.stopping, view.savepoint
     if stopping is None or savepoint is None or savepoint.checkpoint != stopping.checkpoint:
         return None
     with suppress(PenstockError):  # C28: the entry is there and `_metadata` is not; it is taken again
         if digest(open_storage(savepoint.path).read(METADATA)) == savepoint.sha256:
-            return stopping
+            return stopping, savepoint.path
     return None

@@ -85,6 +85,14 @@ class SparkAttempt:
 
     def run(self) -> Ended:
         """Work until the input ends, a savepoint stops the job, or `cancel`."""
+        try:
+            return self._run()
+        except PenstockError:
+            if self.savepoints.stopped is None:
+                raise
+            return Ended.STOPPED  # what failed came behind the savepoint, which has everything
+
+    def _run(self) -> Ended:
         host = str(self._spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
         hello = Hello(self._plan.token, self._plan.number, "jobmanager")
         taskmanagers = TaskManagers(host, hello, self._clock)
@@ -202,7 +210,7 @@ class SparkAttempt:
     def _drive(self) -> Ended:
         """Wait for the end of the query, running empty epochs meanwhile."""
         assert self._query is not None and self.book is not None
-        while not self._query.wait(POLL_S) or not self.savepoints.await_leave(POLL_S):
+        while not self._has_ended():
             if self._cancelled.is_set():
                 return Ended.CANCELLED
             if self.savepoints.stopped is not None:
@@ -221,6 +229,14 @@ class SparkAttempt:
         if not self._graph.bounded:
             raise JobFailedError("the Spark query was stopped from outside; its input has not ended")
         return Ended.INPUT
+
+    def _has_ended(self) -> bool:
+        """The query has ended, and no stop comes before the end of the job. One that has ended in order is stopped."""
+        assert self._query is not None
+        if not self._query.wait(POLL_S):
+            return False
+        is_in_order = self._graph.bounded and self._query.failure is None
+        return not (is_in_order and self._is_stop_due) and self.savepoints.await_leave(POLL_S)
 
     def _cause(self, text: str) -> PenstockError:
         """What really happened: Spark only knows that its task failed."""
@@ -276,8 +292,7 @@ class SparkAttempt:
 
     def _stop_first(self) -> bool:
         """Whether a stop comes before the next rows; its barrier is sent if it has not been."""
-        wish = self.savepoints.due()
-        if wish is not None and wish.then != "go_on" and self._is_savepoint_due:
+        if self._is_stop_due:
             self._work_off_spools()
             self._empty_epoch()
         return self.savepoints.is_stopping
@@ -300,6 +315,11 @@ class SparkAttempt:
         """There is something to go back to: the first checkpoint, or what was restored."""
         coordinator = self._plan.coordinator
         return self._plan.manifest is not None or (coordinator is not None and coordinator.newest_completed is not None)
+
+    @property
+    def _is_stop_due(self) -> bool:
+        wish = self.savepoints.due()
+        return wish is not None and wish.then != "go_on" and self._is_savepoint_due
 
     @property
     def _is_savepoint_due(self) -> bool:

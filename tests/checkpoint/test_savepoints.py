@@ -16,7 +16,14 @@ from penstock.checkpoint.savepoint_folders import METADATA, SAVEPOINT_NAME, fold
 from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.settings import WriterIdentity
-from penstock.errors import CheckpointFailedError, JobConflictError
+from penstock.errors import (
+    CheckpointError,
+    CheckpointFailedError,
+    JobConflictError,
+    StorageError,
+    UnknownOutcomeError,
+)
+from penstock.jobmanager.job_savepoints import JobSavepoints
 from penstock.model.ids import JobId, SubtaskId, Version
 from penstock.model.snapshot import (
     Manifest,
@@ -26,6 +33,7 @@ from penstock.model.snapshot import (
     SavepointProgress,
     SourcePosition,
 )
+from penstock.model.time import MAX_WATERMARK
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
 from tests.checkpoint.logs import claimed_log
@@ -44,6 +52,7 @@ class Checkpoints:
     stats: list[CheckpointStats] = field(default_factory=list)
     taken: list[tuple[SavepointOrder, bool]] = field(default_factory=list)
     held: list[bool] = field(default_factory=list)
+    completed_epoch: int = 0
 
     def hold(self, checkpoint_id: int, *, held: bool) -> None:
         self.held.append(held)
@@ -89,8 +98,10 @@ class World:
         for index, groups in ((0, (0, 3)), (1, (4, 7))):
             self.savepoints.hear(SavepointAck(number, snapshot(index, groups), 10))
 
-    def cover(self) -> None:
-        self.checkpoints.newest_completed = manifest(epoch=EPOCH)
+    def cover(self, watermark: int = 5) -> None:
+        parts = [msgspec.structs.replace(part, watermark=watermark) for part in (snapshot(0, (0, 3)),)]
+        self.checkpoints.newest_completed = msgspec.structs.replace(manifest(epoch=EPOCH), subtasks=parts)
+        self.checkpoints.completed_epoch = EPOCH
 
     @property
     def names(self) -> list[str]:
@@ -247,7 +258,7 @@ def test_n4_a_drain_holds_its_checkpoint_until_the_savepoint_is_written() -> Non
     assert world.checkpoints.held[-1] is False
 
 
-def test_n4_a_drain_that_fails_ends_the_attempt_unless_its_checkpoint_is_complete() -> None:
+def test_n4_a_drain_that_fails_ends_the_attempt() -> None:
     """Event time has ended in this attempt: recovery goes back behind it."""
     world = World()
     request = world.ask("stop", drain=True)
@@ -257,14 +268,79 @@ def test_n4_a_drain_that_fails_ends_the_attempt_unless_its_checkpoint_is_complet
     with pytest.raises(CheckpointFailedError, match="drain"):
         world.savepoints.advance()
     assert request.failure is not None and read_log(world.job).stopping is None
+
+
+def test_n4_a_drain_that_fails_behind_its_checkpoint_ends_the_job() -> None:
+    """Every row that came now would be late, in this attempt and in any other."""
     world = World()
-    world.ask("stop", drain=True)
+    request = world.ask("stop", drain=True)
+    order = world.begin()
+    world.commit()
+    world.ack(NUMBER)
+    world.cover(MAX_WATERMARK)
+    world.open(order.uri).put_new(METADATA, b"another's")
+    with pytest.raises(CheckpointError, match="drain.*cannot go on") as caught:
+        world.savepoints.advance()
+    assert request.failure is not None and not caught.value.retryable
+
+
+def test_n4_a_drain_that_fails_without_checkpoints_ends_the_attempt() -> None:
+    world = World(checkpoints=False)
+    request = world.ask("stop", drain=True)
     world.begin()
     world.commit()
+    world.clock.advance(6000)
+    with pytest.raises(CheckpointFailedError, match="drain"):
+        world.savepoints.advance()
+    assert request.failure is not None
+
+
+def test_a_checkpoint_that_a_newer_one_replaced_does_not_fail_it_before_the_newer_one_is_committed() -> None:
+    world = World()
+    request = world.ask()
+    world.begin()
+    world.commit()
+    world.ack(NUMBER)
+    world.checkpoints.stats = [CheckpointStats(NUMBER, "failed", 0, failure="subsumed")]
+    world.checkpoints.completed_epoch = EPOCH + 1
+    world.savepoints.advance()
+    assert not request.is_answered
+    world.checkpoints.newest_completed = manifest(epoch=EPOCH + 1)
+    world.savepoints.advance()
+    assert request.result(0)
+
+
+def test_a_savepoint_to_which_nothing_is_missing_is_not_too_late() -> None:
+    world = World()
+    request = world.ask()
+    world.begin()
+    world.commit()
+    world.ack(NUMBER)
     world.cover()
     world.clock.advance(6000)
     world.savepoints.advance()
-    assert world.savepoints.await_leave(0)
+    assert request.result(0)
+
+
+def test_r30_a_stop_whose_entry_may_be_in_the_log_outlives_its_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PROTOCOL R5: the next attempt knows whether it is there, and completes it."""
+    world = World()
+    stop = world.ask("stop")
+    assert world.log is not None
+    monkeypatch.setattr(world.log, "_highest", _broken)
+    with pytest.raises(UnknownOutcomeError):
+        world.begin()
+    assert world.savepoints.close() is stop and not stop.is_answered
+    log = JobLog.open(world.job, world.clock)
+    savepoints = JobSavepoints(None)
+    savepoints._carried = stop
+    again = World().savepoints
+    savepoints.attach(again, log)
+    assert again.due() == stop.wish and savepoints.find(stop.trigger_id) is stop
+
+
+def _broken() -> int:
+    raise StorageError("the storage does not answer")
 
 
 def test_r30_a_stop_outlives_its_attempt_and_any_other_wish_does_not() -> None:

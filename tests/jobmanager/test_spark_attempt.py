@@ -7,13 +7,31 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
 from penstock.common import Configuration
+from penstock.errors import JobFailedError
 from penstock.jobmanager import spark_attempt
-from penstock.jobmanager.attempt_plan import AttemptPlan
+from penstock.jobmanager.attempt_plan import AttemptPlan, Ended
 from penstock.jobmanager.settings import JobSettings
 from penstock.jobmanager.spark_attempt import SparkAttempt
 from penstock.testing import ManualClock
 from tests.sim.job import Sinks, small_graph
+
+
+def attempt_of(tmp_path: Path) -> SparkAttempt:
+    plan = AttemptPlan(
+        "0" * 32,
+        1,
+        "token",
+        small_graph(1, Sinks()),
+        JobSettings.of("job", Configuration()),
+        None,
+        None,
+        None,
+        None,
+        tmp_path,
+    )
+    return SparkAttempt(plan, MagicMock(), ManualClock(), lambda summary: None)
 
 
 def test_no_epoch_begins_before_the_attempt_knows_its_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -30,20 +48,39 @@ def test_no_epoch_begins_before_the_attempt_knows_its_query(monkeypatch: pytest.
 
     monkeypatch.setattr(spark_attempt, "EpochQuery", Query)
     monkeypatch.setattr(spark_attempt, "open_sources", MagicMock())
-    plan = AttemptPlan(
-        "0" * 32,
-        1,
-        "token",
-        small_graph(1, Sinks()),
-        JobSettings.of("job", Configuration()),
-        None,
-        None,
-        None,
-        None,
-        tmp_path,
-    )
-    attempt = SparkAttempt(plan, MagicMock(), ManualClock(), lambda summary: None)
+    attempt = attempt_of(tmp_path)
     attempt.book = MagicMock()
     attempt._start_query()
     attempt._over.set()
     assert is_free == [False]
+
+
+def test_n3_what_fails_behind_the_savepoint_of_a_stop_changes_nothing(tmp_path: Path) -> None:
+    """Without checkpoints another attempt would start from nothing, and the savepoint has everything."""
+    attempt = attempt_of(tmp_path)
+
+    def fail_late() -> Ended:
+        attempt.savepoints._stopped = SavepointRequest(SavepointWish("a" * 32, "/savepoints", then="stop"))
+        raise JobFailedError("a TaskManager is lost")
+
+    attempt._run = fail_late  # type: ignore[method-assign]
+    assert attempt.run() is Ended.STOPPED
+
+
+@pytest.mark.parametrize("then", ["stop", "go_on"])
+def test_r30_a_stop_that_an_attempt_finds_comes_before_the_end_of_its_input(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: Any
+) -> None:
+    attempt = attempt_of(tmp_path)
+    request = SavepointRequest(SavepointWish("a" * 32, str(tmp_path), then=then))
+    attempt.savepoints.request(request)
+    attempt._graph = MagicMock(bounded=True)
+    attempt._query = MagicMock(failure=None)
+    attempt.book = MagicMock(waiting=0, failure=None, epoch=3)
+    attempt._query.wait.return_value = True
+
+    def stop() -> None:
+        attempt.savepoints._wanted, attempt.savepoints._stopped = None, request
+
+    monkeypatch.setattr(attempt, "_empty_epoch", stop)
+    assert attempt._drive() is (Ended.STOPPED if then == "stop" else Ended.INPUT)
