@@ -13,7 +13,7 @@ import msgspec
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.entries import Status
+from penstock.checkpoint.entries import Resumed, Status
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.names import source_file_path
 from penstock.checkpoint.savepoint_requests import SavepointRequest
@@ -29,6 +29,7 @@ from penstock.errors import (
 )
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.jobmanager.epochs import AttemptState, EpochBook
+from penstock.jobmanager.job_savepoints import wish_of
 from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
 from penstock.model.ids import JobId, StageId, SubtaskId
 from penstock.model.snapshot import (
@@ -107,6 +108,28 @@ class Process:
         failpoint.after("C26")
         if manifest is None:
             self._coordinator.first_checkpoint(self._source(self._coordinator.next_id))
+        self._find_stop()
+
+    def _find_stop(self) -> None:
+        """PROTOCOL R30: a stop in the log has ended, or goes on before anything else happens."""
+        view = self._log.view()
+        if view.stopping is None:
+            return
+        path = view.savepoint.path if view.savepoint is not None else ""
+        is_there = view.savepoint is not None and self._world.shelf.holds(path, view.savepoint.sha256)
+        if is_there and view.savepoint is not None and view.savepoint.checkpoint == view.stopping.checkpoint:
+            self._start_again(path)
+        else:
+            self._world.outcome.faults["stop taken over"] += 1
+            self._asked = SavepointRequest(wish_of(view.stopping))
+            self._savepoints.request(self._asked)
+
+    def _start_again(self, path: str) -> None:
+        """The job has stopped with this savepoint, and somebody lets it go on from there."""
+        at = self._world.shelf.position(path)
+        require(at == self._position, f"R30: the job has stopped at {self._position}, its savepoint is at {at}")
+        self._world.outcome.faults["stopped"] += 1
+        self._log.append(Resumed("it is started again"))
 
     def _deploy(self, manifest: Manifest | None) -> None:
         world = self._world
@@ -139,13 +162,34 @@ class Process:
         for number in range(world.profile.writers):
             self._start(f"writer{number}", self._write)
         while self._position < len(world.job.records):
+            self._await_stop(actor)
             # PROTOCOL R13: while rows wait in the subtasks, no new ones are read.
-            self._epoch(0 if self._book.waiting else world.row_count())
+            self._epoch(0 if self._book.waiting or self._is_stop_wanted() else world.row_count())
             world.pass_time()
             actor.rest()
-        while self._book.waiting:
+        while self._book.waiting or self._is_stop_wanted() or self._savepoints.is_stopping:
+            self._await_stop(actor)
             self._epoch(0)
         self._finish(actor)
+
+    def _is_stop_wanted(self) -> bool:
+        wish = self._savepoints.due()
+        return wish is not None and wish.then != "go_on"
+
+    def _await_stop(self, actor: Actor) -> None:
+        """PROTOCOL R30: no epoch starts behind the barrier of a stop. A job that has stopped is started again."""
+        while self._savepoints.is_stopping:
+            stopped = self._savepoints.stopped
+            if self._book.failure is not None:
+                raise self._book.failure
+            if stopped is not None and stopped.path is not None:
+                self._start_again(stopped.path)
+                raise JobFailedError("the job has stopped")
+            self._world.pass_time()
+            self._world.idle(actor, lambda: self._has_left() or self._book.failure is not None)
+
+    def _has_left(self) -> bool:
+        return self._savepoints.stopped is not None or not self._savepoints.is_stopping
 
     def _start(self, role: str, work: Any) -> None:
         self.actors.append(Actor(self, role, work))
@@ -176,7 +220,7 @@ class Process:
     def _ask_for_savepoint(self) -> None:
         """Somebody wants one now, unless one is under way."""
         wish = self._world.savepoint_wish()
-        if wish is not None and self._asked is None:
+        if wish is not None and self._asked is None and self._log.view().stopping is None:
             self._asked = SavepointRequest(wish)
             self._savepoints.request(self._asked)
 
@@ -233,7 +277,11 @@ class Process:
             self._book.set_source_watermark(source.id, world.job.watermarks[position])
         self._ask_for_savepoint()
         is_due = not final and not self._book.waiting
+        if self._log.view().stopping is not None:
+            require(not records and not final and self._is_stop_wanted(), "R30: an epoch behind the barrier of a stop")
         header = self._book.begin(final=final, forced=world.is_forced(), savepoint=is_due)
+        is_told = self._log.view().stopping is not None or not self._savepoints.is_stopping
+        require(is_told, "R30: the barrier of a stop that the log does not tell of")
         if not final and header.savepoint is None:
             header = msgspec.structs.replace(header, spool_after_ms=world.spool_after_ms())
         self._run_stages(header, records)

@@ -38,6 +38,15 @@ class Shelf:
     def deleted(self, path: str) -> None:
         """Any file may go."""
 
+    def holds(self, uri: str, sha256: str) -> bool:
+        """Whether a savepoint is there."""
+        data = self.open(uri).files.get(METADATA)
+        return data is not None and digest(data) == sha256
+
+    def position(self, uri: str) -> int:
+        """Where its sources stood."""
+        return max(decode_manifest(self.open(uri).files[METADATA], uri).sources.batch_id, 0)
+
     def check(self, uri: str, ledger: Ledger, job: LightJob) -> None:
         """R29: it is in the log, whole, lists no transaction, and holds the state of its position."""
         files = MemoryStorage()

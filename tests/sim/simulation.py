@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.savepoint_requests import Format, SavepointWish
+from penstock.checkpoint.savepoint_requests import Format, SavepointWish, Then
 from penstock.errors import (
     CheckpointFailedError,
     FencedError,
@@ -117,7 +117,8 @@ class Simulation:
             self._disturb()
             self._advance()
         if not self.is_faulty:
-            require(self.outcome.attempts == 1, f"I-9: {self.outcome.attempts} attempts without any fault")
+            wanted = 1 + self.outcome.faults["stopped"]
+            require(self.outcome.attempts == wanted, f"I-9: {self.outcome.attempts} attempts without any fault")
             require(self.outcome.faults["aborted checkpoint"] == 0, "a checkpoint fails without any fault")
 
     def _calm_down(self) -> None:
@@ -408,7 +409,8 @@ class Simulation:
         if self.random.random() >= self.profile.savepoint:
             return None
         kind: Format = self.random.choice(("canonical", "canonical", "native"))
-        return SavepointWish(new_trigger_id(), "/savepoints", kind)
+        then: Then = self.random.choice(("go_on", "go_on", "stop"))
+        return SavepointWish(new_trigger_id(), "/savepoints", kind, then)
 
     def is_forced(self) -> bool:
         """Somebody asks for a checkpoint."""
