@@ -378,18 +378,19 @@ class Savepoints:
         clear_folder(pending.storage)
         pending.request.stats = pending.stats((), self._clock.now_ms(), reason)
         pending.request.fail(reason)
-        if pending.request.wish.drain:
-            self._end_drained(f"the savepoint that was to drain the job failed: {reason}")
+        if pending.request.wish.drain:  # event time has ended in this attempt: recovery goes back behind it, if it can
+            failure = f"the savepoint that was to drain the job failed: {reason}"
+            self.require_time(failure)
+            raise CheckpointFailedError(failure)
 
-    def _end_drained(self, reason: str) -> None:
-        """No row may come any more: it would be late. Recovery goes back behind the end of event time, if it can."""
+    def require_time(self, reason: str) -> None:
+        """Raise CheckpointError if event time has ended for good: every row that came now would be late."""
         newest = self._coordinator.newest_completed if self._coordinator is not None else None
-        if newest is None or not has_ended(newest):
-            raise CheckpointFailedError(reason)
-        raise CheckpointError(
-            f"{reason}. All its timers have fired and its output is committed, so that it cannot go on; checkpoint "
-            f"{newest.checkpoint_id} holds its state, and `penstock restore --check` shows it"
-        )
+        if newest is not None and has_ended(newest):
+            raise CheckpointError(
+                f"{reason}. All its timers have fired and its output is committed, so that it cannot go on; checkpoint "
+                f"{newest.checkpoint_id} holds its state, and `penstock restore --check` shows it"
+            )
 
     def _wait(self, seconds: float) -> None:
         if self._log is not None:

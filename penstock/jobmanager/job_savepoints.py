@@ -75,7 +75,10 @@ class JobSavepoints:
     # ---- attempts
 
     def attach(self, savepoints: Savepoints, log: JobLog | None) -> None:
-        """Wishes go to this attempt. A stop that the log tells of is completed by it (PROTOCOL R30)."""
+        """Wishes go to this attempt. A stop that the log tells of is completed by it (PROTOCOL R30).
+
+        Raises CheckpointError if that cannot be, and the job cannot go on either: it has been drained.
+        """
         stopping = log.view().stopping if log is not None else None
         request, self._carried = self._carried, None
         if stopping is not None and log is not None:
@@ -86,6 +89,8 @@ class JobSavepoints:
             except (StorageError, ConfigurationError) as error:
                 log.append(Resumed(str(error)))
                 request.fail(str(error))
+                if stopping.drain:
+                    savepoints.require_time(f"the savepoint that was to drain the job failed: {error}")
         elif request is not None:
             request.fail("the attempt of the job has ended")
         with self._lock:

@@ -1,16 +1,27 @@
 """Savepoints of a job over its attempts: what the log tells the next one of a stop (PROTOCOL R29, R30)."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.entries import Savepoint, Stopping
 from penstock.checkpoint.manifest import digest
 from penstock.checkpoint.savepoint_folders import METADATA
 from penstock.checkpoint.savepoint_requests import SavepointRequest
+from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
+from penstock.checkpoint.settings import WriterIdentity
+from penstock.errors import CheckpointError
 from penstock.jobmanager.job_savepoints import JobSavepoints, wish_of
+from penstock.model.ids import JobId
+from penstock.model.time import MAX_WATERMARK
 from penstock.storage.memory import MemoryStorage
+from penstock.testing.clocks import ManualClock
 from tests.checkpoint.logs import claimed_log
+from tests.checkpoint.manifests import manifest, snapshot
 
 STOPPING = Stopping(7, "/savepoints", trigger_id="a" * 32)
 
@@ -29,3 +40,21 @@ def test_n3_who_asked_for_a_stop_hears_of_it_from_the_next_attempt(tmp_path: Pat
     savepoints.end("the job is FINISHED")
     assert request.path == (str(tmp_path) if is_there else None)
     assert (request.failure is None) == is_there
+
+
+@pytest.mark.parametrize("watermark", [5, MAX_WATERMARK])
+def test_n4_a_stop_that_cannot_go_on_does_not_leave_a_drained_job_running(watermark: int) -> None:
+    """An attempt that restores the drained checkpoint finds the stop, and its folder has gone."""
+    log = claimed_log(MemoryStorage())
+    log.append(msgspec.structs.replace(STOPPING, drain=True, target="s3x://nowhere"))
+    parts = [msgspec.structs.replace(snapshot(0, (0, 7)), watermark=watermark)]
+    coordinator: Any = MagicMock(newest_completed=msgspec.structs.replace(manifest(epoch=4), subtasks=parts))
+    place = SavepointPlace(WriterIdentity(JobId("0" * 32), 1, "writer"))
+    job = JobSavepoints(None)
+    expected: Any = (
+        pytest.raises(CheckpointError, match="cannot go on") if watermark == MAX_WATERMARK else nullcontext()
+    )
+    with expected:
+        job.attach(Savepoints(place, ManualClock(), log, coordinator), log)
+    request = job.find("a" * 32)
+    assert request is not None and request.failure is not None and log.view().stopping is None
