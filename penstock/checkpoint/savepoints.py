@@ -158,17 +158,26 @@ class Savepoints:
 
         Raises ConfigurationError or StorageError if its folder is in no storage that there is.
         """
+        if not self._is_free_for(request):
+            return
+        uri = join_address(request.wish.target, savepoint_folder(self._place.identity.job_id))
+        storage = self._place.open_storage(uri)  # without the lock: epochs do not wait for it
+        with self._lock:
+            if self._is_free_for(request):
+                self._wanted = _Wanted(request, uri, storage)
+
+    def _is_free_for(self, request: SavepointRequest) -> bool:
+        """Whether a savepoint can be asked for. After the end of the attempt none can, and the request says so."""
         with self._lock:
             if self._closed is not None:
                 request.fail(self._closed)
-                return
+                return False
             busy = self._busy()
             if busy is not None:
                 raise JobConflictError(
                     f"a savepoint of this job is being taken already, with triggerId {busy.trigger_id}; wait for it"
                 )
-            uri = join_address(request.wish.target, savepoint_folder(self._place.identity.job_id))
-            self._wanted = _Wanted(request, uri, self._place.open_storage(uri))
+            return True
 
     @property
     def stopped(self) -> SavepointRequest | None:

@@ -1,6 +1,7 @@
 """The savepoints of one attempt, rule by rule (PROTOCOL R17, R29, R30)."""
 
-from dataclasses import dataclass, field
+import threading
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -178,6 +179,21 @@ def test_one_at_a_time_and_the_other_hears_which() -> None:
         world.ask(trigger_id="b" * 32)
     world.savepoints.close()
     assert first.failure is not None
+
+
+def test_no_epoch_waits_for_a_storage_that_is_slow_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    looked: list[object] = []
+
+    def open_slowly(uri: str) -> MemoryStorage:
+        epoch = threading.Thread(target=lambda: looked.append(world.savepoints.due()), daemon=True)
+        epoch.start()
+        epoch.join(10)
+        return world.open(uri)
+
+    monkeypatch.setattr(world.savepoints, "_place", replace(world.savepoints._place, open_storage=open_slowly))
+    world.ask()
+    assert looked == [None] and world.savepoints.due() is not None
 
 
 @pytest.mark.parametrize("why", ["decline", "time", "checkpoint", "source"])
