@@ -31,7 +31,8 @@ ZOMBIE_PLACES = [place for place in PLACES if not place.startswith(HARMLESS)]
 def profile_of(seed: int, place: str) -> Profile:
     calm = replace(make_profile(Random(seed), is_calm=True), savepoint=0.3 if place.startswith("C28") else 0.0)
     settings = replace(calm.settings, retained=1, max_concurrent=1, min_pause_ms=0, interval_ms=20)
-    return replace(calm, settings=settings, base_every=BASE_EVERY, inline_limit_bytes=0, unaligned=False, late_ack=0.0)
+    calm = replace(calm, settings=settings, base_every=BASE_EVERY, inline_limit_bytes=0)
+    return replace(calm, unaligned=False, late_ack=0.0, savepoint=0.3)
 
 
 class Zombie(Simulation):
@@ -55,6 +56,11 @@ class Zombie(Simulation):
 
     def is_forced(self) -> bool:
         return False
+
+    def savepoint_wish(self):
+        """Nobody starts a job again here that has stopped."""
+        wish = super().savepoint_wish()
+        return replace(wish, then="go_on") if wish is not None else None
 
     def reach(self, place: str) -> None:
         actor = self.current
