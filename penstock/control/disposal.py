@@ -21,7 +21,7 @@ def dispose_savepoint(path: str) -> str:
     """
     address = _folder_of(path)
     place = parse_address(address)
-    if isinstance(place, Path) and not place.is_dir():
+    if isinstance(place, Path) and not os.path.isdir(place):
         raise CheckpointMissingError(
             f"Cannot find checkpoint or savepoint file/directory '{path}' on file system 'file'."
         )

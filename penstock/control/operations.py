@@ -125,6 +125,7 @@ class Operations:
     def wait_until_seen(self, timeout_s: float) -> bool:
         """Whether all that has begun has ended and was told to somebody, at the latest after this time."""
         with self._changed:
+            self._forget_old()
             return self._changed.wait_for(lambda: all(o.seen for o in self._found.values()), timeout_s)
 
     def _forget_old(self) -> None:

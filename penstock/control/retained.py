@@ -1,5 +1,6 @@
 """The checkpoints that are kept below a folder, by the job logs and the manifests."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def retained_checkpoints(folder: str) -> tuple[list[RetainedCheckpoint], list[st
     The folder may be a job's own. Raises CheckpointMissingError if there is no such folder.
     """
     place = parse_address(folder)
-    if isinstance(place, Path) and not place.is_dir():
+    if isinstance(place, Path) and not os.path.isdir(place):
         raise CheckpointMissingError(f"there is no folder {folder!r}")
     found: list[RetainedCheckpoint] = []
     problems: list[str] = []

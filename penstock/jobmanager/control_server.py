@@ -8,7 +8,7 @@ import atexit
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,8 +88,7 @@ class JobControl:
         atexit.register(self._at_exit)
 
     def _close_after(self, job: Job) -> None:
-        with suppress(BaseException):  # whoever waits for the job hears it too
-            job.wait()
+        job.wait_for_end()
         self._operations.wait_until_seen(LINGER_S)
         self._close()
 

@@ -106,11 +106,6 @@ class Job:
         """Where the job stands."""
         return self._history.status
 
-    def record(self) -> JobRecord:
-        """What the registry says of the job, as it is now."""
-        with self._lock:
-            return self._record()
-
     def checkpoints(self) -> CheckpointReport:
         """What is known of the job's checkpoints now."""
         coordinator, log = self._coordinator, self._log
@@ -164,6 +159,10 @@ class Job:
             raise self._failure
         duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
         return JobExecutionResult(self.job_id, self._request.identity.name, self._rows.total, self._attempts, duration)
+
+    def wait_for_end(self) -> None:
+        """Return once the job has ended, however it has."""
+        self._ended.wait()
 
     def collected(self, sink_uid: str) -> Iterator[Any]:
         """The records of a collect sink, as they become certain."""
@@ -435,7 +434,7 @@ class Job:
 
     def _write_record(self) -> None:
         with self._lock:
-            record = self._record()
+            record = self.record()
             if self._owns_record():
                 self._registry.write(record)
             if self._request.report is not None:
@@ -451,7 +450,8 @@ class Job:
             return True
         return found.pid == os.getpid() or found.attempt <= self._attempt_number
 
-    def _record(self) -> JobRecord:
+    def record(self) -> JobRecord:
+        """What the registry says of the job, as it is now. It waits for nobody."""
         attempt, host = self._attempt, socket.gethostname()
         processes = [ProcessRecord(os.getpid(), host, "driver")]
         if attempt is not None:

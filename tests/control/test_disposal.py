@@ -73,6 +73,28 @@ def test_n6_what_is_no_savepoint_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "x").exists() and not (tmp_path / "absent").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "code"), [("empty", 5), ("file", 5), ("loop", 5), ("absent", 5), ("ftp://host/x", 2), ("", 2)]
+)
+def test_c4_n6_paths_without_a_savepoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    path = str(tmp_path / name) if name and "://" not in name else name
+    assert main(["savepoint", "-d", path]) == code
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ") and "bug" not in shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "loop"]
+
+
+def test_n6_a_folder_with_a_space_in_its_address(tmp_path: Path) -> None:
+    mine = put_savepoint(tmp_path / "a b" / "sp")
+    dispose_savepoint(f"file://{tmp_path}/a%20b/sp/")
+    assert not mine.exists() and mine.parent.exists()
+
+
 def test_n6_a_checkpoint_belongs_to_its_job(tmp_path: Path) -> None:
     (tmp_path / "chk-7").mkdir()
     (tmp_path / "chk-7" / "_metadata").write_bytes(encode_manifest(manifest()))

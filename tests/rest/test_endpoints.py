@@ -378,3 +378,9 @@ def test_an_end_waits_until_a_result_was_fetched(served: Served) -> None:
         waiting = pool.submit(operations.wait_until_seen, 30)
         ended(served, f"{JOB}/savepoints/{ONE}")
         assert waiting.result(30)
+    served.client.post(JOB + "/stop", json={"triggerId": TWO})
+    end_savepoint(ticket(served, TWO))
+    operation = operations.find("savepoint", TWO)
+    assert operation is not None and operation.wait(30) and not operations.wait_until_seen(0)
+    served.clock.advance(301_000)
+    assert operations.wait_until_seen(0)  # nobody asks for it any more
