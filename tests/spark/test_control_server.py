@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,7 +22,13 @@ def start(jobs: Jobs, settings: dict[str, str] | None = None) -> JobClient:
     return env.execute_async("served")
 
 
-def test_m6_k14_a_job_is_steered_through_its_server(jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> None:
+def result(client: httpx.Client, path: str) -> Any:
+    """What came of an operation."""
+    done = wait_until(lambda: (found := client.get(path).json())["status"]["id"] == "COMPLETED" and found)
+    return done["operation"]
+
+
+def test_m6_k14_n2_a_job_is_steered_through_its_server(jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> None:
     job = start(jobs)
     wait_until(lambda: jobs.record().epoch > 0, timeout_s=120)
     record = jobs.record()
@@ -32,18 +39,22 @@ def test_m6_k14_a_job_is_steered_through_its_server(jobs: Jobs, capfd: pytest.Ca
         path = f"/jobs/{job.get_job_id()}"
         assert client.get("/jobs").json() == {"jobs": [{"id": job.get_job_id(), "status": "RUNNING"}]}
         trigger = client.post(path + "/checkpoints", json={"checkpointType": "FULL"}).json()["request-id"]
-        done = wait_until(
-            lambda: (
-                (found := client.get(f"{path}/checkpoints/{trigger}").json())["status"]["id"] == "COMPLETED" and found
-            )
-        )
-        number = done["operation"]["checkpointId"]
+        number = result(client, f"{path}/checkpoints/{trigger}")["checkpointId"]
         details = client.get(f"{path}/checkpoints/details/{number}").json()
         assert details["status"] == "COMPLETED" and not details["discarded"]
         assert Path(details["external_path"], "_metadata").exists()
         assert client.get(path + "/checkpoints").json()["counts"]["completed"] >= 2
         no_place = client.post(path + "/savepoints")
         assert no_place.status_code == 400 and "execution.checkpointing.savepoint-dir" in no_place.text
+        target = str(jobs.folder / "savepoints")
+        asked = client.post(path + "/savepoints", json={"target-directory": target, "formatType": "NATIVE"})
+        location = result(client, f"{path}/savepoints/{asked.json()['request-id']}")["location"]
+        latest = client.get(path + "/checkpoints").json()["latest"]["savepoint"]
+        assert latest["external_path"] == location and latest["savepointFormat"] == "NATIVE"
+        assert (
+            latest["checkpoint_type"] == "SAVEPOINT" and latest["num_acknowledged_subtasks"] == latest["num_subtasks"]
+        )
+        assert Path(job.trigger_savepoint(target).result(60), "_metadata").exists()
         vertices = client.get(path).json()["vertices"]
         assert [vertex["status"] for vertex in vertices] == ["RUNNING"] * len(vertices)
         assert client.patch(path).status_code == 202
