@@ -3,6 +3,7 @@
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -69,7 +70,7 @@ def load_program(job_file: Path, arguments: Sequence[str]) -> Program:
         raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
 
     def run() -> None:
-        with as_script(job_file, arguments):
+        with as_script(job_file, arguments), redirect_stdout(sys.stderr):  # stdout is for the report
             runpy.run_path(str(job_file), run_name="__main__")
 
     try:

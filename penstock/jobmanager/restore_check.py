@@ -105,6 +105,8 @@ def check_restore(
     operators = [report for stage in stages for report in _stage_reports(stage, manifest, was, needed)]
     known = {report.uid for report in operators}
     operators += [_dropped(manifest, uid) for uid in stateful_uids(manifest) if uid not in known]
+    if needed:
+        needed += _uid_hints(program.graph, operators)
     saved = source_uids(manifest)
     sources = [SourceReport(uid, RESTORED if uid in saved else NEW) for uid in uids.sources]
     sources += [SourceReport(uid, DROPPED) for uid in saved if uid not in uids.sources]
@@ -168,6 +170,16 @@ def _stage_reports(
         outcome = RESTORED if uid in stateful_uids(manifest) else NEW
         parallelism = (_old_parallelism(manifest, uid), stage.parallelism)
         yield OperatorReport(uid, operator_id(uid), outcome, states, was.get(uid, ""), parallelism)
+
+
+def _uid_hints(graph: JobGraph, operators: Sequence[OperatorReport]) -> Iterator[str]:
+    """Of operators without a uid of their own, which may be those whose state has no place."""
+    lost = [report.uid for report in operators if report.outcome == DROPPED]
+    new = {report.uid for report in operators if report.outcome == NEW and report.states}
+    for plan in (plan for stage in graph.stages for plan in stage.operators):
+        if lost and plan.uid in new and not plan.explicit_uid:
+            choice = " or ".join(f".uid({uid!r})" for uid in lost)
+            yield f"operator {plan.name!r} has no uid of its own: if it is the one whose state is left, add {choice}"
 
 
 def declared_states(stage: StagePlan) -> dict[str, _Declared]:

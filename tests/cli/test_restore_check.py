@@ -32,6 +32,7 @@ class Fresh(Count):
     pass
 
 
+print("a program may say what it likes")
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism({parallelism}).set_max_parallelism({groups})
 rows = env.from_collection(["a", "b"], Types.STRING()).uid("{source}")
@@ -91,6 +92,14 @@ def test_o4_o5_a_missing_operator_needs_the_flag(
     assert [(o["uid"], o["outcome"]) for o in found["operators"]] == [("fresh", "new"), ("count", "dropped")]
     assert "--allowNonRestoredState" in found["needed"][0]
     assert report(job, savepoint, capsys, "-n")[0] == 0
+
+
+def test_o2_an_operator_without_a_uid_is_told_which_to_take(
+    tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write(tmp_path, pipeline=KEYED.format(name="Count", uid="count").replace('.uid("count")', ""))
+    _, found = report(job, savepoint, capsys)
+    assert found["needed"][1].endswith("add .uid('count')")
 
 
 def test_o10_o11_changes_are_shown(tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]) -> None:
