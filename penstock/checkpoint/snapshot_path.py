@@ -70,6 +70,15 @@ def open_snapshot(path: str) -> OpenSnapshot:
     return snapshot
 
 
+def full_address(path: str) -> str:
+    """The path in a form that means the same from every working folder.
+
+    >>> full_address("s3a://bucket/savepoints/")
+    's3://bucket/savepoints'
+    """
+    return str(parse_address(path))
+
+
 def locate(path: str) -> OpenSnapshot:
     """The snapshot at a path by what its manifest says; nobody has looked at its files, or for its job's log."""
     folder = _find_folder(path)

@@ -20,7 +20,7 @@ from penstock.checkpoint.restore import (
     recover_sinks,
 )
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
-from penstock.checkpoint.snapshot_path import OpenSnapshot, open_snapshot
+from penstock.checkpoint.snapshot_path import OpenSnapshot, full_address, open_snapshot
 from penstock.clock import Clock
 from penstock.errors import (
     CheckpointError,
@@ -123,7 +123,8 @@ def begin_attempt(
     require_own_claim(log, options.own_claims)
     options.own_claims.add(token_hash)
     number = log.view().attempt + 1
-    start_from = path_to_restore(log.view(), options.start.path)
+    given = full_address(options.start.path) if options.start.path is not None else None
+    start_from = path_to_restore(log.view(), given)
     claim = Claim(
         number,
         token_hash,
@@ -137,7 +138,7 @@ def begin_attempt(
     log.claim(claim, reopen=options.reopen)
     failpoint.before("C24")
     finish_open_deletes(log)
-    path = path_to_restore(log.view(), options.start.path)
+    path = path_to_restore(log.view(), given)
     snapshot = _reopen(path, options) if path is not None else None
     manifest = snapshot.manifest if snapshot is not None else _choose(log, graph, options)
     origin = Origin()

@@ -339,3 +339,16 @@ def test_r25_a_driver_that_dies_between_claim_and_restore_leaves_the_path_behind
         Harness(chain(["one", "two"]), chosen)
     resumed = Harness(chain(["one", "two"]), options(tmp_path / "new"))  # --resume: told of no path
     assert counts(resumed, "one") == [2, 1, None]
+
+
+def test_r25_a_relative_path_means_the_same_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(saved(tmp_path))
+    monkeypatch.chdir(path.parent)
+    harness = Harness(chain(["one", "two"]), options(tmp_path / "new", path.name)).feed(["a"])
+    monkeypatch.chdir("/")
+    harness.crash()
+    assert counts(harness, "one") == [3, 1, None]
+    resumed = Harness(chain(["one", "two"]), options(tmp_path / "new"))
+    assert counts(resumed, "one") == [2, 1, None]
