@@ -1,4 +1,4 @@
-"""Which tests show which rows of the feature table: the table in docs/reference/checkpointing.md.
+"""Which tests show which rows of the feature table: the tables in docs/reference/checkpointing.md and savepoints.md.
 
     python scripts/feature_rows.py            # writes the table anew
     python scripts/feature_rows.py --check    # fails if it is not what it would write
@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reference" / "checkpointing.md"
+REFERENCE = ROOT / "docs" / "reference"
 BEGIN, END = "<!-- rows: begin -->\n", "<!-- rows: end -->\n"
-ROWS = {
+CHECKPOINTING = {
     "K1": "checkpoints are off without an interval, which is 10 ms or more",
     "K2": "exactly once, or at least once",
     "K3": "timeout",
@@ -55,8 +55,41 @@ ROWS = {
     "P7": "job statuses",
     "P8": "attempt number",
 }
+SAVEPOINTS = {
+    "N1": "the folder of a savepoint",
+    "N2": "a savepoint of a running job, with and without checkpoints",
+    "N3": "stop with a savepoint",
+    "N4": "drain",
+    "N5": "cancel with a savepoint, and one that fails",
+    "N6": "dispose",
+    "N7": "complete in itself, movable",
+    "N8": "canonical format",
+    "N9": "native format",
+    "N10": "detached trigger",
+    "N11": "no place given",
+    "N12": "two jobs from one savepoint",
+    "O1": "operator ids of uids",
+    "O2": "derived uids",
+    "O3": "uid hashes by hand",
+    "O4": "state without an operator",
+    "O5": "state that is left out",
+    "O6": "new operators",
+    "O7": "operators in another order",
+    "O8": "the path to start from",
+    "O9": "claim modes",
+    "O10": "another parallelism",
+    "O11": "schema evolution",
+    "O12": "a state of another type",
+    "S1": "states as DataFrames",
+    "S2": "new savepoints",
+    "S3": "changed savepoints",
+    "S4": "a snapshot as a database",
+    "S5": "metadata, and SQL",
+    "S6": "another max parallelism",
+}
+PAGES = {"checkpointing.md": CHECKPOINTING, "savepoints.md": SAVEPOINTS}
 _TEST = re.compile(r"^\s*def (test_\w+)", re.MULTILINE)
-_IDS = re.compile(r"test((?:_[klmp]\d+)+)_")
+_IDS = re.compile(r"test((?:_[klmnops]\d+)+)_")
 
 
 def main(arguments: list[str]) -> int:
@@ -65,18 +98,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="only compare the page with what would be written")
     check = parser.parse_args(arguments).check
     found = find_tests(ROOT / "tests")
-    bare = [row for row in ROWS if row not in found]
+    bare = [row for rows in PAGES.values() for row in rows if row not in found]
     if bare:
         print(f"no test shows {', '.join(bare)}: name one test_{bare[0].lower()}_…", file=sys.stderr)
         return 1
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = with_table(page, table(found))
-    if wanted == page:
-        return 0
-    if check:
-        print(f"{PAGE.relative_to(ROOT)} is not current: run `python scripts/feature_rows.py`", file=sys.stderr)
+    return max(update(REFERENCE / name, table(rows, found), check=check) for name, rows in PAGES.items())
+
+
+def update(path: Path, content: str, *, check: bool) -> int:
+    """Write or check the table of a page; 1 if it is only checked and not current."""
+    page = path.read_text(encoding="utf-8")
+    wanted = with_table(page, content)
+    if wanted != page and check:
+        print(f"{path.relative_to(ROOT)} is not current: run `python scripts/feature_rows.py`", file=sys.stderr)
         return 1
-    PAGE.write_text(wanted, encoding="utf-8")
+    path.write_text(wanted, encoding="utf-8")
     return 0
 
 
@@ -100,10 +136,10 @@ def ids_of(name: str) -> list[str]:
     return [word.upper() for word in match.group(1).split("_") if word] if match else []
 
 
-def table(found: dict[str, list[tuple[str, str]]]) -> str:
+def table(rows: dict[str, str], found: dict[str, list[tuple[str, str]]]) -> str:
     """The table, one line per row."""
     lines = ["| row | what | tests |", "|---|---|---|"]
-    lines += [f"| {row} | {what} | {_links(found[row])} |" for row, what in ROWS.items()]
+    lines += [f"| {row} | {what} | {_links(found[row])} |" for row, what in rows.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The table of rows and tests in the reference page on checkpointing."""
+"""The tables of rows and tests in the reference pages on checkpointing and savepoints."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 from tests.loading import load_script
 
 rows = load_script("feature_rows")
+ALL_ROWS = [row for table in rows.PAGES.values() for row in table]
 
 
 def test_the_committed_table_is_current_and_every_row_has_a_test(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +32,7 @@ def test_a_row_without_a_test_fails_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tests").mkdir()
-    ids = "_".join(row.lower() for row in rows.ROWS if row != "M5")
+    ids = "_".join(row.lower() for row in ALL_ROWS if row != "M5")
     (tmp_path / "tests" / "test_all.py").write_text(f"def test_{ids}_and_more(): ...\n", encoding="utf-8")
     monkeypatch.setattr(rows, "ROOT", tmp_path)
     assert rows.main([]) == 1
@@ -42,14 +43,15 @@ def test_the_table_is_written_between_its_marks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tests").mkdir()
-    ids = "_".join(row.lower() for row in rows.ROWS)
+    ids = "_".join(row.lower() for row in ALL_ROWS)
     (tmp_path / "tests" / "test_all.py").write_text(f"def test_{ids}_and_more(): ...\n", encoding="utf-8")
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{rows.BEGIN}old\n{rows.END}after\n", encoding="utf-8")
+    for name in rows.PAGES:
+        (tmp_path / name).write_text(f"before\n{rows.BEGIN}old\n{rows.END}after\n", encoding="utf-8")
+    page = tmp_path / "checkpointing.md"
     monkeypatch.setattr(rows, "ROOT", tmp_path)
-    monkeypatch.setattr(rows, "PAGE", page)
+    monkeypatch.setattr(rows, "REFERENCE", tmp_path)
     assert rows.main(["--check"]) == 1
-    assert "page.md is not current" in capsys.readouterr().err
+    assert "checkpointing.md is not current" in capsys.readouterr().err
     assert rows.main([]) == rows.main(["--check"]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{rows.BEGIN}| row |") and text.endswith(f"{rows.END}after\n")
