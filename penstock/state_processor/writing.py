@@ -234,8 +234,13 @@ def _snapshot(plan: Plan, shape: StageShape, index: int, files: Mapping[Place, H
         key_groups,
         keyed_files,
         tables,
-        old.watermark if old is not None else MIN_WATERMARK,
+        old.watermark if old is not None else _watermark(plan.base),
         list(shape.uids),
         states,
         operator_files=operator_files,
     )
+
+
+def _watermark(base: StoredSnapshot | None) -> int:
+    """Of an operator that is new: event time is where all others are, and does not go back for any of them."""
+    return min((s.watermark for s in base.manifest.subtasks), default=MIN_WATERMARK) if base else MIN_WATERMARK

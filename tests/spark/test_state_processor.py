@@ -1,5 +1,7 @@
 """State as data on Spark: what is read equals the job's state, what is written can be read and restored (S1 to S6)."""
 
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.checkpoint.readable_state import readable
-from penstock.checkpoint.stored_snapshot import open_snapshot
+from penstock.checkpoint.stored_snapshot import KeyedState, open_snapshot
+from penstock.codec.keys import KeyCodec
 from penstock.common import Time, Types
 from penstock.errors import CheckpointCorruptError, CheckpointError, StateAccessError, UsageError
 from penstock.model.key_groups import spark_hash
 from penstock.model.operator_ids import operator_id
+from penstock.model.type_information import parse_type
+from penstock.state.parquet import rows_of
 from penstock.state_processor import Savepoint, StateTypes
 from tests.checkpoint.snapshots import FAR_MS, RECORDS, TOTALS, checkpoint
 
@@ -237,3 +242,45 @@ def test_a_damaged_file_is_named_and_nothing_is_written(spark: SparkSession, typ
     with pytest.raises(CheckpointError, match=file.name):
         Savepoint.load(spark, canonical).remove_state(UID, "total").write(str(tmp_path / "bad"))
     assert not [path for path in (tmp_path / "bad").rglob("*") if path.is_file()]
+
+
+KEYS: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "tinyint": [1, -1],
+    "smallint": [300, -300],
+    "int": [1, -(2**31)],
+    "bigint": [1, 2**62],
+    "float": [0.0, 1.5],
+    "double": [-0.0, 1.5],
+    "string": ["", "ada", "größer", "x" * 300],
+    "binary": [b"", b"\x00\xff"],
+    "date": [date(1969, 12, 31), date(2024, 2, 29)],
+    "timestamp": [datetime(2024, 1, 1, 1, tzinfo=timezone.utc), datetime(1900, 1, 1, tzinfo=timezone.utc)],
+    "timestamp_ntz": [datetime(2024, 1, 1, 1)],
+    "decimal(10,2)": [Decimal("1.50"), Decimal("-3.00")],
+    "decimal(38,0)": [Decimal(10**30), Decimal(-1)],
+    "interval day to second": [timedelta(days=1, microseconds=1)],
+    "struct<f0: string, f1: double>": [("a", 1.0), ("b", -0.0)],
+    "struct<a: string, b: struct<c: int>>": [("a", (1,)), ("b", (2,))],
+}
+
+
+def test_s2_keys_of_every_type_are_hashed_as_a_job_hashes_them(spark: SparkSession, tmp_path: Path) -> None:
+    sp = Savepoint.new(spark, 100, parallelism=2)
+    for number, (ddl, keys) in enumerate(KEYS.items()):
+        rows = [(key, n) for n, key in enumerate(keys)]
+        sp = sp.with_keyed_state(f"op{number}", "s", spark.createDataFrame(rows, f"key {ddl}, value int"))
+    snapshot = open_snapshot(sp.write(str(tmp_path)))
+    for number, (ddl, keys) in enumerate(KEYS.items()):
+        state = snapshot.state(f"op{number}", "s")
+        assert isinstance(state, KeyedState)
+        codec = KeyCodec([parse_type(text) for text in state.info.key_types])
+        found = {}
+        for table in state.read(snapshot.storage):
+            rows_of_state = rows_of(table, state.info)
+            columns = [rows_of_state[name].combine_chunks() for name, _ in codec.fields]
+            assert codec.hash_batch(columns).tolist() == table["key_hash"].to_pylist(), ddl
+            assert [h % 100 for h in table["key_hash"].to_pylist()] == table["key_group"].to_pylist()
+            found.update(dict(zip(table["value"].to_pylist(), codec.decode(columns), strict=True)))
+        assert [codec.to_state_key(key) for key in keys] == [found[n] for n in range(len(keys))], ddl
+        assert all(str(key) != "-0.0" for key in found.values())
