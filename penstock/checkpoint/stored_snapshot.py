@@ -1,6 +1,5 @@
 """A savepoint or checkpoint at a path, as a set of named states: what there is, and what reads it."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,18 +7,18 @@ from functools import reduce
 
 import pyarrow as pa
 
-from penstock.checkpoint.manifest import decode_manifest, verify_file, verify_sizes
+from penstock.checkpoint.manifest import verify_file, verify_sizes
+from penstock.checkpoint.snapshot_path import locate
 from penstock.checkpoint.snapshot_reader import KeyedRows, OperatorRows, operator_schema
-from penstock.errors import CheckpointMissingError, FileMissingError, UsageError
+from penstock.errors import UsageError
 from penstock.model.snapshot import Manifest, OperatorStateInfo, StateFile, StateTableInfo, SubtaskSnapshot
 from penstock.state.evolution import common_info, common_operator_info
 from penstock.state.operator_file import read_operator_states
 from penstock.state.parquet import parquet_schema
 from penstock.state.snapshot_file import table_sizes
 from penstock.storage.address import parse_address
-from penstock.storage.blobs import Storage, open_storage
+from penstock.storage.blobs import Storage
 
-METADATA = "_metadata"
 MODE_KINDS = {"split": "list", "union": "union", "broadcast": "broadcast", "raw": "raw", "raw_keyed": "raw_keyed"}
 """What an operator state of each mode is called."""
 
@@ -191,22 +190,14 @@ class StoredSnapshot:
             verify_file(self.storage, self.manifest.sources.file)
 
 
-def open_snapshot(path: str) -> StoredSnapshot:
-    """The snapshot in a folder, or of a `_metadata` file; its files are all there, with their sizes."""
-    folder = re.sub(rf"/+({METADATA}/*)?$", "", path) or path
-    uri = str(parse_address(folder))
-    try:
-        data = open_storage(uri).read(METADATA)
-    except FileMissingError as error:
-        raise CheckpointMissingError(
-            f"there is no snapshot at {uri}: it has no file {METADATA}; give the folder of a savepoint, or chk-N of a "
-            f"job's checkpoint folder"
-        ) from error
-    manifest = decode_manifest(data, METADATA)
-    root = uri if manifest.savepoint else uri.rpartition("/")[0]
-    snapshot = StoredSnapshot(uri, open_storage(root), manifest)
-    verify_sizes(snapshot.storage, manifest)
-    return snapshot
+def open_stored(path: str) -> StoredSnapshot:
+    """The savepoint or checkpoint of a folder, or of a `_metadata` file; its files are all there, with their sizes.
+
+    A checkpoint is taken for what its manifest says. Whether a job may start from it is another question.
+    """
+    found = locate(path)
+    verify_sizes(found.storage, found.manifest)
+    return StoredSnapshot(str(parse_address(found.path)), found.storage, found.manifest)
 
 
 def _operator_state(parts: Sequence[tuple[SubtaskSnapshot, OperatorStateInfo]]) -> OperatorState:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import typer
 
 from penstock.checkpoint.readable_state import ReadableState
-from penstock.checkpoint.stored_snapshot import State, StoredSnapshot, open_snapshot
+from penstock.checkpoint.stored_snapshot import State, StoredSnapshot, open_stored
 from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.cli.jobs import bytes_text
 from penstock.cli.output import MODE, print_result, table
@@ -44,7 +44,7 @@ def ls(
     debug: DebugFlag = False,
 ) -> None:
     """List operators and states: kind, schema, rows, bytes."""
-    summary = summarise(open_snapshot(path), count_rows=not no_rows)
+    summary = summarise(open_stored(path), count_rows=not no_rows)
     print_result(summary_text(summary), summary)
 
 
@@ -81,7 +81,7 @@ def diff(
     debug: DebugFlag = False,
 ) -> None:
     """Say what differs between two snapshots."""
-    found = diff_snapshots(open_snapshot(before), open_snapshot(after), examples)
+    found = diff_snapshots(open_stored(before), open_stored(after), examples)
     print_result(diff_text(found), found)
 
 
@@ -94,7 +94,7 @@ def sql(
     debug: DebugFlag = False,
 ) -> None:
     """Run SQL over a snapshot: a schema per operator, a table per state. Needs penstock[sql]."""
-    names, batches = query_snapshot(open_snapshot(path), query)
+    names, batches = query_snapshot(open_stored(path), query)
     rows = [row for batch in batches for row in batch]
     documents = [dict(zip(names, map(_document, row), strict=True)) for row in rows] if MODE.json else []
     print_result(table(names, [list(map(cell_text, row)) for row in rows]) if names else "done", documents)
@@ -121,7 +121,7 @@ def export_state(  # noqa: PLR0913 - the parameters are the command's flags
 def _open(path: str, operator: str, state: str, kind: str | None) -> tuple[StoredSnapshot, State]:
     if kind not in (None, "keyed", "list", "union", "broadcast", "raw", "raw_keyed"):
         raise UsageError(f"--kind {kind!r} is not one of keyed, list, union, broadcast, raw, raw_keyed")
-    snapshot = open_snapshot(path)
+    snapshot = open_stored(path)
     return snapshot, find_state(snapshot, operator, state, kind)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from penstock.checkpoint.readable_state import key_type_of
 from penstock.codec.keys import KeyCodec
-from penstock.codec.readable import has_untyped
 from penstock.errors import UsageError
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
 from penstock.model.type_information import TypeInformation, list_of, parse_type
@@ -112,11 +111,11 @@ def require_columns(columns: Sequence[str], wanted: Sequence[str], what: str) ->
         )
 
 
-def text_form(types: StateTypes, stored: Sequence[TypeInformation], *, is_saved: bool, has_text: bool) -> str:
-    """What text in untyped columns is; it must be said where nobody can know."""
+def text_form(types: StateTypes, *, is_saved: bool, has_text: bool) -> str:
+    """What text is in the columns that become untyped values, `has_text`; it must be said where nobody can know."""
     if types.text is not None:
         return types.text
-    if not is_saved and has_text and any(map(has_untyped, stored)):
+    if has_text and not is_saved:
         raise UsageError(
             "a text column becomes an untyped value: say types=StateTypes(…, text='plain') if the text is the value, "
             "or text='json' if it is JSON, as keyed_state() gives it"

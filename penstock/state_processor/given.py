@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.codec.readable import has_untyped
 from penstock.errors import UsageError
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
-from penstock.model.type_information import parse_type
+from penstock.model.type_information import TypeInformation, parse_type
 from penstock.spark import state_columns, state_writer
 from penstock.spark.state_writer import StoredColumn
 from penstock.state.ttl.stamps import without_ttl
@@ -68,9 +69,7 @@ def given_operator(frame: Any, place: Place, types: StateTypes, states: Mapping[
     stored_types = {"value": parse_type(info.value_type)}
     if info.map_key_type is not None:
         stored_types = {"map_key": parse_type(info.map_key_type), **stored_types}
-    text = text_form(
-        types, list(stored_types.values()), is_saved=old is not None, has_text=state_columns.has_text(frame, wanted)
-    )
+    text = text_form(types, is_saved=old is not None, has_text=_has_text(frame, stored_types))
     parts = [StoredColumn(column, kind, text, column == "map_key") for column, kind in stored_types.items()]
     order = [frame[column] for column in ("subtask", "position") if column in columns]
     return Planned(info, 0, None, state_columns.stored_columns(frame, parts, order), frame)
@@ -83,13 +82,15 @@ def _stored(frame: Any, info: StateTableInfo, types: StateTypes, ttl_ms: int, *,
     if info.map_key_type is not None:
         stored_types["map_key"] = parse_type(info.map_key_type)
     stored_types["value"] = parse_type(plain.value_type)
-    names = list(stored_types)
-    text = text_form(
-        types, list(stored_types.values()), is_saved=is_saved, has_text=state_columns.has_text(frame, names)
-    )
+    text = text_form(types, is_saved=is_saved, has_text=_has_text(frame, stored_types))
     parts = [StoredColumn(name, kind, text, name != "value") for name, kind in stored_types.items()]
     others = []
     if info.ttl:
         name = "expires_at" if ttl_ms else "last_access"
         others = [state_columns.stamps(frame, name, is_list=info.kind == "list")]
     return state_writer.hashed(state_columns.stored_columns(frame, parts, others))
+
+
+def _has_text(frame: Any, stored: Mapping[str, TypeInformation]) -> bool:
+    """Whether text is among what becomes untyped values."""
+    return state_columns.has_text(frame, [name for name, type_info in stored.items() if has_untyped(type_info)])

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.checkpoint.readable_state import DeclaredTypes, readable
-from penstock.checkpoint.stored_snapshot import StoredSnapshot, open_snapshot
+from penstock.checkpoint.stored_snapshot import StoredSnapshot, open_stored
 from penstock.control.state_rows import summarise
 from penstock.errors import UsageError
 from penstock.model.key_groups import MAX_KEY_GROUPS
@@ -54,7 +54,7 @@ class Savepoint:
         Every file must be there with its size; `verify` also reads each one against its hash.
         """
         require_classic(spark)
-        base = open_snapshot(path)
+        base = open_stored(path)
         if verify:
             base.verify()
         states = {(state.uid, state.mode, state.name): Planned.kept(state) for state in base.states()}

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, file_paths, verify_file
 from penstock.checkpoint.readable_state import readable
 from penstock.checkpoint.savepoint_folders import (
@@ -17,6 +16,7 @@ from penstock.checkpoint.savepoint_folders import (
     savepoint_folder,
     source_path,
 )
+from penstock.checkpoint.snapshot_path import open_snapshot
 from penstock.checkpoint.stored_snapshot import StoredSnapshot
 from penstock.errors import UsageError
 from penstock.model.ids import StageId, SubtaskId, Version, new_job_id, new_nonce
@@ -87,12 +87,13 @@ def write_savepoint(spark: Any, plan: Plan, target_dir: str) -> str:
 
 def require_settled(base: StoredSnapshot | None) -> None:
     """Raise UsageError for a checkpoint that is more than its state: with rows in flight, or output to commit."""
-    if base is None:
+    if base is None or base.manifest.savepoint:
         return
     way_out = "take a savepoint of the job (`penstock savepoint JOB`) and change that"
-    if any(snapshot.spool for snapshot in base.manifest.subtasks):
+    checkpoint = open_snapshot(base.uri)  # PROTOCOL R25: its job's log says that it is complete
+    if any(snapshot.spool for snapshot in checkpoint.manifest.subtasks):
         raise UsageError(f"{base.uri} is an unaligned checkpoint with rows in flight, which no table holds; {way_out}")
-    if base.manifest.committables and base.manifest.checkpoint_id not in read_log(base.storage).confirmed:
+    if checkpoint.manifest.committables:
         raise UsageError(f"{base.uri} has sink output that may not be committed yet; {way_out}")
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from penstock.checkpoint import snapshot_reader
 from penstock.checkpoint.readable_state import DeclaredTypes, readable
-from penstock.checkpoint.stored_snapshot import KeyedState, StoredSnapshot, open_snapshot
+from penstock.checkpoint.stored_snapshot import KeyedState, StoredSnapshot, open_stored
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.errors import CheckpointCorruptError, CheckpointMissingError, UsageError
+from penstock.errors import CheckpointCorruptError, SnapshotNotFoundError, UsageError
 from penstock.model.snapshot import InlineLimits
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness
@@ -39,7 +39,7 @@ def rows(snapshot: StoredSnapshot, name: str, uid: str = "function") -> list[dic
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_s1_every_kind_of_state_is_read(tmp_path: Path, backend: str, form: str) -> None:
-    snapshot = open_snapshot(saved(tmp_path / "job", form, backend, Types.STRING()))
+    snapshot = open_stored(saved(tmp_path / "job", form, backend, Types.STRING()))
     assert snapshot.kind == form and snapshot.operator_uids() == ["function"]
     snapshot.verify()
     assert {row["key"]: row["value"] for row in rows(snapshot, "total")} == TOTALS
@@ -60,7 +60,7 @@ def test_s1_every_kind_of_state_is_read(tmp_path: Path, backend: str, form: str)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_s1_operator_union_and_broadcast_state_are_read(tmp_path: Path, backend: str, form: str) -> None:
-    snapshot = open_snapshot(saved(tmp_path / "job", form, backend))
+    snapshot = open_stored(saved(tmp_path / "job", form, backend))
     handled = rows(snapshot, "handled")
     assert [row["subtask"] for row in handled] == [0, 1] and sum(row["value"] for row in handled) == len(RECORDS)
     assert [row["value"] for row in rows(snapshot, "everywhere")] == [
@@ -70,7 +70,7 @@ def test_s1_operator_union_and_broadcast_state_are_read(tmp_path: Path, backend:
 
 
 def test_rows_are_in_the_order_of_key_group_and_key_and_there_once(tmp_path: Path) -> None:
-    snapshot = open_snapshot(checkpoint(tmp_path / "job"))
+    snapshot = open_stored(checkpoint(tmp_path / "job"))
     keys = [(row["key_group"], row["key"]) for row in rows(snapshot, "total")]
     assert len(set(keys)) == len(keys) == 50
     assert [group for group, _ in keys] == sorted(group for group, _ in keys)
@@ -92,7 +92,7 @@ def test_savepoints_of_both_backends_are_the_same_tables_row_for_row(tmp_path: P
 
 
 def test_large_files_are_read_a_range_of_key_groups_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot = open_snapshot(checkpoint(tmp_path / "job", key_type=Types.STRING()))
+    snapshot = open_stored(checkpoint(tmp_path / "job", key_type=Types.STRING()))
     whole = rows(snapshot, "total")
     monkeypatch.setattr(snapshot_reader, "SLICE_BYTES", 1000)
     monkeypatch.setattr(snapshot_reader, "HELD_BYTES", 10)
@@ -101,7 +101,7 @@ def test_large_files_are_read_a_range_of_key_groups_at_a_time(tmp_path: Path, mo
 
 
 def test_untyped_keys_are_json_or_what_they_are_declared_to_be(tmp_path: Path) -> None:
-    snapshot = open_snapshot(checkpoint(tmp_path / "job"))
+    snapshot = open_stored(checkpoint(tmp_path / "job"))
     assert {row["key"] for row in rows(snapshot, "total")} == {f'"{key}"' for key in TOTALS}
     declared = readable(snapshot.state("function", "total"), DeclaredTypes(key=Types.STRING()))
     found = [row for table in declared.read(snapshot.storage) for row in table.to_pylist()]
@@ -115,7 +115,7 @@ def test_untyped_keys_are_json_or_what_they_are_declared_to_be(tmp_path: Path) -
 def test_parts_that_were_stored_in_an_older_schema_are_read_in_the_newer(
     tmp_path: Path, backend: str, form: str
 ) -> None:
-    snapshot = open_snapshot(saved(tmp_path / "job", form, backend, Types.STRING()))
+    snapshot = open_stored(saved(tmp_path / "job", form, backend, Types.STRING()))
     state = snapshot.state("function", "least")
     assert isinstance(state, KeyedState)
     wider = msgspec.structs.replace(state.info, value_type="BIG_INT")
@@ -127,13 +127,13 @@ def test_parts_that_were_stored_in_an_older_schema_are_read_in_the_newer(
 
 def test_names_that_are_not_there_are_answered_with_those_that_are(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "job")
-    snapshot = open_snapshot(path + "/_metadata")
+    snapshot = open_stored(path + "/_metadata")
     with pytest.raises(UsageError, match="did you mean 'function'"):
         snapshot.state("functoin", "total")
     with pytest.raises(UsageError, match="did you mean 'total'"):
         snapshot.state("function", "totl")
-    with pytest.raises(CheckpointMissingError, match="there is no snapshot"):
-        open_snapshot(str(tmp_path))
+    with pytest.raises(SnapshotNotFoundError, match="Cannot find meta data file"):
+        open_stored(str(tmp_path))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     data[-100] ^= 1
     (folder / file.path).chmod(0o600)
     (folder / file.path).write_bytes(bytes(data))
-    snapshot = open_snapshot(str(folder / f"chk-{manifest.checkpoint_id}"))
+    snapshot = open_stored(str(folder / f"chk-{manifest.checkpoint_id}"))
     with pytest.raises(CheckpointCorruptError, match=file.path):
         rows(snapshot, "blob")
     with pytest.raises(CheckpointCorruptError, match=file.path):
@@ -169,7 +169,7 @@ def test_pickled_state_is_bytes_and_nothing_of_it_runs(tmp_path: Path, backend: 
     made = Harness.keyed(Blob(), key=lambda record: record, storage=LocalStorage(tmp_path), backend=backend)
     made.feed([1, 2, CHECKPOINT])
     assert made.manifest is not None
-    snapshot = open_snapshot(str(tmp_path / f"chk-{made.manifest.checkpoint_id}"))
+    snapshot = open_stored(str(tmp_path / f"chk-{made.manifest.checkpoint_id}"))
     opened: Counter[str] = Counter()
     sys.addaudithook(lambda event, arguments: opened.update([event] if is_watched else []))
     is_watched = True

@@ -86,7 +86,7 @@ def test_show_stops_at_the_limit_and_says_so(typed: str, capsys: pytest.CaptureF
         (("show", "PATH", *TOTAL, "--kind", "odd"), 2, "--kind 'odd' is not one of"),
         (("export", "PATH", *TOTAL, "--to", "x.xls"), 2, ".parquet, .csv or .json"),
         (("sql", "PATH", "select * from nothing"), 2, '"function"."total"'),
-        (("ls", "nowhere"), 5, "there is no snapshot"),
+        (("ls", "nowhere"), 3, "Cannot find checkpoint or savepoint"),
     ],
 )
 def test_mistakes_are_answered_with_a_way_out(

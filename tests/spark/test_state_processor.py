@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.checkpoint.readable_state import readable
-from penstock.checkpoint.stored_snapshot import KeyedState, open_snapshot
+from penstock.checkpoint.stored_snapshot import KeyedState, open_stored
 from penstock.codec.keys import KeyCodec
 from penstock.common import Time, Types
 from penstock.errors import CheckpointCorruptError, CheckpointError, StateAccessError, UsageError
@@ -40,7 +40,7 @@ def values(frame: DataFrame) -> dict[Any, Any]:
 
 def local_rows(path: str, name: str, uid: str = UID) -> list[dict[str, Any]]:
     """Without Spark."""
-    snapshot = open_snapshot(path)
+    snapshot = open_stored(path)
     tables = readable(snapshot.state(uid, name)).read(snapshot.storage)
     return [row for table in tables for row in table.to_pylist()]
 
@@ -93,12 +93,12 @@ def test_s3_a_changed_checkpoint_is_a_canonical_savepoint(spark: SparkSession, t
     sp = Savepoint.load(spark, typed)
     fixed = sp.keyed_state(UID, "total").withColumn("value", F.col("value") * 2)
     path = sp.with_keyed_state(UID, "total", fixed).remove_state(UID, "seen").write(str(tmp_path))
-    snapshot = open_snapshot(path)
-    assert snapshot.kind == "canonical" and snapshot.manifest.sources == open_snapshot(typed).manifest.sources
+    snapshot = open_stored(path)
+    assert snapshot.kind == "canonical" and snapshot.manifest.sources == open_stored(typed).manifest.sources
     snapshot.verify()
     assert {row["key"]: row["value"] for row in local_rows(path, "total")} == {k: 2 * v for k, v in TOTALS.items()}
     names = {state.name for state in snapshot.states()}
-    assert names == {state.name for state in open_snapshot(typed).states()} - {"seen"}
+    assert names == {state.name for state in open_stored(typed).states()} - {"seen"}
     for name in sorted(names - {"total"}):
         assert local_rows(path, name) == local_rows(typed, name), name
     again = Savepoint.load(spark, path)
@@ -113,7 +113,7 @@ def test_s3_operators_are_renamed_and_removed_and_unchanged_files_are_copied(
     extra = spark.createDataFrame([("a", 1)], "key string, value bigint")
     more = Savepoint.load(spark, canonical).with_keyed_state("extra", "n", extra)
     renamed = more.rename_operator(UID, "totals").write(str(tmp_path))
-    old, new = open_snapshot(canonical), open_snapshot(renamed)
+    old, new = open_stored(canonical), open_stored(renamed)
     assert new.operator_uids() == ["totals", "extra"]
     hashes = [
         {file.sha256 for subtask in snapshot.manifest.subtasks for file in (*subtask.files, *subtask.operator_files)}
@@ -122,7 +122,7 @@ def test_s3_operators_are_renamed_and_removed_and_unchanged_files_are_copied(
     assert hashes[0] <= hashes[1] and len(hashes[1] - hashes[0]) == 1
     assert local_rows(renamed, "total", "totals") == local_rows(canonical, "total")
     removed = Savepoint.load(spark, renamed).remove_operator("totals").write(str(tmp_path))
-    assert open_snapshot(removed).operator_uids() == ["extra"]
+    assert open_stored(removed).operator_uids() == ["extra"]
 
 
 def test_s6_max_parallelism_changes_and_every_key_finds_its_group(
@@ -130,7 +130,7 @@ def test_s6_max_parallelism_changes_and_every_key_finds_its_group(
 ) -> None:
     for path in (typed, untyped):
         written = Savepoint.load(spark, path).with_max_parallelism(256).write(str(tmp_path))
-        snapshot = open_snapshot(written)
+        snapshot = open_stored(written)
         assert snapshot.manifest.max_parallelism == 256
         for state in snapshot.states():
             if state.mode == "keyed":
@@ -160,7 +160,7 @@ def test_s2_a_savepoint_is_made_from_nothing(spark: SparkSession, tmp_path: Path
         .with_union_state("op", "everywhere", elements, types=StateTypes(value="untyped"))
         .with_broadcast_state("op", "rules", rules)
     )
-    snapshot = open_snapshot(sp.write(str(tmp_path)))
+    snapshot = open_stored(sp.write(str(tmp_path)))
     snapshot.verify()
     path = snapshot.uri
     assert snapshot.manifest.sources.batch_id == -1 and len(snapshot.manifest.subtasks) == 3
@@ -270,7 +270,7 @@ def test_s2_keys_of_every_type_are_hashed_as_a_job_hashes_them(spark: SparkSessi
     for number, (ddl, keys) in enumerate(KEYS.items()):
         rows = [(key, n) for n, key in enumerate(keys)]
         sp = sp.with_keyed_state(f"op{number}", "s", spark.createDataFrame(rows, f"key {ddl}, value int"))
-    snapshot = open_snapshot(sp.write(str(tmp_path)))
+    snapshot = open_stored(sp.write(str(tmp_path)))
     for number, (ddl, keys) in enumerate(KEYS.items()):
         state = snapshot.state(f"op{number}", "s")
         assert isinstance(state, KeyedState)

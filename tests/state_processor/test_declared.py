@@ -7,7 +7,6 @@ import pytest
 from penstock.common import Types
 from penstock.errors import UsageError
 from penstock.model.snapshot import StateTableInfo
-from penstock.model.types import TAGGED
 from penstock.state.ttl.stamps import with_ttl
 from penstock.state_processor.declared import (
     KeyedWish,
@@ -81,11 +80,11 @@ def test_operator_state_has_the_types_of_its_columns() -> None:
 
 
 def test_text_that_becomes_untyped_must_be_said_to_be_json_or_not() -> None:
-    assert text_form(StateTypes(), [TAGGED], is_saved=True, has_text=True) == "json"
-    assert text_form(StateTypes(), [Types.STRING()], is_saved=False, has_text=True) == "json"
-    assert text_form(StateTypes(text="plain"), [TAGGED], is_saved=False, has_text=True) == "plain"
+    assert text_form(StateTypes(), is_saved=True, has_text=True) == "json"
+    assert text_form(StateTypes(), is_saved=False, has_text=False) == "json"
+    assert text_form(StateTypes(text="plain"), is_saved=False, has_text=True) == "plain"
     with pytest.raises(UsageError, match="text='plain'"):
-        text_form(StateTypes(), [TAGGED], is_saved=False, has_text=True)
+        text_form(StateTypes(), is_saved=False, has_text=True)
     with pytest.raises(UsageError, match="not one of 'json' and 'plain'"):
         StateTypes(text="xml")
 
