@@ -121,8 +121,11 @@ def test_s3_operators_are_renamed_and_removed_and_unchanged_files_are_copied(
     ]
     assert hashes[0] <= hashes[1] and len(hashes[1] - hashes[0]) == 1
     assert local_rows(renamed, "total", "totals") == local_rows(canonical, "total")
-    removed = Savepoint.load(spark, renamed).remove_operator("totals").write(str(tmp_path))
-    assert open_stored(removed).operator_uids() == ["extra"]
+    odd = "orders/eu [1] %41 ü=2"
+    removed = Savepoint.load(spark, renamed).remove_operator("extra").rename_operator("totals", odd)
+    path = removed.write(str(tmp_path / "a [b] %41"))
+    assert open_stored(path).operator_uids() == [odd]
+    assert values(Savepoint.load(spark, path).keyed_state(odd, "total")) == TOTALS
 
 
 def test_s6_max_parallelism_changes_and_every_key_finds_its_group(
