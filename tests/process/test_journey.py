@@ -96,7 +96,7 @@ def await_results(job: Started, folder: Path, files: range) -> None:
     wait_until(enough, timeout_s=200)
 
 
-def test_n5_o7_o10_o11_an_upgrade_gives_the_results_of_a_job_that_never_stopped(tmp_path: Path) -> None:
+def test_n2_n3_n8_o6_o7_o8_o10_o11_an_upgrade_gives_the_results_of_a_job_that_never_stopped(tmp_path: Path) -> None:
     first, then, everything = range(4), range(4, 8), range(8)
     write_programs(tmp_path)
     write_orders(tmp_path, first)
