@@ -43,6 +43,8 @@ def build(folder: Path, position: bytes | None, batch_id: int, *, new_query_id: 
     if position is None:
         return
     for name, data in _unpack(position).items():
+        if name.startswith("offsets/"):
+            _log_offsets(data)  # damage is found before a query is started on it
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -129,7 +131,10 @@ def _log_offsets(data: bytes) -> list[int | None]:
     _require_version(lines)
     offsets: list[int | None] = []
     for line in lines[2:]:
-        value = json.loads(line) if line != "-" else None
+        try:
+            value = json.loads(line) if line != "-" else None
+        except (ValueError, RecursionError) as error:
+            raise CheckpointCorruptError("source position", "offsets in JSON", repr(line[:40])) from error
         offsets.append(value.get("logOffset") if isinstance(value, dict) else None)
     return offsets
 

@@ -5,17 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import CheckpointCorruptError, SnapshotRefusedError
+from penstock.errors import CheckpointCorruptError, CheckpointError, SnapshotRefusedError
+from penstock.jobmanager.source_position import SourceTracker
+from penstock.model.snapshot import SourcePosition
 from penstock.spark import offset_log
+from penstock.storage.memory import MemoryStorage
+from tests.checkpoint.manifests import inline_file, manifest
 
 HEAD = 'v1\n{"batchWatermarkMs":0}\n'
+
+
+def offsets_of(*offsets: str) -> str:
+    """The file of a batch; `-` for a source without an offset."""
+    return HEAD + "\n".join("-" if offset == "-" else json.dumps(offset) for offset in offsets)
 
 
 def position(*offsets: str) -> bytes:
     """Of sources that stand at these offsets after batch 4, each with a log of its own."""
     files = {"metadata": b'{"id":"old"}'}
     for batch in (3, 4):
-        files[f"offsets/{batch}"] = (HEAD + "\n".join(f"{offset}{batch}" for offset in offsets)).encode()
+        files[f"offsets/{batch}"] = offsets_of(*(f"{offset}{batch}" for offset in offsets)).encode()
     for index, offset in enumerate(offsets):
         files[f"sources/{index}/0"] = f"log of {offset}".encode()
     return offset_log._pack(files)
@@ -30,21 +39,21 @@ def built(folder: Path, data: bytes | None, batch_id: int = 4) -> dict[str, str]
 def test_sources_in_another_order_keep_their_positions(tmp_path: Path) -> None:
     arranged = offset_log.arrange(position("a", "b", "c"), ["A", "B", "C"], ["C", "A", "B"])
     files = built(tmp_path, arranged)
-    assert files["offsets/4"] == HEAD + "c4\na4\nb4"
-    assert files["offsets/3"] == HEAD + "c3\na3\nb3"
+    assert files["offsets/4"] == offsets_of("c4", "a4", "b4")
+    assert files["offsets/3"] == offsets_of("c3", "a3", "b3")
     assert [files[f"sources/{index}/0"] for index in range(3)] == ["log of c", "log of a", "log of b"]
 
 
 def test_a_new_source_begins_at_its_initial_offset(tmp_path: Path) -> None:
     arranged = offset_log.arrange(position("a", "b"), ["A", "B"], ["B", "new", "A"])
     files = built(tmp_path, arranged)
-    assert files["offsets/4"] == HEAD + "b4\n-\na4"
+    assert files["offsets/4"] == offsets_of("b4", "-", "a4")
     assert "sources/1/0" not in files and files["sources/2/0"] == "log of a"
 
 
 def test_a_source_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     files = built(tmp_path, offset_log.arrange(position("a", "b"), ["A", "B"], ["B"]))
-    assert files["offsets/4"] == HEAD + "b4"
+    assert files["offsets/4"] == offsets_of("b4")
     assert files["sources/0/0"] == "log of b" and "sources/1/0" not in files
 
 
@@ -76,7 +85,31 @@ def test_bm05_a_position_with_files_that_lead_out_is_refused(tmp_path: Path, nam
     assert not (tmp_path / "x").exists()
 
 
+def test_bm04_a_position_with_offsets_that_are_none_is_refused(tmp_path: Path) -> None:
+    for number, text in enumerate((HEAD + "{", HEAD + "[" * 100_000, "v2\n{}\n{}", "")):
+        bad = offset_log._pack({"metadata": b"{}", "offsets/0": text.encode()})
+        with pytest.raises(CheckpointError):
+            offset_log.build(tmp_path / str(number), bad, 0)
+
+
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x80\x04\x95", position("a")[:-30]])
 def test_bm04_a_position_that_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(CheckpointCorruptError, match="source position"):
         offset_log.build(tmp_path / "offsets", data, 0)
+
+
+def test_the_next_checkpoint_holds_the_position_in_the_new_order(tmp_path: Path) -> None:
+    saved = SourcePosition(4, inline_file(position("a", "b")), ["A", "B"])
+    tracker = SourceTracker(tmp_path / "offsets", None, manifest(sources=saved), ["B", "new", "A"])
+    tracker.restore()
+    found = tracker.position(9, 1)
+    assert found.source_uids == ["B", "new", "A"] and found.file is not None and found.file.inline is not None
+    assert offset_log._unpack(found.file.inline)["offsets/4"].decode() == offsets_of("b4", "-", "a4")
+
+
+def test_a_job_that_goes_on_keeps_its_query_and_a_fork_gets_another(tmp_path: Path) -> None:
+    whole = manifest(sources=SourcePosition(4, inline_file(position("a")), ["A"]))
+    for origin, is_same in ((None, True), (MemoryStorage(), False)):
+        folder = tmp_path / str(is_same)
+        SourceTracker(folder, None, whole, ["A"], origin).restore()
+        assert (json.loads((folder / "metadata").read_text())["id"] == "old") is is_same

@@ -13,7 +13,7 @@ from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import file_paths
 from penstock.checkpoint.settings import CheckpointSettings
 from penstock.common import Types
-from penstock.datastream import KeyedProcessFunction
+from penstock.datastream import KeyedProcessFunction, ProcessFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.errors import (
     CheckpointCorruptError,
@@ -352,3 +352,38 @@ def test_r25_a_relative_path_means_the_same_from_another_folder(
     assert counts(harness, "one") == [3, 1, None]
     resumed = Harness(chain(["one", "two"]), options(tmp_path / "new"))
     assert counts(resumed, "one") == [2, 1, None]
+
+
+class Keeper(ProcessFunction, CheckpointedFunction):
+    """Keeps every row as operator state, without a key."""
+
+    def initialize_state(self, ctx: Any) -> None:
+        self.kept = ctx.get_operator_state_store().get_list_state(ListStateDescriptor("kept", Types.STRING()))
+
+    def snapshot_state(self, ctx: Any) -> None:
+        return
+
+    def process_element(self, row: str, ctx: Any) -> Iterable[Any]:
+        self.kept.add(row)
+        yield row
+
+
+def keeping(parallelism: int | None) -> JobGraph:
+    """A keyed operator and one behind it: in its stage, or with a stage and a parallelism of its own."""
+    graph = StreamGraph()
+    node = graph.add("source", "rows", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
+    node.uid = "source"
+    node = add_keyed(graph, node, same, Count(), "one")
+    keeper = graph.add("operator", "keeper", [node.id], OperatorSpec("process", Keeper()), TAGGED)
+    keeper.uid, keeper.parallelism, keeper.chain_before = "keeper", parallelism, parallelism is None
+    return build_job_graph(graph, GraphSettings(2, 8))
+
+
+@pytest.mark.parametrize("form", ["canonical", "native", "checkpoint"])
+@pytest.mark.parametrize(("old", "new"), [(None, 3), (3, None), (1, 2)])
+def test_o7_operators_may_be_chained_otherwise(tmp_path: Path, form: str, old: int | None, new: int | None) -> None:
+    assert len(keeping(old).stages) == (2 if old is None else 3)
+    path = saved(tmp_path, keeping(old), form)
+    harness = Harness(keeping(new), options(tmp_path / "new", path)).feed(["c", CHECKPOINT, "a", CRASH])
+    assert counts(harness, "one") == [3, 1, 1]
+    assert kept(harness, "keeper") == ["a", "a", "a", "b", "c"]
