@@ -221,3 +221,5 @@ def test_a_detached_run_is_started_with_the_same_flags(monkeypatch: pytest.Monke
     expected = ["-p", "2", "--name", "a b", "--spark-log", "WARN", "--resume", "--allow-fallback", "-Dk=v=w", "job.py"]
     assert to_arguments(submission) == expected
     assert to_arguments(Submission(job_file=Path("job.py"))) == ["job.py"]
+    restored = Submission(Path("job.py"), savepoint_path="a b", allow_non_restored=True, claim_mode="claim")
+    assert to_arguments(restored) == ["-s", "a b", "-cm", "claim", "-n", "job.py"]
