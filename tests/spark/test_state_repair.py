@@ -99,6 +99,19 @@ def test_s3_wrong_totals_are_corrected_with_sql_and_results_are_right_from_there
     assert wrong == {"c3", "c13"}
 
 
+def test_s2_a_job_on_spark_starts_from_a_table_and_reads_its_source_from_the_beginning(
+    jobs: Jobs, spark: SparkSession, tmp_path: Path
+) -> None:
+    sp = Savepoint.new(spark, 128, parallelism=3)
+    path = sp.with_keyed_state("running-total", "total", totals_of(spark, dict.fromkeys(CUSTOMERS, 1000.0)))
+    jobs.write_json("1.json", orders(1))
+    _, job = start(jobs, tmp_path / "out", has_bug=False, path=path.write(str(tmp_path / "savepoints")))
+    wait_until(lambda: len(read_json(tmp_path / "out")) == len(CUSTOMERS), timeout_s=60)
+    job.cancel()
+    found = {row["customer"]: (row["total"], row["n"]) for row in read_json(tmp_path / "out")}
+    assert found == {order["customer"]: (1000.0 + order["amount"], 1) for order in orders(1)}
+
+
 def totals_of(spark: SparkSession, values: dict[str, float]) -> DataFrame:
     return spark.createDataFrame(list(values.items()), "key string, value double")
 
