@@ -4,7 +4,6 @@ It counts as the oldest of the retained checkpoints. All its files come under `d
 of them (PROTOCOL R3); then they are deleted, the manifest first. A crash in between leaves that to the next attempt.
 """
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from penstock.checkpoint.snapshot_path import METADATA, locate
 from penstock.errors import FileMissingError, SnapshotNotFoundError, StorageError
 from penstock.storage.address import parse_address
 from penstock.storage.blobs import Storage, open_storage
+from penstock.storage.local import remove_empty_folders
 
 MAX_FILES_PER_DISCARD = 1000
 
@@ -51,7 +51,7 @@ def delete_claimed(log: JobLog) -> None:
         storage.delete(path)
         failpoint.after("C23")
     if METADATA in view.claimed_deletes and isinstance(place, Path):
-        _remove_empty_folders(place)
+        remove_empty_folders(place)
 
 
 def finish_claimed_deletes(log: JobLog) -> None:
@@ -81,10 +81,3 @@ def _needed_by_others(storage: Storage, metadata_path: str) -> set[str]:
             with suppress(FileMissingError):
                 needed |= file_paths(decode_manifest(read_metadata(storage, path), path))
     return needed
-
-
-def _remove_empty_folders(folder: Path) -> None:
-    """From the inside out; a folder in which somebody has put other files stays."""
-    for place, _, _ in os.walk(folder, topdown=False, followlinks=False):
-        with suppress(OSError):
-            os.rmdir(place)

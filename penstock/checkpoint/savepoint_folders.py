@@ -14,6 +14,7 @@ from urllib.parse import quote
 from penstock.errors import StorageError
 from penstock.model.ids import SubtaskId, new_nonce
 from penstock.storage.blobs import Storage
+from penstock.storage.local import LocalStorage, remove_empty_folders
 
 METADATA = "_metadata"
 SAVEPOINT_NAME = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
@@ -65,6 +66,8 @@ def clear_folder(storage: Storage) -> None:
     with suppress(StorageError):
         for path in storage.list(""):
             storage.delete(path)
+        if isinstance(storage, LocalStorage):
+            remove_empty_folders(storage.root)
 
 
 def _file_part(subtask: SubtaskId) -> str:

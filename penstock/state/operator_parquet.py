@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import CheckpointCorruptError, PenstockError
+from penstock.errors import CheckpointCorruptError
 from penstock.model.snapshot import OperatorStateInfo, TableFile
 from penstock.state.operator_file import SealedOperatorState, schema_of, state_table
-from penstock.state.parquet import require_columns
+from penstock.state.parquet import damage, require_columns
 
 POSITION_COLUMN = "position"
 
@@ -37,16 +37,10 @@ def encode_operator_table(state: SealedOperatorState) -> bytes:
 def decode_operator_table(data: bytes, file: TableFile, info: OperatorStateInfo) -> pa.Table:
     """The rows of a file in the form of `operator_file`, in their order; damage is a CheckpointCorruptError."""
     where = f"Parquet file of {info.mode} state {info.name!r} of operator {info.operator_uid!r}"
-    try:
+    with damage(where):
         table = require_columns(pq.read_table(io.BytesIO(data)), operator_parquet_schema(info), where)
         if len(table) != file.rows or len(table) != info.count:
             raise CheckpointCorruptError(where, f"{info.count} rows", f"{len(table)} rows")
         table = table.sort_by(POSITION_COLUMN).drop_columns([POSITION_COLUMN])
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise CheckpointCorruptError(where, "a readable table", f"{type(error).__name__}: {error}") from error
-    except PenstockError as error:
-        if isinstance(error, CheckpointCorruptError):
-            raise
-        raise CheckpointCorruptError(where, "a table of known types", str(error)) from error
     return table

@@ -6,7 +6,8 @@ entry is there once. Any reader of Parquet can read them; what they mean is in t
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +107,7 @@ def decode_table(
     Damage is a CheckpointCorruptError, which names the state; the caller has compared the file with its hash.
     """
     where = f"Parquet file of state {info.name!r} of operator {info.operator_uid!r}"
-    try:
+    with damage(where):
         reader = pq.ParquetFile(io.BytesIO(data))
         wanted = _row_groups(reader, key_groups, max_parallelism)
         table = require_columns(reader.read_row_groups(wanted), parquet_schema(info), where)
@@ -114,13 +115,20 @@ def decode_table(
             raise CheckpointCorruptError(where, f"{file.rows} rows", f"{reader.metadata.num_rows} rows")
         rows = rows_of(table, info, file.ttl_ms)
         rows.validate(full=True)
+    return in_key_groups(rows, key_groups, max_parallelism)
+
+
+@contextmanager
+def damage(where: str) -> Iterator[None]:
+    """The block in which anything wrong with a file's contents is a CheckpointCorruptError that says where."""
+    try:
+        yield
+    except CheckpointCorruptError:
+        raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise CheckpointCorruptError(where, "a readable table", f"{type(error).__name__}: {error}") from error
     except PenstockError as error:
-        if isinstance(error, CheckpointCorruptError):
-            raise
         raise CheckpointCorruptError(where, "a table of known types", str(error)) from error
-    return in_key_groups(rows, key_groups, max_parallelism)
 
 
 def require_columns(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:

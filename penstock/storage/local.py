@@ -34,16 +34,16 @@ class LocalStorage:
     """The files below one folder, which is made if it is not there. Any number of processes may use it at once."""
 
     def __init__(self, root: Path) -> None:
-        self._root = Path(os.path.abspath(root))
-        _make_root(self._root)
-        self._real_root = os.path.realpath(self._root)
+        self.root = Path(os.path.abspath(root))
+        _make_root(self.root)
+        self._real_root = os.path.realpath(self.root)
         self._durable_folders: set[Path] = set()
         self._lost_folders: set[Path] = set()
         """Folders whose own names may not survive a power failure: nothing more is put into them."""
 
     @property
     def uri(self) -> str:
-        return self._root.as_uri()
+        return self.root.as_uri()
 
     def put_new(self, path: str, data: bytes) -> None:
         """Write a new file: temporary file, fsync, link, fsync of the folder (PROTOCOL R1)."""
@@ -77,13 +77,13 @@ class LocalStorage:
 
     def list(self, prefix: str) -> Paths:
         try:
-            return sorted(_walk(self._root, "", prefix))
+            return sorted(_walk(self.root, "", prefix))
         except OSError as error:
             raise StorageError(f"cannot list {prefix!r} in {self.uri}: {error}") from error
 
     def folders(self) -> Paths:
         try:
-            return sorted(entry.name for entry in os.scandir(self._root) if entry.is_dir(follow_symlinks=False))
+            return sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
         except OSError as error:
             raise StorageError(f"cannot list {self.uri}: {error}") from error
 
@@ -96,7 +96,7 @@ class LocalStorage:
         except OSError as error:
             raise StorageError(f"cannot delete {path!r} in {self.uri}: {error}") from error
         # A numbered folder (chk-7) is never used again, so it goes with its last file. Other folders stay.
-        if target.parent != self._root and _NUMBERED.fullmatch(target.parent.name):
+        if target.parent != self.root and _NUMBERED.fullmatch(target.parent.name):
             _remove_empty(target.parent)
 
     def exists(self, path: str) -> bool:
@@ -120,7 +120,7 @@ class LocalStorage:
         return found.st_size
 
     def _target(self, path: str) -> Path:
-        target = self._root / path
+        target = self.root / path
         folder = os.path.realpath(target.parent)
         if os.path.commonpath((folder, self._real_root)) != self._real_root:
             raise PathOutsideError(f"path {path!r} leads out of {self.uri} through a link")
@@ -158,7 +158,7 @@ class LocalStorage:
         doubtful: set[Path] = set()
         try:
             _fsync_folder(folder)
-            for parent in _up_to(folder, self._root):
+            for parent in _up_to(folder, self.root):
                 if parent not in self._durable_folders:
                     doubtful = {parent}
                     _fsync_folder(parent.parent)
@@ -168,7 +168,7 @@ class LocalStorage:
             raise NotDurableError(f"{path!r} may not be durable in {self.uri}: {error}") from error
 
     def _require_durable_folders(self, target: Path, path: str) -> None:
-        lost = self._lost_folders.intersection(_up_to(target.parent, self._root))
+        lost = self._lost_folders.intersection(_up_to(target.parent, self.root))
         if lost:
             raise StorageError(
                 f"cannot write {path!r} in {self.uri}: an fsync of the folder above {min(lost).name!r} failed, so that "
@@ -224,6 +224,12 @@ def _fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_empty_folders(folder: Path) -> None:
+    """The folder and those in it, from the inside out; one in which there are files stays."""
+    for place, _, _ in os.walk(folder, topdown=False, followlinks=False):
+        _remove_empty(Path(place))
 
 
 def _remove(temporary: Path) -> None:

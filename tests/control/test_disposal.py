@@ -8,7 +8,7 @@ import pytest
 from penstock.checkpoint.manifest import encode_manifest
 from penstock.cli.main import main
 from penstock.control.disposal import dispose_savepoint
-from penstock.errors import CheckpointCorruptError, CheckpointMissingError, StorageError, UsageError
+from penstock.errors import CheckpointCorruptError, SnapshotNotFoundError, StorageError, UsageError
 from penstock.model.snapshot import SourcePosition
 from penstock.storage.local import LocalStorage
 from tests.checkpoint.manifests import file_of, manifest, snapshot
@@ -59,13 +59,13 @@ def test_n6_files_of_others_stay_and_so_does_the_folder(tmp_path: Path) -> None:
 
 
 def test_n6_what_is_no_savepoint_is_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointMissingError, match="Cannot find checkpoint or savepoint file/directory"):
+    with pytest.raises(SnapshotNotFoundError, match="Cannot find checkpoint or savepoint file/directory"):
         dispose_savepoint(str(tmp_path / "absent"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "x").write_text("x")
-    with pytest.raises(CheckpointMissingError, match="Cannot find meta data file '_metadata' in directory"):
+    with pytest.raises(SnapshotNotFoundError, match="Cannot find meta data file '_metadata' in directory"):
         dispose_savepoint(str(tmp_path / "data"))
-    with pytest.raises(CheckpointMissingError):
+    with pytest.raises(SnapshotNotFoundError):
         dispose_savepoint(str(tmp_path / "data" / "x"))
     (tmp_path / "data" / "_metadata").write_bytes(b"\x80\x04\x95 pickled")
     with pytest.raises(CheckpointCorruptError):
@@ -74,7 +74,7 @@ def test_n6_what_is_no_savepoint_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("empty", 5), ("file", 5), ("loop", 5), ("absent", 5), ("ftp://host/x", 2), ("", 2)]
+    ("name", "code"), [("empty", 3), ("file", 3), ("loop", 3), ("absent", 3), ("ftp://host/x", 2), ("", 2)]
 )
 def test_c4_n6_paths_without_a_savepoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int
@@ -121,8 +121,8 @@ def test_n6_the_command_needs_no_job(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = str(put_savepoint(tmp_path / "one"))
     assert main(["savepoint", "-d", path]) == 0
     assert capsys.readouterr().out.splitlines() == [f"Disposing savepoint '{path}'.", f"Savepoint '{path}' disposed."]
-    assert main(["savepoint", "--dispose", path, "--json"]) == 5
-    assert json.loads(capsys.readouterr().out)["code"] == 5
+    assert main(["savepoint", "--dispose", path, "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["code"] == 3
     path = str(put_savepoint(tmp_path / "two"))
     assert main(["savepoint", "-d", path, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"disposed": path}

@@ -213,7 +213,7 @@ def test_n6_a_disposal_is_polled_and_refuses_what_is_no_savepoint(served: Served
     response = served.client.post("/savepoint-disposal", json={"savepoint-path": str(tmp_path), "triggerId": ONE})
     assert (response.status_code, response.json()) == (200, {"request-id": ONE})
     failure = ended(served, f"/savepoint-disposal/{ONE}")["failure-cause"]
-    assert failure["class"] == "CheckpointMissingError" and "_metadata" in failure["stack-trace"]
+    assert failure["class"] == "SnapshotNotFoundError" and "_metadata" in failure["stack-trace"]
     assert (tmp_path / "precious.txt").exists()
     assert served.client.post("/savepoint-disposal", json={}).status_code == 400
     assert served.client.post("/savepoint-disposal", json={"savepoint-path": "a/../b"}).status_code == 400
