@@ -9,6 +9,7 @@ import typer
 from penstock import __version__
 from penstock.cli import checkpoint, job_list, jobs, savepoint, state
 from penstock.cli.flags import DebugFlag, JsonFlag
+from penstock.cli.info import info
 from penstock.cli.output import MODE, open_streams, print_error
 from penstock.cli.program import INTERRUPTED
 from penstock.cli.reaching import OptionalValueCommand
@@ -37,6 +38,7 @@ app.add_typer(checkpoint.checkpoints, name="checkpoints")
 app.add_typer(state.app)
 # What follows PATH belongs to the program.
 app.command("restore")(restore)
+app.command("info")(info)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,12 +4,13 @@ import runpy
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 
 from penstock.cli.output import MODE, print_error
-from penstock.errors import PenstockError, UsageError
+from penstock.control.inspection import Program, inspect_program
+from penstock.errors import JobError, PenstockError, UsageError
 
 INTERRUPTED = 130
 PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -91,3 +92,22 @@ def location(frames: TracebackType | None, job_file: Path) -> str:
     """Where in the job file the error came from, as a line to add to a message; empty if not from there."""
     lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == str(job_file)]
     return f"\n  at {job_file}:{lines[-1]}" if lines else ""
+
+
+def load_program(job_file: Path, arguments: Sequence[str]) -> Program:
+    """The first job that the program would execute."""
+    if not job_file.is_file():
+        raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
+
+    def run() -> None:
+        with as_script(job_file, arguments), redirect_stdout(sys.stderr):  # stdout is for the report
+            runpy.run_path(str(job_file), run_name="__main__")
+
+    try:
+        return inspect_program(run)
+    except SystemExit as request:
+        raise UsageError(f"the program ended with {request.code!r} before it executed a job") from request
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise JobError(describe(error, job_file)[0]) from error

@@ -1,9 +1,7 @@
 """`penstock restore --check`: what a start from a snapshot would do, without doing it."""
 
-import runpy
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +10,10 @@ import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_settings
 from penstock.cli.output import MODE, print_result
-from penstock.cli.program import as_script, describe
-from penstock.control.inspection import Program, inspect_program
+from penstock.cli.program import load_program
+from penstock.control.inspection import Program
 from penstock.control.submission import Submission, submitted
-from penstock.errors import CheckpointError, JobError, PenstockError, UsageError
+from penstock.errors import CheckpointError, UsageError
 from penstock.jobmanager.restore_check import (
     OperatorReport,
     ProgramToCheck,
@@ -62,25 +60,6 @@ def restore(  # noqa: PLR0913 - the parameters are the command's flags
     report = check_restore(_to_check(program), path, bar)
     print_result(text_of(report), report)
     return 0 if report.possible else CheckpointError.exit_code
-
-
-def load_program(job_file: Path, arguments: Sequence[str]) -> Program:
-    """The first job that the program would execute."""
-    if not job_file.is_file():
-        raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
-
-    def run() -> None:
-        with as_script(job_file, arguments), redirect_stdout(sys.stderr):  # stdout is for the report
-            runpy.run_path(str(job_file), run_name="__main__")
-
-    try:
-        return inspect_program(run)
-    except SystemExit as request:
-        raise UsageError(f"the program ended with {request.code!r} before it executed a job") from request
-    except PenstockError:
-        raise
-    except Exception as error:
-        raise JobError(describe(error, job_file)[0]) from error
 
 
 def _to_check(program: Program) -> ProgramToCheck:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.main import main
-from penstock.cli.restore import load_program
+from penstock.cli.program import load_program
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.harness_options import HarnessOptions
@@ -167,3 +167,14 @@ def test_nothing_is_started_or_written(tmp_path: Path, savepoint: str, capsys: p
     before = sorted(path for path in tmp_path.rglob("*"))
     report(job, savepoint, capsys)
     assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def test_info_shows_the_plan_and_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = str(write(tmp_path))
+    assert main(["info", job]) == 0
+    first, *plan, last = capsys.readouterr().out.splitlines()
+    assert "Execution Plan" in first and set(last) == {"-"}
+    assert [node.get("uid") for node in json.loads("\n".join(plan))["nodes"]][:1] == ["rows"]
+    assert main(["info", "--json", "-p", "3", job]) == 0
+    assert "count" in {node.get("uid") for node in json.loads(capsys.readouterr().out)["nodes"]}
+    assert main(["info", str(tmp_path / "absent.py")]) == 2
