@@ -25,6 +25,8 @@ from penstock.errors import (
 )
 from penstock.model.snapshot import Manifest, StateFile, SubtaskSnapshot
 from penstock.model.type_information import parse_type
+from penstock.state.operator_file import MODES
+from penstock.state.snapshot_file import KINDS
 from penstock.storage.blobs import Storage
 from penstock.storage.paths import confine
 
@@ -36,6 +38,7 @@ MAX_OBJECTS = 4 * MAX_FILES
 MAX_FILE_BYTES = 1 << 50
 MAX_NUMBER = 1 << 63
 
+_MODES = frozenset(("keyed", *MODES))
 _HEX = frozenset("0123456789abcdef")
 _decoder = msgspec.json.Decoder(Manifest)
 _BEGINNING = re.compile(rb'\s*\{\s*"magic"\s*:\s*"' + MAGIC.encode() + rb'"')
@@ -280,6 +283,9 @@ def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> Probl
             return Problem("files of known states", f"{file.path!r} with another for subtask {snapshot.subtask}")
     if snapshot.operator_states and snapshot.operator_file is None and not manifest.savepoint:
         return Problem("a file with the operator state", f"none for subtask {snapshot.subtask}")
+    strange = next((place for place in known if "\0" in place[0] + place[2] or place[1] not in _MODES), None)
+    if strange is not None or any(info.kind not in KINDS for info in snapshot.tables):
+        return Problem("states of known kinds", f"{strange or 'another kind'!r} for subtask {snapshot.subtask}")
     if snapshot.spool_skip < 0 or (snapshot.spool_skip and not snapshot.spool):
         return Problem("rows in flight", f"{snapshot.spool_skip} fewer than none for subtask {snapshot.subtask}")
     if any(info.count < 0 for info in snapshot.operator_states):

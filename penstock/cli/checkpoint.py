@@ -1,13 +1,12 @@
 """`penstock checkpoint`, and `penstock checkpoints list`."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
 from penstock.cli.jobs import bytes_text
-from penstock.cli.output import print_result, table
+from penstock.cli.output import print_result, print_warning, table
 from penstock.cli.progress import time_text
 from penstock.cli.reaching import OptionalJob, ServerFlag, TokenFileFlag, Where, require_job, wait_for
 from penstock.cli.savepoint import say
@@ -52,7 +51,7 @@ def list_checkpoints(
     """List the checkpoints that are kept in a folder."""
     found, problems = retained_checkpoints(folder)
     for problem in (*problems, *(kept.problem for kept in found if kept.problem is not None)):
-        print(f"warning: {problem}", file=sys.stderr)
+        print_warning(problem)
     print_result(table(COLUMNS, [row(kept) for kept in found]) if found else "no checkpoints", found)
 
 

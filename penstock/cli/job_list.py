@@ -1,6 +1,5 @@
 """`penstock list`: the jobs of this user, or of one control server, in Flink's form (features 3.1)."""
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
-from penstock.cli.output import print_result
+from penstock.cli.output import print_result, print_warning
 from penstock.cli.reaching import ServerFlag, TokenFileFlag, Where, server_address
 from penstock.control import jobs
 from penstock.control.audit import printable
@@ -49,7 +48,7 @@ def registered(where: Where, *, everything: bool) -> list[JobRecord]:
     registry = where.registry
     records = jobs.list_jobs(registry, jobs.Selection.ALL if everything else jobs.Selection.NOT_ENDED)
     for problem in registry.unreadable():
-        print(f"warning: {problem}", file=sys.stderr)
+        print_warning(problem)
     return records
 
 

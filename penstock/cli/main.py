@@ -1,5 +1,6 @@
 """The `penstock` command: parse, call, print. Every error becomes one message and an exit code."""
 
+import sys
 import traceback
 from collections.abc import Sequence
 from typing import Annotated
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         exit_code = app(args=arguments, prog_name="penstock", standalone_mode=False) or 0
     except Exception as error:
+        if isinstance(error, typer.TyperException) and "--json" in (sys.argv if arguments is None else arguments):
+            MODE.json = True  # a mistake in one flag is found before the others are looked at
         message, exit_code = describe(error)
         if MODE.debug:
             traceback.print_exc()

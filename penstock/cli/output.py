@@ -5,11 +5,16 @@ Both streams may be closed, may be a pipe whose reader went away, and may know o
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+
+from penstock.errors import StorageError
+
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass
@@ -38,29 +43,55 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def drop_stdout() -> None:
-    """Send what is still to be printed nowhere, because the reader of the pipe is gone."""
+def drop(number: int) -> None:
+    """Send what is still to be printed on stdout (1) or stderr (2) nowhere, because nobody reads it."""
     sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, 1)
+    os.dup2(sink, number)
     os.close(sink)
 
 
 def print_result(text: str, data: object) -> bool:
     """Print a result, `text` for people and `data` with `--json`. False once nobody reads it any more."""
     try:
-        print(msgspec.json.encode(data).decode() if MODE.json else text, flush=True)
+        print(msgspec.json.encode(data).decode() if MODE.json else visible(text), flush=True)
     except BrokenPipeError:
-        drop_stdout()
+        drop(1)
         return False
+    except OSError as error:
+        drop(1)
+        MODE.json = False  # stdout cannot say it
+        raise StorageError(f"the result cannot be printed: {error.strerror}") from error
     return True
 
 
 def print_error(message: str, exit_code: int) -> None:
     """Why the command failed: a line on stderr, or with `--json` a document on stdout."""
     if MODE.json:
-        print(msgspec.json.encode({"errors": [message], "code": exit_code}).decode(), flush=True)
+        _print(1, msgspec.json.encode({"errors": [message], "code": exit_code}).decode())
     else:
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        _print(2, f"error: {visible(message)}")
+
+
+def print_warning(message: str) -> None:
+    """A line on stderr, of something that does not stop the command."""
+    _print(2, f"warning: {visible(message)}")
+
+
+def _print(number: int, text: str) -> None:
+    """Where nobody reads it, the exit code says it alone."""
+    try:
+        print(text, file=sys.stdout if number == 1 else sys.stderr, flush=True)
+    except OSError:
+        drop(number)
+
+
+def visible(text: str) -> str:
+    """Text of any origin without characters that steer a terminal or change the direction of text.
+
+    >>> visible("red \\x1b[31m alert\\n")
+    'red \\\\x1b[31m alert\\n'
+    """
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from typer.core import TyperCommand
 
 from penstock.cli.flags import open_registry, parse_settings
+from penstock.cli.output import print_warning
 from penstock.control.registry import Registry
 from penstock.control.tokens import read_token
 from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError
@@ -98,7 +99,7 @@ def server_address(server: str, token_file: Path | None) -> "ServerAddress":
         raise NotReachableError(f"{url} needs a token: set {TOKEN_VARIABLE}, or give --token-file FILE")
     address = ServerAddress(url, token)
     if address.is_readable_on_the_way:
-        print(f"warning: the token travels to {url} without TLS", file=sys.stderr)
+        print_warning(f"the token travels to {url} without TLS")
     return address
 
 

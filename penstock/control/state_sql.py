@@ -4,7 +4,8 @@ Files of a canonical savepoint whose columns all have types are read by DuckDB i
 every other state that the query names is read into memory first.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,62 @@ RAW_NAME = "_raw"
 
 
 def query_snapshot(snapshot: StoredSnapshot, query: str) -> tuple[list[str], Iterator[list[tuple[Any, ...]]]]:
-    """The names of a query's columns, and its rows, some at a time."""
+    """The names of a query's columns, and its rows, some at a time. One SELECT: whatever else runs could write."""
     try:
         import duckdb
     except ImportError as error:
         raise UsageError(
             "SQL over snapshots needs DuckDB, which is not installed; install it with `pip install 'penstock[sql]'`"
         ) from error
+    if not query.isascii() and query.encode(errors="replace").decode() != query:
+        raise UsageError("the query cannot run: it is not valid Unicode")
     connection = duckdb.connect(":memory:")
     try:
+        statements = connection.extract_statements(query)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise UsageError(f"the query cannot run: it is not one SELECT\n{_tables_text(snapshot)}")
         _open_views(connection, snapshot, query)
-        result = connection.execute(query)
-        names = [column[0] for column in result.description or ()]
+        result = connection.execute(statements[0])
+        names = [column[0] for column in result.description]
     except duckdb.Error as error:
-        tables = ", ".join(_quoted(state.uid) + "." + _quoted(table_name(state)) for state in snapshot.states())
-        raise UsageError(f"the query cannot run: {error}\nTables are: {tables}") from error
-    return names, iter(lambda: result.fetchmany(BATCH_ROWS), [])
+        raise UsageError(f"the query cannot run: {error}\n{_tables_text(snapshot)}") from error
+    return names, _batches(result)
+
+
+def _batches(result: Any) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows. DuckDB computes some of them only now."""
+    import duckdb
+
+    try:
+        while rows := result.fetchmany(BATCH_ROWS):
+            yield rows
+    except duckdb.Error as error:
+        raise UsageError(f"the query cannot run: {error}") from error
+
+
+def _tables_text(snapshot: StoredSnapshot) -> str:
+    names = _view_names(snapshot.states())
+    return f"Tables are: {', '.join(names)}"
+
+
+def _view_names(states: Sequence[State]) -> list[str]:
+    """What each state is called. DuckDB takes no notice of case: states that it cannot tell apart get numbers."""
+    plain = [(state.uid, table_name(state)) for state in states]
+    counts = Counter(_folded(place) for place in plain)
+    taken = set(counts)
+    found = []
+    for uid, name in plain:
+        place, number = (uid, name), 0
+        while counts[_folded((uid, name))] > 1 and _folded(place) in taken:
+            number += 1
+            place = uid, f"{name}_{number}"
+        taken.add(_folded(place))
+        found.append(f"{_quoted(place[0])}.{_quoted(place[1])}")
+    return found
+
+
+def _folded(place: tuple[str, str]) -> tuple[str, str]:
+    return place[0].lower(), place[1].lower()
 
 
 def table_name(state: State) -> str:
@@ -53,7 +94,7 @@ def _open_views(connection: Any, snapshot: StoredSnapshot, query: str) -> None:
     paths = [path for files in local for path in files]
     if paths:
         connection.execute(f"SET allowed_paths = {_texts(paths)}")
-    for number, (state, files) in enumerate(zip(states, local, strict=True)):
+    for number, (state, files, name) in enumerate(zip(states, local, _view_names(states), strict=True)):
         selected = readable(state)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(state.uid)}")
         if files:
@@ -61,9 +102,12 @@ def _open_views(connection: Any, snapshot: StoredSnapshot, query: str) -> None:
             source = f"(SELECT {columns} FROM read_parquet({_texts(files)}, hive_partitioning = false))"
         else:
             source = f"_rows_{number}"
-            connection.register(source, _rows(snapshot, selected, is_wanted=_is_named(state, query)))
-        name = f"{_quoted(state.uid)}.{_quoted(table_name(state))}"
-        connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {source}")
+            is_wanted = _is_named(state, query)
+            connection.register(source, _rows(snapshot, selected, is_wanted=is_wanted))
+            if not is_wanted:  # who finds it all the same must not take it for empty
+                nulls = ", ".join("NULL" for _ in selected.columns)
+                source += f" UNION ALL SELECT {nulls} WHERE error('write the name of the table in the query')"
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -89,7 +133,7 @@ def _own_files(snapshot: StoredSnapshot, selected: ReadableState) -> list[str]:
 
 def _is_named(state: State, query: str) -> bool:
     """Whether the query can be about this state; what it does not name is not read."""
-    return table_name(state).lower() in query.lower()
+    return table_name(state).lower() in query.lower().replace('""', '"')
 
 
 def _rows(snapshot: StoredSnapshot, selected: ReadableState, *, is_wanted: bool) -> pa.Table:

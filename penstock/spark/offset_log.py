@@ -193,6 +193,9 @@ def _unpack(position: bytes) -> dict[str, bytes]:
             for info in infos:
                 parts = Path(info.filename).parts
                 is_outside = info.filename.startswith("/") or ".." in parts or "\\" in info.filename
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    # What is compressed in another way is expanded as a whole, whatever the archive says of its size.
+                    raise CheckpointCorruptError("source position", "deflated files", f"{info.filename!r} is not")
                 if is_outside or not parts or parts[0] not in ("metadata", "offsets", "sources"):
                     raise CheckpointCorruptError(
                         "source position", "files of an offset log", repr(info.filename), "PATH_OUTSIDE_ROOT"

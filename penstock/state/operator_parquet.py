@@ -38,9 +38,11 @@ def decode_operator_table(data: bytes, file: TableFile, info: OperatorStateInfo)
     """The rows of a file in the form of `operator_file`, in their order; damage is a CheckpointCorruptError."""
     where = f"Parquet file of {info.mode} state {info.name!r} of operator {info.operator_uid!r}"
     with damage(where):
-        table = require_columns(pq.read_table(io.BytesIO(data)), operator_parquet_schema(info), where)
-        if len(table) != file.rows or len(table) != info.count:
-            raise CheckpointCorruptError(where, f"{info.count} rows", f"{len(table)} rows")
+        reader = pq.ParquetFile(io.BytesIO(data))
+        rows = reader.metadata.num_rows
+        if rows != file.rows or rows != info.count:  # before any is decoded
+            raise CheckpointCorruptError(where, f"{info.count} rows", f"{rows} rows")
+        table = require_columns(reader.read(), operator_parquet_schema(info), where)
         table = table.sort_by(POSITION_COLUMN).drop_columns([POSITION_COLUMN])
         table.validate(full=True)
     return table

@@ -109,10 +109,10 @@ def decode_table(
     where = f"Parquet file of state {info.name!r} of operator {info.operator_uid!r}"
     with damage(where):
         reader = pq.ParquetFile(io.BytesIO(data))
+        if reader.metadata.num_rows != file.rows:  # before any is decoded: a few bytes can stand for very many rows
+            raise CheckpointCorruptError(where, f"{file.rows} rows", f"{reader.metadata.num_rows} rows")
         wanted = _row_groups(reader, key_groups, max_parallelism)
         table = require_columns(reader.read_row_groups(wanted), parquet_schema(info), where)
-        if reader.metadata.num_rows != file.rows:
-            raise CheckpointCorruptError(where, f"{file.rows} rows", f"{reader.metadata.num_rows} rows")
         rows = rows_of(table, info, file.ttl_ms)
         rows.validate(full=True)
     return in_key_groups(rows, key_groups, max_parallelism)

@@ -19,7 +19,7 @@ from penstock.checkpoint.manifest import (
 )
 from penstock.errors import CheckpointError
 from penstock.model.ids import Version
-from penstock.model.snapshot import NativeName, StateFile
+from penstock.model.snapshot import NativeName, OperatorStateInfo, StateFile
 from penstock.storage.local import LocalStorage
 from tests.checkpoint.manifests import file_of, manifest, snapshot, table
 
@@ -144,3 +144,12 @@ def test_bm11_a_type_that_nobody_knows() -> None:
         info = msgspec.structs.replace(table(), value_type=text)
         subtask = msgspec.structs.replace(snapshot(0, (0, 7)), tables=[info])
         assert code_of(encoded(subtasks=[subtask])) == "UNKNOWN_SERIALIZER"
+
+
+def test_bm11_a_kind_or_a_name_that_no_state_has() -> None:
+    for changes in ({"kind": "module"}, {"name": "a\0b"}, {"operator_uid": "a\0b"}):
+        subtask = msgspec.structs.replace(snapshot(0, (0, 7)), tables=[msgspec.structs.replace(table(), **changes)])
+        assert code_of(encoded(subtasks=[subtask])) == "CORRUPT_MANIFEST"
+    info = OperatorStateInfo("op", "state", "nobody", "LONG", None, 0)
+    subtask = msgspec.structs.replace(snapshot(0, (0, 7)), operator_states=[info], operator_file=file_of("a"))
+    assert code_of(encoded(subtasks=[subtask])) == "CORRUPT_MANIFEST"

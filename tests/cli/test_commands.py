@@ -259,3 +259,24 @@ def test_an_error_of_ours_asks_for_no_traceback(
 
 def test_a_table_without_rows_is_its_header() -> None:
     assert table(["A", "B"], []) == "A  B"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("savepoint", "--bogus"), ("nothing",), ("run", "-p", "x", "job.py"), ("list", "-D")]
+)
+def test_c1_with_json_a_mistake_in_a_flag_is_a_document_too(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([arguments[0], "--json", *arguments[1:]]) == 2
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["code"] == 2 and not shown.err
+
+
+def test_r13_names_do_not_steer_the_terminal(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    registry.write(job_record("c" * 32, name="a\x1b]0;b\x07\u202ec"))
+    (registry.folder / ("d" * 32 + ".json")).write_text('{"job_id": "\x1b[2J')
+    assert main(in_registry(registry, "list")) == 0
+    assert main(["status", "\x1b[2J"]) == 3
+    shown = capsys.readouterr()
+    assert "a\\x1b]0;b\\x07\\u202ec" in shown.out
+    assert "\x1b" not in shown.out + shown.err and "\u202e" not in shown.out

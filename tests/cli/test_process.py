@@ -101,3 +101,18 @@ def test_a_detached_job_that_cannot_start_says_why(tmp_path: Path) -> None:
     run = shell(f"penstock run -d -Dpenstock.registry.dir={tmp_path / 'registry'} {job}")
     assert (run.returncode, run.stdout, run.stderr) == (1, "", "not today\n")
     assert not list((tmp_path / "registry").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("status nothing --json > /dev/full", 3),
+        ("status nothing 2> /dev/full", 3),
+        ("list > /dev/full", 1),
+        ("list --json > /dev/full", 1),
+    ],
+)
+def test_c10_where_nothing_can_be_printed_the_exit_code_says_it(tmp_path: Path, command: str, code: int) -> None:
+    done = shell(f"{' '.join(PENSTOCK)} {command}", XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr and "bug" not in done.stderr

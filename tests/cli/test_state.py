@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -229,3 +230,73 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path, capsys: py
     text = shown(capsys, "show", str(tmp_path / f"chk-{made.manifest.checkpoint_id}"), *TOTAL)
     assert "a\\x1b[2J\\n\\u202e" in text and "\x1b" not in text
     assert cell_text("x" * 300).endswith("… (300 characters)")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "copy (select 1 as a) to 'FILE' (format parquet, use_tmp_file false)",
+        "explain analyze copy (select 1 as a) to 'FILE' (format parquet, use_tmp_file false)",
+        "select 1; copy (select 1 as a) to 'FILE' (format parquet, use_tmp_file false)",
+        "create table t as select 1",
+        "",
+        ";",
+        "select 1 \\udce4",
+        "select case when i = 90000 then error('late') else i end from range(100000) t(i)",
+    ],
+)
+def test_s4_sql_only_reads_and_its_mistakes_are_no_bugs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str
+) -> None:
+    path = snapshot(tmp_path / "job", "canonical", key_type=Types.STRING())
+    file = next(Path(path).rglob("total/*.parquet"))
+    before = file.read_bytes()
+    assert main(["state", "sql", path, query.replace("FILE", str(file))]) == 2
+    assert "the query cannot run" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+class LikeNames(KeyedProcessFunction):
+    """States whose names SQL could mix up."""
+
+    names = ("Total", "total", 'we"ird', "total_1")
+
+    def open(self, runtime_context: Any) -> None:
+        self.states = [runtime_context.get_state(ValueStateDescriptor(name, Types.LONG())) for name in self.names]
+        self.untyped = runtime_context.get_state(ValueStateDescriptor('x"y'))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        for number, state in enumerate(self.states):
+            state.update(number)
+        self.untyped.update("z")
+        yield value
+
+
+def test_s4_sql_never_takes_one_state_for_another_or_for_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Harness.keyed(LikeNames(), key=lambda record: record, storage=LocalStorage(tmp_path), max_parallelism=16)
+    made.feed(["a", CHECKPOINT])
+    assert made.manifest is not None
+    path = str(tmp_path / f"chk-{made.manifest.checkpoint_id}")
+    assert main(["state", "sql", path, "select value from function.total"]) == 2
+    assert '"function"."Total_2", "function"."total_3"' in capsys.readouterr().err
+    expected = {'"Total_2"': 0, '"total_3"': 1, '"we""ird"': 2, "total_1": 3, '"x""y"': '"z"'}
+    for name, value in expected.items():
+        assert document(capsys, "sql", path, f"select value from function.{name}") == [{"value": value}]
+    assert main(["state", "sql", path, "select * from query_table('function.total' || '_1')"]) == 2
+    assert "write the name of the table" in capsys.readouterr().err
+
+
+def test_looking_for_a_snapshot_makes_no_folder_and_reads_no_huge_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["state", "ls", str(tmp_path / "typo" / "chk-1")]) == 3
+    assert not list(tmp_path.iterdir())
+    with (tmp_path / "_metadata").open("wb") as file:
+        file.truncate(1 << 40)
+    assert main(["state", "ls", str(tmp_path)]) == 5
+    assert "LIMIT_EXCEEDED" in capsys.readouterr().err
+    (tmp_path / "_metadata").unlink()
+    os.mkfifo(tmp_path / "_metadata")
+    assert main(["state", "ls", str(tmp_path)]) == 3

@@ -1,6 +1,8 @@
 """Positions of sources by uid: what Spark knows by place moves with its source (DESIGN 3, step 1)."""
 
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,11 @@ def test_a_job_that_goes_on_keeps_its_query_and_a_fork_gets_another(tmp_path: Pa
         folder = tmp_path / str(is_same)
         SourceTracker(folder, None, whole, ["A"], origin).restore()
         assert (json.loads((folder / "metadata").read_text())["id"] == "old") is is_same
+
+
+def test_bm10_a_position_that_expands_beyond_what_it_says_is_refused() -> None:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr("metadata", bytes(1 << 20), compress_type=zipfile.ZIP_LZMA)
+    with pytest.raises(CheckpointCorruptError, match="deflated"):
+        offset_log.arrange(sink.getvalue(), ["a"], ["b"])

@@ -179,3 +179,12 @@ def test_untyped_values_are_bytes_of_the_tagged_codec() -> None:
     data, _ = encode_table(info, table_of(info, Rows(["a"], None, [{"x": (1, None)}], None)), GROUPS)
     (row,) = pq.read_table(io.BytesIO(data)).to_pylist()
     assert tagged.decode(row["value"]) == {"x": (1, None)}
+
+
+def test_rows_are_counted_before_any_is_decoded() -> None:
+    info = info_of("LONG")
+    file = TableFile("op", "state", "keyed", 5)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"other": [0] * 1_000_000}), sink)  # a few bytes, very many rows
+    with pytest.raises(CheckpointCorruptError, match="expected 5 rows, found 1000000 rows"):
+        decode_table(sink.getvalue(), file, info, ALL, GROUPS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.codec.keys import KeyCodec
-from penstock.errors import StateBackendError
+from penstock.errors import CheckpointCorruptError, StateBackendError
 from penstock.jobmanager.settings import backend_settings
 from penstock.model.configuration import Configuration
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -200,9 +200,9 @@ def test_a_folder_that_cannot_be_used_says_so(tmp_path: Path) -> None:
 
 
 def test_files_from_a_manifest_stay_in_their_folder(tmp_path: Path) -> None:
-    for name in ("../escaped.sst", "/tmp/escaped.sst", "notes.txt", ""):
+    for name in ("../escaped.sst", "/tmp/escaped.sst", "notes.txt", "", "MANIFEST-\0"):
         needed = [StateFile("p", 1, "", b"x", NativeName("op", name)) for name in ("CURRENT", "MANIFEST-1")]
         file = StateFile("p", 1, "", b"x", NativeName("op", name))
-        with pytest.raises(ValueError, match="not the name of a RocksDB file"):
+        with pytest.raises(CheckpointCorruptError, match="PATH_OUTSIDE_ROOT"):
             native.fetch_files([*needed, file], tmp_path / f"fetched-{len(name)}", lambda file: b"x", 1)
     assert not (tmp_path / "escaped.sst").exists()

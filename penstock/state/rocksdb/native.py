@@ -58,8 +58,8 @@ def fetch_files(files: Sequence[StateFile], folder: Path, read: Callable[[StateF
     def fetch(file: StateFile) -> None:
         assert file.native is not None
         name = file.native.name
-        if Path(name).name != name or not (name.endswith(".sst") or _is_needed(name)):
-            raise ValueError(f"{name!r} is not the name of a RocksDB file")
+        if Path(name).name != name or "\0" in name or not (name.endswith(".sst") or _is_needed(name)):
+            raise CheckpointCorruptError("RocksDB's files", "names of RocksDB's files", repr(name), "PATH_OUTSIDE_ROOT")
         (folder / name).write_bytes(read(file))
 
     with ThreadPoolExecutor(threads) as pool:
