@@ -127,17 +127,19 @@ def wait_for(
             return state.result
 
 
-def wait_for_end(job: "RemoteJob") -> None:
-    """Return once the job has ended, or its server is gone, which it is after the end."""
-    pause, left_s = threading.Event(), END_LIMIT_S
+def wait_for_end(job: "RemoteJob") -> str:
+    """How the job has ended, or where it stands after a minute; empty if its server is gone, as it is after the end."""
+    pause, left_s, status = threading.Event(), END_LIMIT_S, ""
     while left_s > 0:
         try:
-            if job.status() in ("FINISHED", "CANCELED", "FAILED"):
-                return
+            status = job.status()
         except (NotReachableError, JobNotFoundError):
-            return
+            return ""
+        if status in ("FINISHED", "CANCELED", "FAILED"):
+            break
         pause.wait(FIRST_PAUSE_S)
         left_s -= FIRST_PAUSE_S
+    return status
 
 
 class PercentBar:

@@ -19,7 +19,7 @@ from penstock.cli.reaching import (
     wait_for_end,
 )
 from penstock.control.disposal import dispose_savepoint
-from penstock.errors import JobConflictError, JobNotFoundError, UsageError
+from penstock.errors import JobConflictError, JobError, JobNotFoundError, UsageError
 from penstock.model.ids import new_job_id
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def savepoint(  # noqa: PLR0913 - the parameters are the command's flags
     if dispose is not None:
         if job is not None:
             raise UsageError("-d removes the savepoint at a path and needs no JOB")
+        if server is not None:
+            raise UsageError("-d removes a savepoint from here, without a control server: leave -m away")
         remove(dispose)
         return
     format_ = parse_format(type_)
@@ -143,7 +145,9 @@ def cancel_at_once(remote: "RemoteJob") -> None:
         status = remote.status()
         if status != "CANCELED":
             raise JobNotFoundError(f"job {remote.job_id} is {status}: it does not run any more") from None
-    wait_for_end(remote)
+    status = wait_for_end(remote)
+    if status not in ("", "CANCELED"):
+        raise JobError(f"job {remote.job_id} was asked to cancel and is {status}; see `penstock status`")
     print_result(f"Cancelled job {remote.job_id}.", {"job_id": remote.job_id, "status": "CANCELED"})
 
 

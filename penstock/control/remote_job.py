@@ -10,9 +10,10 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import httpx
+import msgspec
 
 from penstock.control.audit import printable
 from penstock.control.registry import JobRecord, Registry
@@ -45,6 +46,43 @@ class ServerAddress:
         """The token travels through a network without TLS."""
         found = _SERVER.fullmatch(self.url)
         return found is not None and found[1] == "http" and found[2] not in _LOCAL
+
+
+class _Overview(msgspec.Struct):
+    """What is used of a job in an overview."""
+
+    jid: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    name: str
+    state: str
+    start_time: Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)] = msgspec.field(name="start-time")
+
+
+class _Status(msgspec.Struct):
+    status: str
+
+
+class _Stage(msgspec.Struct):
+    id: str
+
+
+class _Failure(msgspec.Struct):
+    text: str = msgspec.field(name="stack-trace")
+
+
+class _Outcome(msgspec.Struct):
+    location: str | None = None
+    checkpoint_id: int | None = msgspec.field(default=None, name="checkpointId")
+    failure: _Failure | None = msgspec.field(default=None, name="failure-cause")
+    checkpoint_failure: _Failure | None = msgspec.field(default=None, name="failureCause")
+
+
+class _Progress(msgspec.Struct):
+    status: _Stage
+    progress: int = 0
+    operation: _Outcome = msgspec.field(default_factory=_Outcome)
+
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -85,11 +123,12 @@ class RemoteJob:
     def overview(self) -> list[dict[str, Any]]:
         """The jobs of the server."""
         jobs: list[dict[str, Any]] = self.ask("GET", "/jobs/overview").get("jobs", [])
+        self._read(jobs, list[_Overview])
         return jobs
 
     def status(self) -> str:
         """Where the job stands."""
-        return str(self.ask("GET", f"/jobs/{self.job_id}/status")["status"])
+        return self._read(self.ask("GET", f"/jobs/{self.job_id}/status"), _Status).status
 
     def cancel(self) -> None:
         """Have it cancelled; JobConflictError if it has ended."""
@@ -112,14 +151,16 @@ class RemoteJob:
 
     def state_of(self, kind: Literal["savepoints", "checkpoints"], trigger_id: str) -> OperationState:
         """How far an operation is."""
-        data = self.ask("GET", f"/jobs/{self.job_id}/{kind}/{trigger_id}")
-        if data["status"]["id"] != "COMPLETED":
-            return OperationState(is_ended=False, percent=int(data.get("progress", 0)))
-        operation = data["operation"]
-        failure = operation.get("failure-cause") or operation.get("failureCause")
+        found = self._read(self.ask("GET", f"/jobs/{self.job_id}/{kind}/{trigger_id}"), _Progress)
+        if found.status.id != "COMPLETED":
+            return OperationState(is_ended=False, percent=found.progress)
+        operation = found.operation
+        failure = operation.failure or operation.checkpoint_failure
         if failure is not None:
-            return OperationState(is_ended=True, percent=100, failure=str(failure["stack-trace"]).partition(": ")[2])
-        result = operation.get("location", operation.get("checkpointId"))
+            return OperationState(is_ended=True, percent=100, failure=failure.text.partition(": ")[2])
+        result = operation.location if kind == "savepoints" else operation.checkpoint_id
+        if result is None:
+            raise self._strange()
         return OperationState(is_ended=True, percent=100, result=result)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -129,11 +170,20 @@ class RemoteJob:
             data = response.json()
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise NotReachableError(f"the control server {self._url} does not answer: {_reason(error)}") from None
-        except ValueError:
-            raise NotReachableError(f"what answers at {self._url} is not the control server of a job") from None
+        except (ValueError, RecursionError):
+            raise self._strange() from None
         if response.is_success and isinstance(data, dict):
             return data
         raise self._error(response.status_code, data if isinstance(data, dict) else {})
+
+    def _read(self, data: Any, kind: type[Answer]) -> Answer:
+        try:
+            return msgspec.convert(data, kind)
+        except msgspec.ValidationError:
+            raise self._strange() from None
+
+    def _strange(self) -> NotReachableError:
+        return NotReachableError(f"what answers at {self._url} is not the control server of a job")
 
     def _error(self, status: int, data: dict[str, Any]) -> PenstockError:
         if data.get("code") == "NO_SAVEPOINT_DIRECTORY":

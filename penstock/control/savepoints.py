@@ -5,6 +5,7 @@ import re
 import threading
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from urllib.parse import unquote
 
 from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
 from penstock.control.disposal import dispose_savepoint
@@ -101,8 +102,8 @@ def trigger_id_of_key(key: str, purpose: str) -> str:
 
 def checked_path(field: str, text: str) -> str:
     """A folder in full: an absolute path or an address, without steps upwards."""
-    is_clean = text.isprintable() and 0 < len(text) <= MAX_PATH_CHARS and ".." not in PurePosixPath(text).parts
-    if not is_clean or "\\" in text or "%2e" in text.lower():
+    is_clean = text.isprintable() and 0 < len(text) <= MAX_PATH_CHARS
+    if not is_clean or ".." in PurePosixPath(unquote(text)).parts or "\\" in text:
         raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field} is not the path of a folder")
     if not text.startswith("/") and not _SCHEME.match(text):
         raise RequestRefusedError(

@@ -359,3 +359,44 @@ def test_no_token_is_in_the_command_line_or_the_registry(commands: Commands) -> 
             assert TOKENS.admin not in path.read_text()
     assert commands.registry.read(A_ID).rest == commands.server.address
     assert B_ID not in commands.job.requests
+
+
+OTHER = {"jid": A_ID, "name": "totals", "state": "RUNNING", "start-time": 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"jobs": None},
+        {"jobs": ["x"]},
+        {"jobs": [{"jid": A_ID}]},
+        {"jobs": [{**OTHER, "jid": "../x"}]},
+        {"jobs": [{**OTHER, "start-time": 10**30}]},
+        {"jobs": [OTHER]},
+        {"jobs": [OTHER], "status": {"id": "COMPLETED"}, "operation": {}},
+    ],
+)
+def test_c7_a_server_of_another_kind_is_6(
+    answer: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_TOKEN", "x")
+    monkeypatch.setattr(RemoteJob, "ask", lambda *_: answer)
+    for command in ("savepoint", "checkpoint"):
+        assert main([command, A_ID, "-m", "localhost:1"]) == 6
+        assert "is not the control server of a job" in capsys.readouterr().err
+
+
+def test_cancel_does_not_call_a_job_cancelled_that_has_failed(
+    commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        commands.job.current = job_record(status="FAILED")
+
+    monkeypatch.setattr(commands.job, "cancel", fail)
+    assert commands.run("cancel", A_ID) == 1
+    said = capsys.readouterr()
+    assert "is FAILED" in said.err and "Cancelled" not in said.out
+
+
+def test_n6_a_savepoint_is_not_removed_here_when_a_server_is_meant(tmp_path: Path) -> None:
+    assert main(["savepoint", "-d", str(tmp_path), "-m", "localhost:1"]) == 2

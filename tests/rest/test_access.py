@@ -199,6 +199,8 @@ def test_rest_r8_what_is_not_an_id_is_400(served: Served, job_id: str) -> None:
         (b'{"triggerId": "../x"}', "$.triggerId"),
         (b'{"target-directory": "savepoints"}', "$.target-directory"),
         (b'{"target-directory": "/a/../../etc"}', "$.target-directory"),
+        (b'{"target-directory": "file:///a/..%2fb"}', "$.target-directory"),
+        (b'{"target-directory": "file:///a/%2e./b"}', "$.target-directory"),
         (b'{"target-directory": "/a\\u0000b"}', "$.target-directory"),
         (b'{"target-directory": "ftp://host/x"}', "$.target-directory"),
         (b'{"target-directory": ""}', "$.target-directory"),
