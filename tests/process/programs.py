@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.faults.jobs import QUICK_JVM
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,6 +49,11 @@ orders = env.from_dataframe(
 SMALLEST = FUNCTION + STREAM + 'env.execute("totals")\n'
 ORDERS = [("ada", 2.0), ("bob", 1.5), ("ada", 3.0), ("cyd", 4.0)]
 TOTALS = ["ada 2.0", "ada 5.0", "bob 1.5", "cyd 4.0"]
+
+
+def use_quick_jvm(folder: Path) -> None:
+    """Jobs that are started in the folder live for seconds: the JVM's second compiler would come too late for them."""
+    (folder / "penstock.yaml").write_text(f"spark.driver.extraJavaOptions: {QUICK_JVM}\n", encoding="utf-8")
 
 
 def write_orders(folder: Path) -> None:

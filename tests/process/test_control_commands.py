@@ -14,7 +14,16 @@ import pytest
 
 from penstock.control.registry import Registry
 from penstock.control.tokens import ADMIN_FILE, READ_FILE
-from tests.process.programs import FUNCTION, STREAM, TOTALS, Started, environment, totals_in, write_orders
+from tests.process.programs import (
+    FUNCTION,
+    STREAM,
+    TOTALS,
+    Started,
+    environment,
+    totals_in,
+    use_quick_jvm,
+    write_orders,
+)
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -41,6 +50,7 @@ class RunningJob:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "job.py").write_text(PROGRAM, encoding="utf-8")
+        use_quick_jvm(folder)
         write_orders(folder)
         self.run = Started.of(
             ["penstock", "run", f"-Dexecution.checkpointing.savepoint-dir={folder}/default", "job.py"], folder

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.programs import ROOT, Started, environment
+from tests.process.programs import ROOT, Started, environment, use_quick_jvm
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
@@ -45,6 +45,7 @@ def write_programs(folder: Path) -> None:
     for name, text in blocks:
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "orders").mkdir()
+    use_quick_jvm(folder)
 
 
 def results(folder: Path, name: str) -> "Counter[str]":

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.programs import FUNCTION, STREAM, TOTALS, Started, environment, totals_in, write_orders
+from tests.process.programs import (
+    FUNCTION,
+    STREAM,
+    TOTALS,
+    Started,
+    environment,
+    totals_in,
+    use_quick_jvm,
+    write_orders,
+)
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(280)]
@@ -49,6 +58,7 @@ def run_until(folder: Path, count: int, *arguments: str) -> list[str]:
 
 
 def test_o4_o5_o8_a_job_starts_from_a_savepoint_or_says_why_not(tmp_path: Path) -> None:
+    use_quick_jvm(tmp_path)
     write_orders(tmp_path)
     (tmp_path / "job.py").write_text(PROGRAM, encoding="utf-8")
     (tmp_path / "other.py").write_text(OTHER, encoding="utf-8")
