@@ -2,6 +2,7 @@
 
 It counts as the oldest of the retained checkpoints. All its files come under `discard`s first, its manifest in the last
 of them (PROTOCOL R3); then they are deleted, the manifest first. A crash in between leaves that to the next attempt.
+When that is done the log says so: what is put at the same place later belongs to somebody else.
 """
 
 from contextlib import suppress
@@ -10,10 +11,18 @@ from pathlib import Path
 from penstock import failpoint
 from penstock.checkpoint.entries import Discard
 from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.manifest import decode_manifest, file_paths, read_metadata
+from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.manifest import decode_manifest, digest, file_paths, read_metadata
 from penstock.checkpoint.names import CHECKPOINT_FOLDERS, FileKind, parse_name
-from penstock.checkpoint.snapshot_path import METADATA, locate
-from penstock.errors import FileMissingError, SnapshotNotFoundError, StorageError
+from penstock.checkpoint.snapshot_path import METADATA, OpenSnapshot, locate
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    FileMissingError,
+    LogCorruptError,
+    SnapshotNotFoundError,
+    StorageError,
+)
 from penstock.storage.address import parse_address
 from penstock.storage.blobs import Storage, open_storage
 from penstock.storage.local import remove_empty_folders
@@ -24,34 +33,29 @@ MAX_FILES_PER_DISCARD = 1000
 def collect_claimed(log: JobLog, retained: int) -> None:
     """Discard and delete the claimed snapshot, if so many newer checkpoints are kept that nobody needs it."""
     view = log.view()
-    is_replaced = retained == 0 or len(view.line) >= retained
-    if view.claimed is None or not is_replaced:
-        delete_claimed(log)
-        return
-    root, files = _own_files(view.claimed)
-    while files:
-        failpoint.before("C22")
-        log.append(Discard([], files[:MAX_FILES_PER_DISCARD], root))
-        failpoint.after("C22")
-        files = files[MAX_FILES_PER_DISCARD:]
+    is_replaced = view.commits_begun >= 0 and len(view.line) >= retained  # never without a checkpoint of the job's own
+    if view.claimed is not None and is_replaced:
+        root, files = _own_files(view.claimed, view.claimed_sha256)
+        _discard(log, root, files)
     delete_claimed(log)
 
 
 def delete_claimed(log: JobLog) -> None:
-    """Delete what is under a `discard` of a claimed snapshot; again changes nothing."""
+    """Delete what is under a `discard` of a claimed snapshot, and say that it is done."""
     view = log.view()
     if view.claimed is not None or not view.claimed_deletes:
         return  # not all of its files are under a `discard`
     place = parse_address(view.claimed_root)
-    if isinstance(place, Path) and not place.is_dir():
-        return
-    storage = open_storage(view.claimed_root)
-    for path in sorted(view.claimed_deletes, key=lambda path: (not path.endswith(METADATA), path)):
-        failpoint.before("C23")
-        storage.delete(path)
-        failpoint.after("C23")
-    if METADATA in view.claimed_deletes and isinstance(place, Path):
-        remove_empty_folders(place)
+    if not isinstance(place, Path) or place.is_dir():
+        storage = open_storage(view.claimed_root)
+        for path in sorted(view.claimed_deletes, key=lambda path: (not path.endswith(METADATA), path)):
+            failpoint.before("C23")
+            if not (path.endswith(METADATA) and _is_another(storage, path, view.claimed_sha256)):
+                storage.delete(path)
+            failpoint.after("C23")
+        if METADATA in view.claimed_deletes and isinstance(place, Path):
+            remove_empty_folders(place)
+    log.append(Discard([], [], view.claimed_root))
 
 
 def finish_claimed_deletes(log: JobLog) -> None:
@@ -60,16 +64,53 @@ def finish_claimed_deletes(log: JobLog) -> None:
         delete_claimed(log)
 
 
-def _own_files(path: str) -> tuple[str, list[str]]:
-    """The root of the snapshot, and its files that no other snapshot there needs, its manifest last."""
+def _discard(log: JobLog, root: str, files: list[str]) -> None:
+    """Write the `discard`, in several entries if the files are many; without any it says that nothing is left."""
+    while True:
+        failpoint.before("C22")
+        log.append(Discard([], files[:MAX_FILES_PER_DISCARD], root))
+        failpoint.after("C22")
+        files = files[MAX_FILES_PER_DISCARD:]
+        if not files:
+            return
+
+
+def _own_files(path: str, sha256: str) -> tuple[str, list[str]]:
+    """The root of the snapshot, and its files that no other snapshot there needs, its manifest last.
+
+    None if somebody has deleted it, or has put another one there.
+    """
     try:
         place = locate(path)
     except SnapshotNotFoundError:
-        return path, [METADATA]  # somebody has deleted it
+        return path, []
+    if sha256 not in ("", place.sha256):
+        return path, []
     own = file_paths(place.manifest)
     if not place.manifest.savepoint:
+        _require_ended(place)
         own -= _needed_by_others(place.storage, place.metadata_path)
     return place.storage.uri, [*sorted(own), place.metadata_path]
+
+
+def _require_ended(place: OpenSnapshot) -> None:
+    """Raise CheckpointError if the job of a claimed checkpoint is at work again: it may build on its files."""
+    try:
+        has_ended = read_log(place.storage).is_terminal
+    except LogCorruptError as error:
+        raise CheckpointError(f"the claimed checkpoint {place.path} stays: {error}") from error
+    if not has_ended:
+        raise CheckpointError(f"the claimed checkpoint {place.path} stays, because its own job has been resumed")
+
+
+def _is_another(storage: Storage, path: str, sha256: str) -> bool:
+    """The manifest there is not the one that was claimed."""
+    try:
+        return sha256 not in ("", digest(read_metadata(storage, path)))
+    except FileMissingError:
+        return False
+    except CheckpointCorruptError:
+        return True
 
 
 def _needed_by_others(storage: Storage, metadata_path: str) -> set[str]:

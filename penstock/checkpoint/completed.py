@@ -34,7 +34,6 @@ class CompletedCheckpoints:
         """The end of the line; and what subtasks of the next epoch may build on, whose commits have ended."""
         self.collect_due = True
         self.cleaning_failure: str | None = None
-        self._is_claim_gone = False
 
     @property
     def is_committing(self) -> bool:
@@ -106,9 +105,8 @@ class CompletedCheckpoints:
         self.cleaning_failure = None
         try:
             collect_garbage(self._log, retained, take_scope)
-            if self._log.view().has_claim and not self._is_claim_gone:
+            if self._log.view().has_claim:
                 collect_claimed(self._log, retained)
-                self._is_claim_gone = self._log.view().claimed is None
             self._log.shorten_if_due()
         except (FencedError, LogCorruptError):
             raise

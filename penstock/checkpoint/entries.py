@@ -39,6 +39,8 @@ class Restore(msgspec.Struct, frozen=True, tag="restore", tag_field="type", forb
     why: str
     claimed: bool = False
     """The job owns the snapshot at the path, and deletes it when it is not needed any more (features O9)."""
+    sha256: str = ""
+    """Of the manifest at the path: another snapshot may be put there."""
 
 
 class Complete(msgspec.Struct, frozen=True, tag="complete", tag_field="type", forbid_unknown_fields=True):
@@ -62,7 +64,10 @@ class Discard(msgspec.Struct, frozen=True, tag="discard", tag_field="type", forb
     checkpoints: list[int]
     files: list[str]
     root: str = ""
-    """Where the files are, if they are of a claimed snapshot; empty: in the job's own folder."""
+    """Where the files are, if they are of a claimed snapshot; empty: in the job's own folder.
+
+    With a root and without files: nothing is left there that belongs to the job.
+    """
 
 
 class Savepoint(msgspec.Struct, frozen=True, tag="savepoint", tag_field="type", forbid_unknown_fields=True):
@@ -124,6 +129,7 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
     confirmed: list[int] = []
     savepoint: Savepoint | None = None
     claimed: str | None = None
+    claimed_sha256: str = ""
 
 
 Entry: TypeAlias = (

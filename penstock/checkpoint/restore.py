@@ -55,8 +55,7 @@ def path_to_restore(view: LogView, start_from: str | None) -> str | None:
     """
     if not view.started:
         return start_from or (view.claim.start_from if view.claim is not None else "") or None
-    is_left = not view.line and view.restore is not None
-    return view.restore.path if is_left and view.restore is not None else None
+    return view.origin
 
 
 def choose_restore(
@@ -107,16 +106,9 @@ def _verified(log: JobLog, complete: Complete, damaged: Mapping[int, CheckpointE
     return manifest
 
 
-def record_restore(
-    log: JobLog, manifest: Manifest | None, why: str, *, path: str | None = None, claimed: bool = False
-) -> None:
-    """Append what this attempt starts from, before sinks are touched. Nothing for a job that starts from nothing.
-
-    `path`: of a snapshot elsewhere, whose number says nothing in this log.
-    """
-    if path is not None:
-        log.append(Restore(None, path, why, claimed))
-    elif manifest is not None:
+def record_restore(log: JobLog, manifest: Manifest | None, why: str) -> None:
+    """Append what this attempt starts from, before sinks are touched. Nothing for a job that starts from nothing."""
+    if manifest is not None:
         log.append(Restore(manifest.checkpoint_id, None, why))
 
 

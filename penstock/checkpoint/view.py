@@ -51,9 +51,11 @@ class LogView:
     """Retained checkpoints whose transactions are all committed: a later one of their line is complete (R21)."""
     claimed: str | None = None
     """The snapshot elsewhere that the job owns; None once all its files are under a `discard`."""
+    claimed_sha256: str = ""
+    """Of its manifest."""
     claimed_root: str = ""
     claimed_deletes: tuple[str, ...] = ()
-    """Its files below that address that are under a `discard`, deleted or not."""
+    """Its files below that address that are under a `discard` and have not been seen deleted."""
     base_number: int = 0
     entry_count: int = 0
     """Of all entries ever, also those a `base` has replaced."""
@@ -65,7 +67,14 @@ class LogView:
         """What an attempt starting now would restore: a checkpoint, a path outside the log, or nothing."""
         if self.line:
             return self.line[-1]
-        return self.restore.path if self.restore is not None else None
+        return self.origin
+
+    @property
+    def origin(self) -> str | None:
+        """The snapshot elsewhere that the job begins with, until a checkpoint of its own completes: never again then,
+        even if all of those are gone, because their output is committed."""
+        is_left = not self.line and self.commits_begun < 0
+        return self.restore.path if is_left and self.restore is not None else None
 
     @property
     def retained(self) -> tuple[Complete, ...]:
@@ -152,6 +161,7 @@ def summarize(view: LogView, still_there: Iterable[str]) -> Base:
         confirmed=sorted(view.confirmed),
         savepoint=view.savepoint,
         claimed=view.claimed,
+        claimed_sha256=view.claimed_sha256,
     )
 
 
@@ -173,6 +183,7 @@ def _from_base(base: Base, number: int) -> LogView:
         confirmed=frozenset(base.confirmed),
         savepoint=base.savepoint,
         claimed=base.claimed,
+        claimed_sha256=base.claimed_sha256,
     )
 
 
@@ -192,8 +203,8 @@ def _require_successor(view: LogView, record: Record) -> None:
 def _restored(view: LogView, entry: Restore) -> LogView:
     """The line ends at what was restored; newer checkpoints are left behind."""
     if entry.checkpoint is None:
-        claimed = entry.path if entry.claimed else view.claimed
-        return replace(view, restore=entry, line=(), left_behind=view.retained, started=True, claimed=claimed)
+        view = replace(view, restore=entry, line=(), left_behind=view.retained, started=True)
+        return replace(view, claimed=entry.path, claimed_sha256=entry.sha256) if entry.claimed else view
     for kept, others in ((view.line, view.left_behind), (view.left_behind, view.line)):
         for position, complete in enumerate(kept):
             if complete.checkpoint == entry.checkpoint:
@@ -235,7 +246,9 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
 
 
 def _discarded_claim(view: LogView, entry: Discard) -> LogView:
-    """Several entries may name the files of one snapshot; the last one names its manifest."""
+    """Several entries may name the files of one snapshot, the last one its manifest; one without files ends it."""
+    if not entry.files:
+        return replace(view, claimed=None, claimed_deletes=())
     is_last = any(path.rpartition("/")[2] == "_metadata" for path in entry.files)
     deletes = (*view.claimed_deletes, *entry.files)
     claimed = None if is_last else view.claimed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
-from penstock.checkpoint.entries import Claim
+from penstock.checkpoint.entries import Claim, Restore
 from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.mapping import ProgramUids, find_renames, rename, require_mapped
 from penstock.checkpoint.redistribution import redistribute, require_whole_key_groups
@@ -139,7 +139,7 @@ def begin_attempt(
     failpoint.before("C24")
     finish_open_deletes(log)
     path = path_to_restore(log.view(), given)
-    snapshot = _reopen(path, options) if path is not None else None
+    snapshot = _reopen(path, log.view().restore, options) if path is not None else None
     manifest = snapshot.manifest if snapshot is not None else _choose(log, graph, options)
     origin = Origin()
     if manifest is not None:
@@ -150,8 +150,12 @@ def begin_attempt(
             )
         manifest, renamed = map_to_program(manifest, graph, options.start, path=path or "")
         origin = Origin(snapshot.storage if snapshot is not None else None, renamed)
-    claimed = path is not None and (options.start.claim or log.view().claimed == path)
-    record_restore(log, manifest, _why(manifest, graph, options.warn), path=path, claimed=claimed)
+    why = _why(manifest, graph, options.warn)
+    if snapshot is not None:
+        claimed = options.start.claim or log.view().claimed == path
+        log.append(Restore(None, path, why, claimed, snapshot.sha256))  # its number says nothing in this log
+    else:
+        record_restore(log, manifest, why)
     committer = GraphCommitter.of(job.job_id, graph)
     _settle_sinks(log, manifest, committer, path)
     failpoint.after("C24")
@@ -209,9 +213,18 @@ def start_unlogged(job_id: str, graph: JobGraph, start: StartOptions) -> tuple[M
     return manifest, Origin(snapshot.storage, renamed)
 
 
-def _reopen(path: str, options: RecoveryOptions) -> OpenSnapshot:
-    """The snapshot that the job was started from, which it still needs as long as it has no checkpoint of its own."""
+def _reopen(path: str, begun: Restore | None, options: RecoveryOptions) -> OpenSnapshot:
+    """The snapshot that the job was started from, which it still needs as long as it has no checkpoint of its own.
+
+    `begun`: what an earlier attempt has found there.
+    """
     snapshot = open_snapshot(path)
+    if begun is not None and begun.sha256 not in ("", snapshot.sha256):
+        raise SnapshotRefusedError(
+            "CHANGED_SNAPSHOT",
+            f"there is another snapshot at {path} than the one the job has begun with: bring that one back, or start a "
+            f"new job",
+        )
     found = options.damaged.get(snapshot.manifest.checkpoint_id)
     if found is not None:
         raise found

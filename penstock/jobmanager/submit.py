@@ -111,7 +111,7 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
 
 def _is_gone(view: LogView) -> bool:
     """The job has ended, and its checkpoints went with it (features 6.2)."""
-    is_empty = view.started and not view.retained and (view.restore is None or view.restore.path is None)
+    is_empty = view.started and not view.retained and view.origin is None
     return is_empty and view.status is not None
 
 
