@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.entries import Resumed, Savepoint, Stopping
@@ -41,7 +43,7 @@ from penstock.model.snapshot import (
     SourcePosition,
     StateFile,
 )
-from penstock.model.time import MAX_WATERMARK
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.storage.address import join_address
 from penstock.storage.blobs import Storage, open_storage
 from penstock.storage.certain import put_certain
@@ -416,3 +418,16 @@ class Savepoints:
 def has_ended(manifest: Manifest) -> bool:
     """Event time had come to its end at this checkpoint."""
     return bool(manifest.subtasks) and all(part.watermark >= MAX_WATERMARK for part in manifest.subtasks)
+
+
+def begin_time_anew(manifest: Manifest) -> Manifest:
+    """For another job that goes on behind the end of event time: otherwise every row it reads would be late.
+
+    What generators have seen stays, so event time goes on from the rows that were read.
+    """
+    return msgspec.structs.replace(
+        manifest,
+        subtasks=[msgspec.structs.replace(part, watermark=MIN_WATERMARK) for part in manifest.subtasks],
+        watermarks={uid: mark for uid, mark in manifest.watermarks.items() if mark < MAX_WATERMARK},
+        final=False,
+    )

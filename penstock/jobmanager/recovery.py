@@ -19,6 +19,7 @@ from penstock.checkpoint.restore import (
     record_restore,
     recover_sinks,
 )
+from penstock.checkpoint.savepoints import begin_time_anew, has_ended
 from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.snapshot_path import OpenSnapshot, full_address, open_snapshot
 from penstock.clock import Clock
@@ -186,7 +187,8 @@ def map_to_program(
     require_mapped(manifest, uids, path=path, allow_non_restored=start.allow_non_restored)
     require_whole_key_groups(manifest, graph.max_parallelism)
     require_same_inputs(manifest, graph)
-    return manifest, renamed
+    is_behind_end = path != "" and (manifest.final or has_ended(manifest))
+    return begin_time_anew(manifest) if is_behind_end else manifest, renamed
 
 
 def open_start(graph: JobGraph, start: StartOptions) -> OpenSnapshot | None:

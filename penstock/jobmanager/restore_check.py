@@ -13,10 +13,12 @@ import msgspec
 from penstock.checkpoint.manifest import state_files, verify_file
 from penstock.checkpoint.mapping import find_renames, rename, require_mapped, source_uids, stateful_uids
 from penstock.checkpoint.redistribution import require_whole_key_groups
+from penstock.checkpoint.savepoints import has_ended
 from penstock.checkpoint.snapshot_path import OpenSnapshot, open_snapshot
 from penstock.errors import CheckpointError, PenstockError
 from penstock.graph.job_graph import EdgePlan, JobGraph, StagePlan
 from penstock.jobmanager.recovery import StartOptions, program_uids, require_same_inputs
+from penstock.jobmanager.start_options import TIME_HAS_ENDED
 from penstock.model.descriptors import Migration
 from penstock.model.operator_ids import operator_id
 from penstock.model.snapshot import Manifest, OperatorStateInfo, StateTableInfo
@@ -252,6 +254,8 @@ def _changes(manifest: Manifest, program: ProgramToCheck) -> Iterator[str]:
     now = program.graph.max_parallelism
     if manifest.max_parallelism != now and manifest.subtasks:
         yield f"max parallelism: {manifest.max_parallelism} -> {now}; keyed state is split anew by the hash of its keys"
+    if has_ended(manifest):
+        yield TIME_HAS_ENDED
     old = _old_backend(manifest)
     if old is not None and old != program.backend:
         yield f"state backend: {old} -> {program.backend}"

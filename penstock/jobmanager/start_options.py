@@ -7,6 +7,10 @@ PATH = "execution.state-recovery.path"
 IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
 CLAIM_MODE = "execution.state-recovery.claim-mode"
 LEGACY = "claim mode LEGACY is treated as NO_CLAIM: the snapshot is never deleted, and the first checkpoint is full"
+TIME_HAS_ENDED = (
+    "the snapshot is of a job at its end (drained, or at the end of its input): all its event-time timers have fired. "
+    "Event time begins anew behind the rows that were read"
+)
 
 
 def start_options(configuration: Configuration) -> StartOptions:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.job_folders import UnreadableJob
+from penstock.checkpoint.savepoints import has_ended
 from penstock.checkpoint.view import LogView
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
@@ -18,7 +19,7 @@ from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
 from penstock.jobmanager.recovery import JobIdentity, open_start
 from penstock.jobmanager.settings import JobSettings
-from penstock.jobmanager.start_options import start_options, start_warnings
+from penstock.jobmanager.start_options import TIME_HAS_ENDED, start_options, start_warnings
 from penstock.model.configuration import Configuration
 from penstock.model.ids import new_job_id
 from penstock.model.job import JobExecutionResult
@@ -45,7 +46,9 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
     if not resumed:
-        open_start(graph, start)  # what speaks against it is said before anything exists
+        snapshot = open_start(graph, start)  # what speaks against it is said before anything exists
+        if snapshot is not None and has_ended(snapshot.manifest):
+            print(f"warning: {TIME_HAS_ENDED}", file=sys.stderr)
     control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     request = JobRequest(
         identity=identity,

@@ -121,7 +121,8 @@ class SubtaskHost:
             if loader.own is not None and deploy.checkpoint is not None and is_shared:
                 writer.go_on_from(deploy.checkpoint, loader.own, loader.segments)
             restored += loader.figures
-            if deploy.restored_epoch > 0:  # the checkpoint before the first epoch holds nothing
+            # The checkpoint before the job's first epoch holds nothing; a savepoint that no job has taken has no epoch.
+            if deploy.restored_epoch > 0 or deploy.origin:
                 subtask.restored_checkpoint = deploy.checkpoint
             subtask.open()
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())

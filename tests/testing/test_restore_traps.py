@@ -1,14 +1,19 @@
 """Starts from snapshots that could lose or double events, restore the wrong state, or delete what is not theirs."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.checkpoint.entries import Status
+from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointError, SnapshotRefusedError
-from penstock.testing import CHECKPOINT, CRASH, Harness
+from penstock.jobmanager.recovery import StartOptions
+from penstock.model.time import MAX_WATERMARK
+from penstock.storage.local import LocalStorage
+from penstock.testing import CHECKPOINT, CRASH, Harness, Watermark
 from tests.testing.test_restore_rules import chain, contents, counts, options, saved
 
 
@@ -83,3 +88,37 @@ def replace_folder(path: str, other: str) -> None:
     place = path.removeprefix("file://")
     shutil.move(place, place + "-old")
     shutil.move(other.removeprefix("file://"), place)
+
+
+class Alarm(KeyedProcessFunction):
+    """Sets a timer for each row, and shows rows and timers with the event time at which they come."""
+
+    def process_element(self, row: tuple[str, int], ctx: Any) -> Iterable[Any]:
+        ctx.timer_service().register_event_time_timer(row[1])
+        yield "row", row[1], ctx.timer_service().current_watermark()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
+        yield "timer", timestamp, ctx.timer_service().current_watermark()
+
+
+def alarms(folder: Path, path: str | None = None) -> Harness:
+    return Harness.keyed(
+        Alarm(), lambda row: row[0], storage=LocalStorage(folder), start=StartOptions(path), retained=2
+    )
+
+
+def test_n4_rows_behind_a_drained_savepoint_are_not_late(tmp_path: Path) -> None:
+    old = alarms(tmp_path / "old").feed([Watermark(5), ("a", 10)])
+    path = old.savepoint(tmp_path / "savepoints", then="stop", drain=True)
+    assert old.output == [("row", 10, 5), ("timer", 10, MAX_WATERMARK)]
+    harness = alarms(tmp_path / "new", path).feed([("a", 20), Watermark(19), CRASH, CHECKPOINT, CRASH, Watermark(20)])
+    assert [item[:2] for item in harness.output] == [("row", 20), ("timer", 20)]
+    assert all(watermark < MAX_WATERMARK for _, _, watermark in harness.output)
+
+
+def test_r31_a_job_behind_the_last_checkpoint_of_another_reads_on(tmp_path: Path) -> None:
+    old = alarms(tmp_path / "old").feed([("a", 10)]).finish()
+    assert old.manifest is not None and old.manifest.final
+    path = f"{tmp_path}/old/chk-{old.manifest.checkpoint_id}"
+    harness = alarms(tmp_path / "new", path).feed([("a", 20), CHECKPOINT, CRASH, Watermark(20)])
+    assert [item[:2] for item in harness.output] == [("row", 20), ("timer", 20)]
