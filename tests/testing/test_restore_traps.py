@@ -5,12 +5,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.entries import Status
-from penstock.datastream import KeyedProcessFunction
+from penstock.checkpoint.manifest import decode_manifest, encode_manifest
+from penstock.common import Types
+from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, MapFunction
+from penstock.datastream.state import ListStateDescriptor
 from penstock.errors import CheckpointError, SnapshotRefusedError
 from penstock.jobmanager.recovery import StartOptions
+from penstock.model.ids import Version
+from penstock.model.snapshot import SourcePosition
 from penstock.model.time import MAX_WATERMARK
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness, Watermark
@@ -122,3 +128,32 @@ def test_r31_a_job_behind_the_last_checkpoint_of_another_reads_on(tmp_path: Path
     path = f"{tmp_path}/old/chk-{old.manifest.checkpoint_id}"
     harness = alarms(tmp_path / "new", path).feed([("a", 20), CHECKPOINT, CRASH, Watermark(20)])
     assert [item[:2] for item in harness.output] == [("row", 20), ("timer", 20)]
+
+
+class Careful(MapFunction, CheckpointedFunction):
+    """Reads its operator state only where it is told that there is some."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.saved = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", Types.LONG()))
+        self.rows = list(self.saved.get()) if context.is_restored() else []
+
+    def map(self, row: int) -> int:
+        self.rows.append(row)
+        return len(self.rows)
+
+    def snapshot_state(self, context: Any) -> None:
+        self.saved.update(self.rows)
+
+
+def test_s3_functions_are_told_of_the_state_in_a_savepoint_that_no_job_has_taken(tmp_path: Path) -> None:
+    old = Harness.non_keyed(Careful(), storage=LocalStorage(tmp_path / "old")).feed([7, 8])
+    path = old.savepoint(tmp_path / "savepoints")
+    file = Path(path.removeprefix("file://"), "_metadata")
+    manifest = decode_manifest(file.read_bytes(), str(file))
+    parts = [msgspec.structs.replace(part, version=Version(1, 0, "made")) for part in manifest.subtasks]
+    sources = SourcePosition(-1, None, [])
+    made = msgspec.structs.replace(manifest, checkpoint_id=0, epoch=0, now_ms=0, subtasks=parts, sources=sources)
+    file.write_bytes(encode_manifest(made))
+    storage = LocalStorage(tmp_path / "new")
+    harness = Harness.non_keyed(Careful(), storage=storage, start=StartOptions(path))
+    assert harness.feed([9, CRASH, CHECKPOINT, CRASH, 10]).output == [3, 4]
