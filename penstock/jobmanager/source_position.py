@@ -32,6 +32,8 @@ class SourceTracker:
         self._restored = manifest.sources if manifest is not None else None
         self._batch_id = self._restored.batch_id if self._restored is not None else -1
         self._last = self._restored
+        self.is_known = False
+        """Where each source stands. One that is new may begin somewhere else the next time, until it was asked once."""
 
     def restore(self) -> None:
         """Make the attempt's own folder, so that the query goes on behind the restored position, source by source."""
@@ -41,6 +43,7 @@ class SourceTracker:
             data = offset_log.arrange(self._read(self._restored.file), saved, self._uids)
             if self._origin is not None or saved != self._uids:
                 self._last = None
+            self.is_known = set(self._uids) <= set(saved)
         if data is None:
             self._batch_id = -1
         offset_log.build(self._folder, data, self._batch_id, new_query_id=self._origin is not None)
@@ -51,6 +54,7 @@ class SourceTracker:
     def advance(self, batch_id: int) -> None:
         """The epoch of this batch is done."""
         self._batch_id = batch_id
+        self.is_known = True
 
     def position(self, checkpoint: int, attempt: int) -> SourcePosition:
         """The position as part of a checkpoint: behind the last `run_epoch`, not at the newest file (R15)."""

@@ -94,8 +94,7 @@ class SparkAttempt:
 
     def _run(self) -> Ended:
         host = str(self._spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
-        hello = Hello(self._plan.token, self._plan.number, "jobmanager")
-        taskmanagers = TaskManagers(host, hello, self._clock)
+        taskmanagers = TaskManagers(host, Hello(self._plan.token, self._plan.number, "jobmanager"), self._clock)
         job_ended = False
         try:
             self._deploy(taskmanagers)
@@ -217,7 +216,7 @@ class SparkAttempt:
                 return Ended.STOPPED
             if self.book.failure is not None:
                 raise self.book.failure
-            if self._lock.acquire(blocking=False):
+            if self._knows_sources and self._lock.acquire(blocking=False):
                 try:
                     self._run_empty_epoch_if_due()
                 finally:
@@ -251,9 +250,8 @@ class SparkAttempt:
             self._query.cancel_jobs()
 
     def _stop_query(self) -> None:
-        self._ending.set()
+        self._interrupt()
         if self._query is not None:
-            self._query.cancel_jobs()
             self._query.stop()
 
     # ---- epochs
@@ -323,10 +321,14 @@ class SparkAttempt:
 
     @property
     def _is_savepoint_due(self) -> bool:
-        """A savepoint is wanted, and it is known where the sources stand: they have been asked for rows (R23)."""
-        assert self.book is not None and self._query is not None
-        is_known = self._has_position or self.book.epoch > 0 or self._query.has_looked
-        return self.savepoints.due() is not None and is_known
+        """A savepoint is wanted, and it is known where the sources stand."""
+        return self.savepoints.due() is not None and self._knows_sources
+
+    @property
+    def _knows_sources(self) -> bool:
+        """Every source has an offset, or has been asked for rows and has written down where it begins (R23)."""
+        self._sources.is_known = self._sources.is_known or (self._query is not None and self._query.has_looked)
+        return self._sources.is_known
 
     def _work_off_spools(self) -> None:
         """PROTOCOL R13: while rows wait in the subtasks, epochs go on without new ones."""

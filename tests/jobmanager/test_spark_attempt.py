@@ -76,6 +76,7 @@ def test_r30_a_stop_that_an_attempt_finds_comes_before_the_end_of_its_input(
     attempt.savepoints.request(request)
     attempt._graph = MagicMock(bounded=True)
     attempt._query = MagicMock(failure=None)
+    attempt._sources = MagicMock(is_known=True)
     attempt.book = MagicMock(waiting=0, failure=None, epoch=3)
     attempt._query.wait.return_value = True
 
@@ -84,3 +85,27 @@ def test_r30_a_stop_that_an_attempt_finds_comes_before_the_end_of_its_input(
 
     monkeypatch.setattr(attempt, "_empty_epoch", stop)
     assert attempt._drive() is (Ended.STOPPED if then == "stop" else Ended.INPUT)
+
+
+def test_r23_no_epoch_comes_before_a_new_source_has_written_down_where_it_begins(tmp_path: Path) -> None:
+    """A checkpoint without its initial offset would let it begin somewhere else after a failure."""
+    attempt = attempt_of(tmp_path)
+    attempt._sources = MagicMock(is_known=False)
+    attempt.book = MagicMock(waiting=0, failure=None)
+    attempt._query = query = MagicMock(has_looked=False)
+    polls = iter([False] * 3)
+    epochs: list[int] = []
+
+    def wait(seconds: float) -> bool:
+        if next(polls, None) is None:
+            query.has_looked = True
+        return False
+
+    def empty_epoch() -> None:
+        epochs.append(len(list(polls)))
+        attempt._cancelled.set()
+
+    query.wait = wait
+    attempt._run_empty_epoch_if_due = empty_epoch  # type: ignore[method-assign]
+    assert attempt._drive() is Ended.CANCELLED
+    assert epochs == [0]
