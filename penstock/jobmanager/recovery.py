@@ -153,7 +153,7 @@ def begin_attempt(
         origin = Origin(snapshot.storage if snapshot is not None else None, renamed)
     why = _why(manifest, graph, options.warn)
     if snapshot is not None:
-        claimed = options.start.claim or log.view().claimed == path
+        claimed = (options.start.claim and given == path) or log.view().claimed == path
         log.append(Restore(None, path, why, claimed, snapshot.sha256))  # its number says nothing in this log
     else:
         record_restore(log, manifest, why)

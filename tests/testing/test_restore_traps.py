@@ -157,3 +157,12 @@ def test_s3_functions_are_told_of_the_state_in_a_savepoint_that_no_job_has_taken
     storage = LocalStorage(tmp_path / "new")
     harness = Harness.non_keyed(Careful(), storage=storage, start=StartOptions(path))
     assert harness.feed([9, CRASH, CHECKPOINT, CRASH, 10]).output == [3, 4]
+
+
+def test_o9_what_is_claimed_is_the_path_that_was_given_and_no_other(tmp_path: Path) -> None:
+    path, other = saved(tmp_path), saved(tmp_path / "2")
+    Harness(chain(["one", "two"]), options(tmp_path / "new", path))
+    before = contents(path)
+    resumed = Harness(chain(["one", "two"]), options(tmp_path / "new", other, claim=True)).feed(["a", CHECKPOINT])
+    assert counts(resumed, "one") == [3, 1, None]
+    assert contents(path) == before and contents(other)
