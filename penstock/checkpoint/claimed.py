@@ -19,7 +19,6 @@ from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,
     FileMissingError,
-    LogCorruptError,
     SnapshotNotFoundError,
     StorageError,
 )
@@ -30,14 +29,21 @@ from penstock.storage.local import remove_empty_folders
 MAX_FILES_PER_DISCARD = 1000
 
 
-def collect_claimed(log: JobLog, retained: int) -> None:
-    """Discard and delete the claimed snapshot, if so many newer checkpoints are kept that nobody needs it."""
+def collect_claimed(log: JobLog, retained: int) -> str | None:
+    """Discard and delete the claimed snapshot, if so many newer checkpoints are kept that nobody needs it.
+
+    Returns why it stays although the job does not need it; None if there is no reason.
+    """
     view = log.view()
     is_replaced = view.commits_begun >= 0 and len(view.line) >= retained  # never without a checkpoint of the job's own
     if view.claimed is not None and is_replaced:
-        root, files = _own_files(view.claimed, view.claimed_sha256)
+        try:
+            root, files = _own_files(view.claimed, view.claimed_sha256)
+        except CheckpointError as error:
+            return f"the claimed snapshot {view.claimed} stays: {error}"
         _discard(log, root, files)
     delete_claimed(log)
+    return None
 
 
 def delete_claimed(log: JobLog) -> None:
@@ -95,12 +101,8 @@ def _own_files(path: str, sha256: str) -> tuple[str, list[str]]:
 
 def _require_ended(place: OpenSnapshot) -> None:
     """Raise CheckpointError if the job of a claimed checkpoint is at work again: it may build on its files."""
-    try:
-        has_ended = read_log(place.storage).is_terminal
-    except LogCorruptError as error:
-        raise CheckpointError(f"the claimed checkpoint {place.path} stays: {error}") from error
-    if not has_ended:
-        raise CheckpointError(f"the claimed checkpoint {place.path} stays, because its own job has been resumed")
+    if not read_log(place.storage).is_terminal:
+        raise CheckpointError("its own job has been resumed")
 
 
 def _is_another(storage: Storage, path: str, sha256: str) -> bool:

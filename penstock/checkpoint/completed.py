@@ -106,7 +106,7 @@ class CompletedCheckpoints:
         try:
             collect_garbage(self._log, retained, take_scope)
             if self._log.view().has_claim:
-                collect_claimed(self._log, retained)
+                self.cleaning_failure = collect_claimed(self._log, retained)
             self._log.shorten_if_due()
         except (FencedError, LogCorruptError):
             raise
