@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 
 from penstock.cli.flags import open_registry, parse_settings
 from penstock.cli.output import print_warning
+from penstock.cli.program import INTERRUPTED
 from penstock.control.registry import Registry
 from penstock.control.tokens import read_token
 from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError
@@ -45,6 +46,12 @@ TypeFlag = Annotated[
     str | None, typer.Option("--type", "-type", metavar="canonical|native", help="The savepoint's format.")
 ]
 DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do not wait for its end.")]
+
+
+class WaitInterruptedError(JobError):
+    """Somebody has interrupted a command that was waiting."""
+
+    exit_code = INTERRUPTED
 
 
 class OptionalValueCommand(TyperCommand):
@@ -113,18 +120,20 @@ def require_job(job: str | None, purpose: str) -> str:
 def wait_for(
     job: "RemoteJob", kind: Literal["savepoints", "checkpoints"], trigger_id: str, show: Callable[[int], None]
 ) -> Any:
-    """The result of an operation; JobError with its failure."""
+    """The result of an operation; JobError with its failure. Who stops waiting does not stop the operation."""
     pause, pause_s = threading.Event(), FIRST_PAUSE_S
-    while True:
-        state = job.state_of(kind, trigger_id)
-        if not state.is_ended:
+    try:
+        while not (state := job.state_of(kind, trigger_id)).is_ended:
             show(state.percent)
             pause.wait(pause_s)
             pause_s = min(LONGEST_PAUSE_S, 1.5 * pause_s)
-        elif state.failure is not None:
-            raise JobError(state.failure)
-        else:
-            return state.result
+    except KeyboardInterrupt:
+        raise WaitInterruptedError(
+            f"interrupted; job {job.job_id} goes on with what it was asked for, triggerId: {trigger_id}"
+        ) from None
+    if state.failure is not None:
+        raise JobError(state.failure)
+    return state.result
 
 
 def wait_for_end(job: "RemoteJob") -> str:

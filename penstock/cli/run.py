@@ -1,5 +1,6 @@
 """`penstock run`: hands the flags to the user's program and runs it."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, open_registry,
 from penstock.cli.output import MODE, print_result
 from penstock.cli.program import run_program
 from penstock.cli.progress import Progress, submitted_line
+from penstock.cli.reaching import TOKEN_VARIABLE
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.submission import Submission, submitted
@@ -63,6 +65,7 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     debug: DebugFlag = False,
 ) -> int:
     """Run a program as a job."""
+    os.environ.pop(TOKEN_VARIABLE, None)  # the token of another job's server: no process of this one needs it
     submission = Submission(
         job_file=job_file,
         parallelism=parallelism,

@@ -398,7 +398,7 @@ class Job:
     def _write_log(self, text: str) -> None:
         with suppress(OSError):  # the job's end does not depend on its log
             folder = self._registry.log_dir(self.job_id)
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(folder / "driver.log", "a", encoding="utf-8") as file:
                 file.write(text + "\n")
 

@@ -75,7 +75,7 @@ class _LabelledStream:
 
 def redirect_output(path: str, job_id: str, attempt: int) -> None:
     """Send everything this process prints or logs to the file, line by line with its label."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     file = open(path, "a", encoding="utf-8", errors="backslashreplace")  # stays open until the process ends
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)

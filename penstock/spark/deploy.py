@@ -104,7 +104,7 @@ def start_process(template: TaskManagerTemplate, index: int, watch: list[tuple[i
         limits=template.limits,
         local=template.local,
     )
-    Path(template.log_dir).mkdir(parents=True, exist_ok=True)
+    Path(template.log_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
     paths = list(dict.fromkeys([*template.sys_path, *sys.path]))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with open(log_path, "ab") as log:

@@ -305,7 +305,10 @@ def test_an_interrupt_is_130_and_the_savepoint_goes_on(
     assert commands.run("savepoint", A_ID) == 130
     (request,) = commands.job.requests.values()
     assert not request.is_answered
+    assert f"goes on with what it was asked for, triggerId: {request.trigger_id}" in capsys.readouterr().err
     end_savepoint(request)
+    assert commands.run("checkpoint", A_ID, "--json") == 130
+    assert json.loads(capsys.readouterr().out)["code"] == 130
 
 
 @pytest.mark.parametrize("by", ["id", "prefix", "name"])

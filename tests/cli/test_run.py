@@ -223,3 +223,12 @@ def test_a_detached_run_is_started_with_the_same_flags(monkeypatch: pytest.Monke
     assert to_arguments(Submission(job_file=Path("job.py"))) == ["job.py"]
     restored = Submission(Path("job.py"), savepoint_path="a b", allow_non_restored=True, claim_mode="claim")
     assert to_arguments(restored) == ["-s", "a b", "-cm", "claim", "-n", "job.py"]
+
+
+def test_security_s2_the_token_of_another_server_does_not_reach_the_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_TOKEN", "secret")
+    job = program(tmp_path, "import os; print('PENSTOCK_TOKEN' in os.environ)")
+    assert main(["run", job]) == 0
+    assert capsys.readouterr().out == "False\n"
