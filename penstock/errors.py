@@ -309,3 +309,9 @@ class NotReachableError(JobError):
     """The control server of a job does not answer, or does not accept the token."""
 
     exit_code = 6
+
+
+class WaitInterruptedError(JobError):
+    """Somebody has interrupted a command that waited for a job, which goes on."""
+
+    exit_code = 130

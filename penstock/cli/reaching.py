@@ -15,10 +15,9 @@ from typer.core import TyperCommand
 
 from penstock.cli.flags import open_registry, parse_settings
 from penstock.cli.output import print_warning
-from penstock.cli.program import INTERRUPTED
 from penstock.control.registry import Registry
 from penstock.control.tokens import read_token
-from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError
+from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError, WaitInterruptedError
 from penstock.storage.address import parse_address
 
 if TYPE_CHECKING:
@@ -46,12 +45,6 @@ TypeFlag = Annotated[
     str | None, typer.Option("--type", "-type", metavar="canonical|native", help="The savepoint's format.")
 ]
 DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do not wait for its end.")]
-
-
-class WaitInterruptedError(JobError):
-    """Somebody has interrupted a command that was waiting."""
-
-    exit_code = INTERRUPTED
 
 
 class OptionalValueCommand(TyperCommand):
