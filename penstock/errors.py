@@ -40,7 +40,8 @@ PenstockError
     ├── JobNotFoundError
     ├── JobConflictError
     │   └── WrongJobError
-    └── NotReachableError           its control server does not answer, or does not let us in
+    ├── NotReachableError           its control server does not answer, or does not let us in
+    └── WaitInterruptedError        somebody does not wait any longer: the job goes on
 
 Messages say what failed, what was found against what was expected, and what to do. Every class passes all its
 arguments to `Exception`, so errors survive pickling.
