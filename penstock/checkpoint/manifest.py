@@ -23,6 +23,7 @@ from penstock.errors import (
     UnsupportedValueError,
     UsageError,
 )
+from penstock.model.key_groups import MAX_KEY_GROUPS
 from penstock.model.snapshot import Manifest, StateFile, SubtaskSnapshot
 from penstock.model.type_information import parse_type
 from penstock.state.operator_file import MODES
@@ -248,6 +249,9 @@ def _problem_of_numbers(manifest: Manifest) -> Problem | None:
         found = f"checkpoint {number}, epoch {manifest.epoch}, attempt {manifest.attempt}"
         found += f", {manifest.max_parallelism} key groups"
         return Problem("numbers from 0, attempt and max parallelism from 1", found)
+    if manifest.max_parallelism > MAX_KEY_GROUPS:
+        found = f"{manifest.max_parallelism} key groups"
+        return Problem(f"at most {MAX_KEY_GROUPS} key groups", found, "BAD_KEY_GROUPS")
     if manifest.parent is not None and not 0 <= manifest.parent < number:
         return Problem(f"a parent before checkpoint {number}", f"parent {manifest.parent}", "BROKEN_CHAIN")
     return None

@@ -104,6 +104,10 @@ class KeyedRows:
             for _, table in rows:
                 inside = evolved(in_key_groups(table, groups, self.max_parallelism), self.saved, self.info)
                 yield table_of(in_order(inside, self.info, self.max_parallelism), *self._form())
+        except Exception as error:
+            if "Corruption" not in str(error) or isinstance(error, CheckpointCorruptError):
+                raise
+            raise CheckpointCorruptError("RocksDB's files", "files that can be read", str(error)) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

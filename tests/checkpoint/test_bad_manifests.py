@@ -153,3 +153,8 @@ def test_bm11_a_kind_or_a_name_that_no_state_has() -> None:
     info = OperatorStateInfo("op", "state", "nobody", "LONG", None, 0)
     subtask = msgspec.structs.replace(snapshot(0, (0, 7)), operator_states=[info], operator_file=file_of("a"))
     assert code_of(encoded(subtasks=[subtask])) == "CORRUPT_MANIFEST"
+
+
+def test_bm07_more_key_groups_than_there_can_be() -> None:
+    subtask = snapshot(0, (0, 2**40 - 1))
+    assert code_of(encoded(subtasks=[subtask], max_parallelism=2**40)) == "BAD_KEY_GROUPS"
