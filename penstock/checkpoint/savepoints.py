@@ -381,6 +381,9 @@ class Savepoints:
 
     def _give_up(self, pending: _Pending, reason: str) -> None:
         """The job goes on; if it was to stop, the log says first that it does not (PROTOCOL R30)."""
+        is_drained = pending.request.wish.drain
+        if is_drained and self._coordinator is None:  # with the attempt its state would end
+            reason += "; the job goes on, but its event time has ended and all rows are late: take another savepoint"
         if self._log is not None and pending.is_stop:
             self._log.append(Resumed(reason))
         with self._lock:
@@ -389,7 +392,7 @@ class Savepoints:
         clear_folder(pending.storage)
         pending.request.stats = pending.stats((), self._clock.now_ms(), reason)
         pending.request.fail(reason)
-        if pending.request.wish.drain:  # event time has ended in this attempt: recovery goes back behind it, if it can
+        if is_drained and self._coordinator is not None:  # recovery goes back behind the end of event time, if it can
             failure = f"the savepoint that was to drain the job failed: {reason}"
             self.require_time(failure)
             raise CheckpointFailedError(failure)
