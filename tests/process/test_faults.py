@@ -1,4 +1,4 @@
-"""A sample of `make test-faults`: six cases of the matrix, and drivers that are stopped, replaced and woken."""
+"""A sample of `make test-faults`: four cases of the matrix, and drivers that are stopped, replaced and woken."""
 
 from pathlib import Path
 
@@ -20,8 +20,6 @@ SAMPLE = (
     "executor_killed",
     "function_ends_its_process",
     "nonsense_on_sockets",
-    "late_ack",
-    "cancelled_in_a_checkpoint",
 )
 ZOMBIES = (Case("C19", "before", "driver", "stop"), Case("C20", "after", "driver", "stop"))
 ZOMBIE_LOAD = Load(events=6_000, keys=100, files=20)

@@ -90,7 +90,7 @@ def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
         writers=chance.choice((1, 1, 2)),
         stay=chance.choice((0.5, 0.8, 0.95)),
         unaligned=chance.random() < 0.3,
-        savepoint=chance.choice((0.0, 0.0, 0.1, 0.3)),
+        savepoint=chance.choice((0.0, 0.0, 0.0, 0.1, 0.3)),
         planned=planned,
         steps=chance.choice((300, 600, 1200)),
         crash=some(0.0015),
