@@ -34,17 +34,19 @@ def main() -> int:
 
 
 def _write(folder: Path, backend: str) -> None:
-    checkpoints = folder / f"{backend}-checkpoint"
-    storage = LocalStorage(checkpoints / JOB_ID)
-    harness = job.harness(parallelism=2, backend=backend, storage=storage)
+    harness = job.harness(parallelism=2, backend=backend)
     job.fill(harness)
     expected = job.content(harness)
     for kind in ("canonical", "native"):
         place = folder / f"{backend}-{kind}"
         place.mkdir(parents=True)
         harness.savepoint(place, format=kind)
-    harness.feed([CHECKPOINT])
     expected["timers"] = job.fire(harness)
+    # A job of its own: the log of one that was saved says where its savepoints are.
+    checkpoints = folder / f"{backend}-checkpoint"
+    harness = job.harness(parallelism=2, backend=backend, storage=LocalStorage(checkpoints / JOB_ID))
+    job.fill(harness)
+    harness.feed([CHECKPOINT])
     manifest = harness.manifest
     assert manifest is not None
     for place in (checkpoints, *(folder / f"{backend}-{kind}" for kind in ("canonical", "native"))):

@@ -212,4 +212,4 @@ def json_response(status: int, data: Any, request_id: str) -> Response:
 
 async def _unused(request: Request) -> Response:
     """Routes are only asked whether they match."""
-    raise NotImplementedError
+    raise AssertionError("a route is only asked whether it matches")
