@@ -14,7 +14,8 @@ from penstock.checkpoint.log import JobLog
 from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import decode_manifest, digest, file_paths, read_metadata
 from penstock.checkpoint.names import CHECKPOINT_FOLDERS, FileKind, parse_name
-from penstock.checkpoint.snapshot_path import METADATA, OpenSnapshot, locate
+from penstock.checkpoint.savepoint_folders import METADATA
+from penstock.checkpoint.snapshot_path import OpenSnapshot, locate
 from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,

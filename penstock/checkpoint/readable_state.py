@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.checkpoint.snapshot_reader import POSITION_COLUMN, SUBTASK_COLUMN
+from penstock.checkpoint.snapshot_reader import SUBTASK_COLUMN
 from penstock.checkpoint.stored_snapshot import KeyedState, State
 from penstock.codec.readable import has_untyped, readable_type, to_declared, to_readable
 from penstock.errors import UsageError
 from penstock.model.type_information import TypeInformation, parse_type, scalar, tuple_of
 from penstock.state.operator_file import KEY_GROUP_COLUMN
+from penstock.state.operator_parquet import POSITION_COLUMN
 from penstock.state.parquet import EXPIRES, EXPIRES_COLUMN, KEY_COLUMN
 from penstock.state.rows import MAP_KEY_COLUMN, VALUE_COLUMN
 from penstock.state.ttl.stamps import without_ttl

@@ -14,6 +14,7 @@ import msgspec
 from penstock.checkpoint.log_reader import read_log
 from penstock.checkpoint.manifest import decode_manifest, digest, read_metadata, verify_sizes
 from penstock.checkpoint.names import LOG_FOLDER
+from penstock.checkpoint.savepoint_folders import METADATA
 from penstock.checkpoint.view import LogView
 from penstock.errors import (
     CheckpointCorruptError,
@@ -28,7 +29,6 @@ from penstock.model.snapshot import Manifest
 from penstock.storage.address import RemoteAddress, parse_address
 from penstock.storage.blobs import Storage, open_storage
 
-METADATA = "_metadata"
 _CHECKPOINT_FOLDER = re.compile(r"chk-(\d+)")
 _SHOWN = 5
 

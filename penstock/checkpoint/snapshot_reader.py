@@ -23,7 +23,7 @@ from penstock.state.backend.settings import BackendSettings
 from penstock.state.conversion import evolved, evolved_rows
 from penstock.state.operator_file import read_operator_states
 from penstock.state.operator_file import schema_of as columns_of
-from penstock.state.operator_parquet import decode_operator_table
+from penstock.state.operator_parquet import POSITION_COLUMN, decode_operator_table
 from penstock.state.parquet import decode_table, in_order, table_of
 from penstock.state.rows import in_key_groups
 from penstock.state.snapshot_file import FileData, read_chain
@@ -33,9 +33,8 @@ SLICE_BYTES = 64 * 1024 * 1024
 """About what of a subtask's files in our own format is decoded at once."""
 HELD_BYTES = 256 * 1024 * 1024
 """Files of one subtask up to this size are held while they are read; of more, one at a time."""
-NATIVE_ROWS = 64 * 1024
 FETCH_THREADS = 4
-SUBTASK_COLUMN, POSITION_COLUMN = "subtask", "position"
+SUBTASK_COLUMN = "subtask"
 
 
 @dataclass(frozen=True)

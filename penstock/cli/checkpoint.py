@@ -11,7 +11,7 @@ from penstock.cli.progress import time_text
 from penstock.cli.reaching import OptionalJob, ServerFlag, TokenFileFlag, Where, require_job, wait_for
 from penstock.cli.savepoint import say
 from penstock.control.retained import RetainedCheckpoint, retained_checkpoints
-from penstock.model.ids import new_job_id
+from penstock.model.ids import new_trigger_id
 
 COLUMNS = ("JOB ID", "NAME", "CHECKPOINT", "EPOCH", "TIME", "SIZE", "PARALLELISM", "PATH")
 
@@ -30,7 +30,7 @@ def checkpoint(  # noqa: PLR0913 - the parameters are the command's flags
 ) -> None:
     """Take a checkpoint of a job now."""
     with Where(settings, server, token_file).reach(require_job(job, "trigger a checkpoint")) as remote:
-        trigger_id = new_job_id()
+        trigger_id = new_trigger_id()
         say(f"Triggering checkpoint for job {remote.job_id}.")
         remote.take_checkpoint(trigger_id, full=full)
         say("Waiting for response...")

@@ -20,7 +20,7 @@ from penstock.cli.reaching import (
 )
 from penstock.control.disposal import dispose_savepoint
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, UsageError
-from penstock.model.ids import new_job_id
+from penstock.model.ids import new_trigger_id
 
 if TYPE_CHECKING:
     from penstock.control.remote_job import RemoteJob
@@ -55,7 +55,7 @@ def savepoint(  # noqa: PLR0913 - the parameters are the command's flags
     format_ = parse_format(type_)
     where = Where(settings, server, token_file)
     with where.reach(require_job(job, "trigger a savepoint")) as remote:
-        trigger_id = new_job_id()
+        trigger_id = new_trigger_id()
         say(f"Triggering savepoint for job {remote.job_id}.")
         remote.take_savepoint(trigger_id, where.folder(folder), format_)
         if detached:
@@ -90,7 +90,7 @@ def stop(  # noqa: PLR0913 - as above
     format_ = parse_format(type_)
     where = Where(settings, server, token_file)
     with where.reach(require_job(job, "stop it")) as remote:
-        trigger_id = new_job_id()
+        trigger_id = new_trigger_id()
         doing = "Draining" if drain else "Suspending"
         say(f'{doing} job "{remote.job_id}" with a {format_.upper()} savepoint.')
         remote.stop(trigger_id, where.folder(folder), format_, drain=drain)
@@ -156,7 +156,7 @@ def cancel_with_savepoint(remote: "RemoteJob", folder: str | None, format_: str)
     say(DEPRECATED)
     place = f"to {folder}." if folder is not None else "to default savepoint directory."
     say(f"Cancelling job {remote.job_id} with {format_.upper()} savepoint {place}")
-    trigger_id = new_job_id()
+    trigger_id = new_trigger_id()
     remote.take_savepoint(trigger_id, folder, format_, cancel=True)
     with PercentBar() as bar:
         path = wait_for(remote, "savepoints", trigger_id, bar)

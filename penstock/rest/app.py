@@ -27,7 +27,7 @@ from penstock.errors import (
     RequestRefusedError,
     UsageError,
 )
-from penstock.model.ids import new_job_id
+from penstock.model.ids import new_trigger_id
 from penstock.rest.access import Access, Caller, check_path, check_size, parse_query, refuse_token_in_query
 from penstock.rest.bodies import MAX_BODY_BYTES, decode_body
 from penstock.rest.routes import ENDPOINTS, Answer, Call, Endpoint
@@ -74,7 +74,7 @@ class ControlApp:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         elif scope["type"] == "http":
-            request_id = new_job_id()
+            request_id = new_trigger_id()
             response = await self._respond(Request(scope, receive), request_id)
             await response(scope, receive, send)
 

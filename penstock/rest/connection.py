@@ -7,7 +7,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.model.ids import new_job_id
+from penstock.model.ids import new_trigger_id
 
 MAX_CONNECTIONS = 100
 HEADER_LIMIT_S = 30.0
@@ -39,7 +39,7 @@ class LimitedConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP: said as every other error is."""
-        request_id = new_job_id()
+        request_id = new_trigger_id()
         data = {"errors": ["this is not an HTTP request that can be read"], "code": "BAD_REQUEST"}
         body = json.dumps({**data, "request_id": request_id}).encode()
         head = (

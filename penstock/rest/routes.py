@@ -13,7 +13,7 @@ from penstock.control.operations import Failure, Operation
 from penstock.control.running_job import ControlledJob
 from penstock.control.tokens import Scope
 from penstock.errors import RequestRefusedError
-from penstock.model.ids import new_job_id
+from penstock.model.ids import new_trigger_id
 from penstock.rest import checkpoint_views, job_views
 from penstock.rest.bodies import CheckpointBody, DisposalBody, NoBody, SavepointBody, StopBody
 
@@ -235,7 +235,7 @@ def trigger_id(call: Call, purpose: str) -> str:
         return savepoints.checked_trigger_id(call.body.trigger_id)
     if call.idempotency_key is not None:
         return savepoints.trigger_id_of_key(call.idempotency_key, purpose)
-    return new_job_id()
+    return new_trigger_id()
 
 
 def accepted(operation: Operation) -> Answer:
