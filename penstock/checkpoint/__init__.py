@@ -1,20 +1,20 @@
 """Checkpoints: job log, manifests, coordinator, garbage collection and restore."""
 
-from penstock.checkpoint.commits import SinkCommitter
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
-from penstock.checkpoint.history import CheckpointStats
 from penstock.checkpoint.job_folders import find_jobs
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.pending import EpochRecord
-from penstock.checkpoint.restore import (
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_view import LogView
+from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.restore.restore_plan import (
     choose_restore,
     finish_open_deletes,
     plan_restore,
     record_restore,
     recover_sinks,
 )
-from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
-from penstock.checkpoint.view import LogView
+from penstock.checkpoint.sink_commits import SinkCommitter
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 
 __all__ = [
     "CheckpointCoordinator",

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock import failpoint
-from penstock.checkpoint.entries import Complete
-from penstock.checkpoint.log import RECENT_S, JobLog
-from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, file_paths
-from penstock.checkpoint.names import metadata_path, parse_name
-from penstock.checkpoint.pending import PendingCheckpoint
-from penstock.checkpoint.settings import WriterIdentity
+from penstock.checkpoint.checkpoint_settings import WriterIdentity
+from penstock.checkpoint.file_names import metadata_path, parse_name
+from penstock.checkpoint.log.entries import Complete
+from penstock.checkpoint.log.job_log import RECENT_S, JobLog
+from penstock.checkpoint.pending_checkpoint import PendingCheckpoint
+from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, file_paths
 from penstock.errors import CheckpointError
 from penstock.model.snapshot import CheckpointAck, Committable, Manifest, SourcePosition
-from penstock.storage.certain import put_certain
+from penstock.storage.certain_put import put_certain
 
 
 @dataclass(frozen=True)

@@ -13,21 +13,21 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from penstock import failpoint
-from penstock.checkpoint.commits import SinkCommitter
-from penstock.checkpoint.completed import CompletedCheckpoints
+from penstock.checkpoint.checkpoint_request import CheckpointRequest
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.completion import Predecessor, build_manifest, first_manifest, publish, require_own_files
-from penstock.checkpoint.decider import Decider
-from penstock.checkpoint.entries import Committing, Status
 from penstock.checkpoint.failures import FailureCount, FailureReason
-from penstock.checkpoint.history import CheckpointHistory, CheckpointStats
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.manifest import file_paths
-from penstock.checkpoint.names import checkpoint_of
-from penstock.checkpoint.pending import EpochRecord, PendingCheckpoint
-from penstock.checkpoint.requests import CheckpointRequest
+from penstock.checkpoint.file_names import checkpoint_of
+from penstock.checkpoint.log.entries import Committing, Status
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.pending_checkpoint import EpochRecord, PendingCheckpoint
 from penstock.checkpoint.retention import SweepScope
-from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
-from penstock.checkpoint.state_sizes import add_up
+from penstock.checkpoint.sink_commits import SinkCommitter
+from penstock.checkpoint.snapshot.manifest import file_paths
+from penstock.checkpoint.stats.checkpoint_history import CheckpointHistory, CheckpointStats
+from penstock.checkpoint.stats.state_sizes import add_up
+from penstock.checkpoint.trigger_rule import Decider
 from penstock.errors import CheckpointError, CheckpointFailedError, FencedError, NameTakenError
 from penstock.model.ids import CheckpointId, SubtaskId
 from penstock.model.snapshot import (

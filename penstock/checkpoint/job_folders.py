@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.checkpoint.entries import Base, Claim, decode_record
-from penstock.checkpoint.log_reader import entry_numbers, read_log
-from penstock.checkpoint.names import log_entry_path
-from penstock.checkpoint.view import LogView
+from penstock.checkpoint.file_names import log_entry_path
+from penstock.checkpoint.log.entries import Base, Claim, decode_record
+from penstock.checkpoint.log.log_reader import entry_numbers, read_log
+from penstock.checkpoint.log.log_view import LogView
 from penstock.errors import CheckpointError, LogCorruptError, StorageError
 from penstock.model.ids import JobId
 from penstock.storage.address import join_address, parse_address
-from penstock.storage.blobs import Storage, open_storage
+from penstock.storage.storage import Storage, open_storage
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock import failpoint
-from penstock.checkpoint.entries import Complete, Discard
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.manifest import file_paths, load_manifest
-from penstock.checkpoint.names import FileKind, parse_name
-from penstock.checkpoint.view import LogView
+from penstock.checkpoint.file_names import FileKind, parse_name
+from penstock.checkpoint.log.entries import Complete, Discard
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_view import LogView
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
 from penstock.errors import CheckpointError
-from penstock.storage.blobs import Storage
+from penstock.storage.storage import Storage
 
 MAX_FILES_PER_DISCARD = 1000
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from penstock import failpoint
+from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.entries import Resumed, Savepoint, Stopping
-from penstock.checkpoint.history import CheckpointStats, SubtaskStats
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, verify_file
-from penstock.checkpoint.pending import EpochRecord
-from penstock.checkpoint.savepoint_folders import METADATA, clear_folder, savepoint_folder, source_path
-from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
-from penstock.checkpoint.settings import WriterIdentity
+from penstock.checkpoint.log.entries import Resumed, Savepoint, Stopping
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, verify_file
+from penstock.checkpoint.snapshot.savepoint_paths import METADATA, clear_folder, savepoint_folder, source_path
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
 from penstock.clock import Clock
 from penstock.errors import (
     CheckpointError,
@@ -45,8 +45,8 @@ from penstock.model.snapshot import (
 )
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.storage.address import join_address
-from penstock.storage.blobs import Storage, open_storage
-from penstock.storage.certain import put_certain
+from penstock.storage.certain_put import put_certain
+from penstock.storage.storage import Storage, open_storage
 
 DEFAULT_TIMEOUT_MS = 600_000
 CLOSED = "the attempt of the job has ended; trigger the savepoint again"

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import checkpoint, job_list, jobs, savepoint, state
+from penstock.cli import checkpoint_commands, list_command, savepoint_commands, state_commands, status_commands
 from penstock.cli.flags import DebugFlag, JsonFlag
-from penstock.cli.info import info
+from penstock.cli.info_command import info
+from penstock.cli.job_target import OptionalValueCommand
 from penstock.cli.output import MODE, open_streams, print_error
 from penstock.cli.program import INTERRUPTED
-from penstock.cli.reaching import OptionalValueCommand
-from penstock.cli.restore import restore
-from penstock.cli.run import run
+from penstock.cli.restore_command import restore
+from penstock.cli.run_command import run
 from penstock.errors import PenstockError
 
 app = typer.Typer(
@@ -28,15 +28,15 @@ app = typer.Typer(
 )
 # What follows the job file belongs to the program, flags included.
 app.command("run", context_settings={"allow_interspersed_args": False})(run)
-app.command("list")(job_list.list_jobs)
-app.command("status")(jobs.status)
-app.command("logs")(jobs.logs)
-app.command("savepoint")(savepoint.savepoint)
-app.command("stop", cls=OptionalValueCommand)(savepoint.stop)
-app.command("cancel", cls=OptionalValueCommand)(savepoint.cancel)
-app.command("checkpoint")(checkpoint.checkpoint)
-app.add_typer(checkpoint.checkpoints, name="checkpoints")
-app.add_typer(state.app)
+app.command("list")(list_command.list_jobs)
+app.command("status")(status_commands.status)
+app.command("logs")(status_commands.logs)
+app.command("savepoint")(savepoint_commands.savepoint)
+app.command("stop", cls=OptionalValueCommand)(savepoint_commands.stop)
+app.command("cancel", cls=OptionalValueCommand)(savepoint_commands.cancel)
+app.command("checkpoint")(checkpoint_commands.checkpoint)
+app.add_typer(checkpoint_commands.checkpoints, name="checkpoints")
+app.add_typer(state_commands.app)
 # What follows PATH belongs to the program.
 app.command("restore")(restore)
 app.command("info")(info)
@@ -95,7 +95,7 @@ def penstock(
 @app.command("demo")
 def demo(*, json: JsonFlag = False, debug: DebugFlag = False) -> int:
     """Run a job that loses a process and still counts right."""
-    from penstock.cli.demo import run_demo  # it needs Spark, the other commands do not
+    from penstock.cli.demo.demo_command import run_demo  # it needs Spark, the other commands do not
 
     exit_code: int = run_demo()
     return exit_code

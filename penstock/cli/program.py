@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock.cli.output import MODE, print_error
-from penstock.control.inspection import Program, inspect_program
+from penstock.control.inspect.program_inspection import Program, inspect_program
 from penstock.errors import JobError, PenstockError, UsageError
 
 INTERRUPTED = 130

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.codec import tagged
 from penstock.codec.columns import decode_column, encode_column, misfit
 from penstock.codec.key_hashes import hash_columns
-from penstock.codec.rows import fields_ddl
+from penstock.codec.row_codec import fields_ddl
 from penstock.errors import StateAccessError, UnsupportedValueError, UsageError
 from penstock.model.key_groups import spark_hash
 from penstock.model.row import row_class

@@ -2,7 +2,7 @@
 
 from penstock.model.configuration import Configuration
 from penstock.model.encoder import Encoder
-from penstock.model.job import ExecutionConfig, JobStatus
+from penstock.model.execution import ExecutionConfig, JobStatus
 from penstock.model.restart_strategies import RestartStrategies
 from penstock.model.row import Row, RowKind
 from penstock.model.time import Duration, Instant, Time

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from penstock.checkpoint.manifest import file_paths
-from penstock.checkpoint.snapshot_path import locate
+from penstock.checkpoint.snapshot.manifest import file_paths
+from penstock.checkpoint.snapshot.snapshot_location import locate
 from penstock.errors import StorageError, UsageError
 from penstock.storage.address import parse_address
 from penstock.storage.local import remove_empty_folders

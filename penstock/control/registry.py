@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from penstock.checkpoint.history import CheckpointStats
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.clock import Clock, SystemClock
 from penstock.errors import JobConflictError, JobNotFoundError, StorageError
 from penstock.model.configuration import Configuration
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 from penstock.model.snapshot import StateSize
 
 ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_state())

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.checkpoint.report import CheckpointReport
-from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, Then
-from penstock.checkpoint.settings import CheckpointSettings
-from penstock.control.audit import AuditLog
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.savepoint_request import Format, SavepointRequest, Then
+from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
+from penstock.control.audit_log import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
 from penstock.graph.job_graph import JobGraph

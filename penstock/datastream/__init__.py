@@ -27,6 +27,12 @@ from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
+from penstock.model.execution import (
+    CheckpointingMode,
+    ExternalizedCheckpointCleanup,
+    ExternalizedCheckpointRetention,
+    RuntimeExecutionMode,
+)
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -39,12 +45,6 @@ from penstock.model.functions import (
     ReduceFunction,
     RuntimeContext,
     TimerService,
-)
-from penstock.model.job import (
-    CheckpointingMode,
-    ExternalizedCheckpointCleanup,
-    ExternalizedCheckpointRetention,
-    RuntimeExecutionMode,
 )
 from penstock.model.operator_state import (
     CheckpointedFunction,

@@ -7,7 +7,7 @@ from penstock.datastream.checkpoint_storage import CheckpointStorage, FileSystem
 from penstock.datastream.state_choices import StateChoices
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
-from penstock.model.job import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.model.execution import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.model.options import OPTIONS, parse_duration_ms
 from penstock.model.time import Duration
 

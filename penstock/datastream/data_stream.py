@@ -32,6 +32,7 @@ from penstock.graph.callables import (
 from penstock.graph.projection import project
 from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
 from penstock.model.descriptors import MapStateDescriptor
+from penstock.model.execution import ExecutionConfig
 from penstock.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -40,7 +41,6 @@ from penstock.model.functions import (
     MapFunction,
     ProcessFunction,
 )
-from penstock.model.job import ExecutionConfig
 from penstock.model.sink import Sink
 from penstock.model.types import TypeInformation, resolve_type
 from penstock.model.watermark import WatermarkStrategy
@@ -321,8 +321,8 @@ class DataStream(NodeSettings):
 
     def _jvm(self, op: JvmOp) -> "DataStream":
         before = self._frame(op[0])
-        from penstock.spark.frames import check_source, describe
-        from penstock.spark.sources import apply_sql
+        from penstock.spark.dataframe_checks import check_source, describe
+        from penstock.spark.source_frames import apply_sql
 
         frame = apply_sql(before, op)
         check_source(frame, replayable=True)  # its sources were checked by from_dataframe()

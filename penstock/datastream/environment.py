@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from penstock.control.inspection import take_program
-from penstock.datastream import sources
+from penstock.control.inspect.program_inspection import take_program
+from penstock.datastream import source_nodes
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.data_stream import DataStream, unavailable
 from penstock.datastream.job_client import JobClient, JobHandle
-from penstock.datastream.settings import (
+from penstock.datastream.program_settings import (
     CHAINING,
     MAX_PARALLELISM,
     PARALLELISM,
@@ -31,7 +31,7 @@ from penstock.graph.plan_json import plan_json
 from penstock.graph.stages import build_job_graph
 from penstock.graph.stream_graph import SourceSpec, StreamGraph
 from penstock.model.configuration import Configuration
-from penstock.model.job import CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
+from penstock.model.execution import CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
 from penstock.model.key_groups import MAX_KEY_GROUPS
 from penstock.model.restart_strategies import RestartStrategyConfiguration
 from penstock.model.watermark import WatermarkStrategy
@@ -58,7 +58,7 @@ class StreamExecutionEnvironment:
     ) -> "StreamExecutionEnvironment":
         """A new environment, on this Spark session or on one that is made when it is first needed."""
         if spark is not None:
-            sources.refuse_connect(spark, "session")
+            source_nodes.refuse_connect(spark, "session")
         own = Configuration()
         if configuration is not None:
             own.add_all(configuration)
@@ -88,25 +88,25 @@ class StreamExecutionEnvironment:
         Duration, or milliseconds. `replayable` is your word for a source that we do not know, such as a data source
         in Python: it gives the same rows for the same offsets, and always begins at the same one.
         """
-        spec = sources.dataframe_source(df, event_time, max_out_of_orderness, replayable=replayable)
+        spec = source_nodes.dataframe_source(df, event_time, max_out_of_orderness, replayable=replayable)
         return self._source(name or "DataFrame", spec)
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
         """The records of a list or another iterable, which is read now."""
-        return self._source("Collection Source", sources.collection_source(collection, type_info))
+        return self._source("Collection Source", source_nodes.collection_source(collection, type_info))
 
     def from_source(
         self, source: Any, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None
     ) -> DataStream:
         """The records of a source of `penstock.datastream.connectors`, with event time if the strategy assigns it."""
-        stream = self._source(source_name, sources.connector_source(source, type_info))
+        stream = self._source(source_name, source_nodes.connector_source(source, type_info))
         if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream
         return stream.assign_timestamps_and_watermarks(watermark_strategy)
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
         """The same as `from_source` without event time."""
-        return self._source(source_name, sources.connector_source(source_func, type_info))
+        return self._source(source_name, source_nodes.connector_source(source_func, type_info))
 
     # Execution
 

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, Then
+from penstock.checkpoint.savepoint_request import Format, SavepointRequest, Then
 from penstock.errors import UsageError
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 
 _T = TypeVar("_T")
 

@@ -1,6 +1,6 @@
 """The JobManager: one job, one driver process."""
 
 from penstock.jobmanager.job import Job
-from penstock.jobmanager.submit import run_job, submit_job
+from penstock.jobmanager.job_submission import run_job, submit_job
 
 __all__ = ["Job", "run_job", "submit_job"]

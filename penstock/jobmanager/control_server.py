@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.control.audit import AuditLog
+from penstock.control.audit_log import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.tokens import Tokens
 from penstock.errors import StorageError
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
-from penstock.rest.settings import RestSettings
+from penstock.rest.rest_settings import RestSettings
 from penstock.storage.address import join_address
 
 if TYPE_CHECKING:

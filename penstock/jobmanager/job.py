@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.entries import Status
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.report import CheckpointReport
-from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, SavepointWish, Then
+from penstock.checkpoint.log.entries import Status
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.savepoint_request import Format, SavepointRequest, SavepointWish, Then
+from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
 from penstock.errors import (
@@ -32,26 +32,26 @@ from penstock.errors import (
     StorageError,
     UsageError,
 )
-from penstock.jobmanager.attempt_plan import AttemptPlan, Ended
-from penstock.jobmanager.counts import EpochCount, Rate
-from penstock.jobmanager.epochs import EpochSummary
-from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
-from penstock.jobmanager.job_request import JobRequest
-from penstock.jobmanager.job_savepoints import JobSavepoints
-from penstock.jobmanager.output import JobOutput, collect_sinks
-from penstock.jobmanager.recovery import (
+from penstock.jobmanager.attempt.attempt_plan import AttemptPlan, Ended
+from penstock.jobmanager.attempt.epoch_book import EpochSummary
+from penstock.jobmanager.attempt.recovery import (
     Attempt,
     RecoveryOptions,
     begin_attempt,
     note_damage,
     start_unlogged,
 )
-from penstock.jobmanager.restart import Restarts
-from penstock.jobmanager.spark_attempt import SparkAttempt
+from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
+from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints, last_line
+from penstock.jobmanager.job_output import JobOutput, collect_sinks
+from penstock.jobmanager.job_request import JobRequest
+from penstock.jobmanager.job_savepoints import JobSavepoints
+from penstock.jobmanager.restart_strategy import Restarts
+from penstock.jobmanager.row_counts import EpochCount, Rate
+from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.model.ids import new_token
-from penstock.model.job import JobExecutionResult, JobStatus
 from penstock.model.snapshot import StateSize
-from penstock.storage.blobs import Storage
+from penstock.storage.storage import Storage
 
 RECORD_INTERVAL_S = 1.0
 

@@ -4,14 +4,14 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from penstock.checkpoint.history import HISTORY_LENGTH, CheckpointStats
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.names import CHECKPOINT_FOLDERS
-from penstock.checkpoint.report import CheckpointReport, CheckpointTally, RestoreStats
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.file_names import CHECKPOINT_FOLDERS
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.stats.checkpoint_history import HISTORY_LENGTH, CheckpointStats
+from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally, RestoreStats
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, StatusChange
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 from penstock.model.snapshot import Manifest
 
 FAILURE_COUNT = 16

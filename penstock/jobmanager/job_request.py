@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from penstock.control.registry import JobRecord
 from penstock.graph.job_graph import JobGraph
-from penstock.jobmanager.recovery import JobIdentity, StartOptions
-from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.attempt.recovery import JobIdentity, StartOptions
+from penstock.jobmanager.settings.job_settings import JobSettings
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 
-from penstock.checkpoint.entries import Resumed, Stopping
-from penstock.checkpoint.history import CheckpointStats
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.manifest import digest
-from penstock.checkpoint.savepoint_folders import METADATA
-from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.log.entries import Resumed, Stopping
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.checkpoint.savepoints import Savepoints
+from penstock.checkpoint.snapshot.manifest import digest
+from penstock.checkpoint.snapshot.savepoint_paths import METADATA
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.errors import CheckpointFailedError, ConfigurationError, PenstockError, StorageError, UsageError
 from penstock.model.ids import new_trigger_id
 from penstock.storage.address import parse_address
-from penstock.storage.blobs import open_storage
+from penstock.storage.storage import open_storage
 
 NO_LOCATION = "No savepoint location given and no default location configured."
 KEPT = 64

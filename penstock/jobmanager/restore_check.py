@@ -10,20 +10,20 @@ from functools import partial
 
 import msgspec
 
-from penstock.checkpoint.manifest import state_files, verify_file
-from penstock.checkpoint.mapping import find_renames, rename, require_mapped, source_uids, stateful_uids
-from penstock.checkpoint.redistribution import require_whole_key_groups
+from penstock.checkpoint.restore.redistribution import require_whole_key_groups
+from penstock.checkpoint.restore.uid_mapping import find_renames, rename, require_mapped, source_uids, stateful_uids
 from penstock.checkpoint.savepoints import has_ended
-from penstock.checkpoint.snapshot_path import OpenSnapshot, open_snapshot
+from penstock.checkpoint.snapshot.manifest import state_files, verify_file
+from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, open_snapshot
 from penstock.errors import CheckpointError, PenstockError
 from penstock.graph.job_graph import EdgePlan, JobGraph, StagePlan
-from penstock.jobmanager.recovery import StartOptions, program_uids, require_same_inputs
-from penstock.jobmanager.start_options import TIME_HAS_ENDED
+from penstock.jobmanager.attempt.recovery import StartOptions, program_uids, require_same_inputs
+from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED
 from penstock.model.descriptors import Migration
 from penstock.model.operator_ids import operator_id
 from penstock.model.snapshot import Manifest, OperatorStateInfo, StateTableInfo
 from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
-from penstock.state.evolution import compare_states
+from penstock.state.format.schema_evolution import compare_states
 
 RESTORED, NEW, DROPPED = "restored", "new", "dropped"
 _Declared = list[tuple[StateTableInfo | OperatorStateInfo, Migration | None]]

@@ -14,6 +14,13 @@ from penstock.model.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from penstock.model.execution import (
+    CheckpointingMode,
+    ExecutionConfig,
+    ExternalizedCheckpointRetention,
+    JobStatus,
+    RuntimeExecutionMode,
+)
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -27,13 +34,6 @@ from penstock.model.functions import (
     ReduceFunction,
     RuntimeContext,
     TimerService,
-)
-from penstock.model.job import (
-    CheckpointingMode,
-    ExecutionConfig,
-    ExternalizedCheckpointRetention,
-    JobStatus,
-    RuntimeExecutionMode,
 )
 from penstock.model.operator_state import (
     BroadcastState,

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from penstock.checkpoint.history import CheckpointStats, SubtaskStats
-from penstock.checkpoint.report import CheckpointReport
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
+from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.running_job import JobFacts
-from penstock.model.job import ExternalizedCheckpointRetention
+from penstock.model.execution import ExternalizedCheckpointRetention
 
 NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 """Flink's path of a checkpoint in the JobManager's memory."""

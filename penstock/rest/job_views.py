@@ -6,7 +6,7 @@ from penstock.control.registry import FailureRecord, JobRecord
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.graph.job_graph import StagePlan
 from penstock.graph.plan_json import describe_plan
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 
 TASK_STATES = (
     "created",

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.checkpoint.savepoint_requests import Format, SavepointWish
-from penstock.control import savepoints
+from penstock.checkpoint.savepoint_request import Format, SavepointWish
+from penstock.control import snapshot_operations
 from penstock.control.operations import Failure, Operation
 from penstock.control.running_job import ControlledJob
 from penstock.control.tokens import Scope
@@ -87,7 +87,7 @@ def cancel(call: Call) -> Answer:
         )
     if mode != "cancel":
         raise RequestRefusedError(400, "BAD_REQUEST", "parameter 'mode' is not cancel")
-    savepoints.cancel_job(call.control)
+    snapshot_operations.cancel_job(call.control)
     return Answer(202, {})
 
 
@@ -100,7 +100,7 @@ def take_savepoint(call: Call) -> Answer:
         parse_format(body.format_type),
         "cancel" if body.cancel_job else "go_on",
     )
-    return accepted(savepoints.take_savepoint(call.control, wish))
+    return accepted(snapshot_operations.take_savepoint(call.control, wish))
 
 
 def stop(call: Call) -> Answer:
@@ -113,23 +113,23 @@ def stop(call: Call) -> Answer:
         "stop",
         bool(body.drain),
     )
-    return accepted(savepoints.take_savepoint(call.control, wish))
+    return accepted(snapshot_operations.take_savepoint(call.control, wish))
 
 
 def show_savepoint(call: Call) -> Answer:
     require_job(call)
-    found = savepoints.find_savepoint(call.control, call.path["triggerid"].lower())
+    found = snapshot_operations.find_savepoint(call.control, call.path["triggerid"].lower())
     return progress_of(call, found, "failure-cause", lambda location: {"location": location})
 
 
 def dispose(call: Call) -> Answer:
     body: DisposalBody = call.body
-    operation = savepoints.remove_savepoint(call.control, trigger_id(call, "disposal"), body.savepoint_path)
+    operation = snapshot_operations.remove_savepoint(call.control, trigger_id(call, "disposal"), body.savepoint_path)
     return Answer(200, {"request-id": operation.trigger_id})
 
 
 def show_disposal(call: Call) -> Answer:
-    found = call.control.operations.find(savepoints.DISPOSAL, call.path["triggerid"].lower())
+    found = call.control.operations.find(snapshot_operations.DISPOSAL, call.path["triggerid"].lower())
     return progress_of(call, found, "failure-cause", lambda path: {})
 
 
@@ -146,12 +146,14 @@ def take_checkpoint(call: Call) -> Answer:
     if kind not in ("CONFIGURED", "FULL"):
         raise RequestRefusedError(400, "BAD_REQUEST", "$.checkpointType is not CONFIGURED or FULL")
     require_checkpoints(call)
-    return accepted(savepoints.take_checkpoint(call.control, trigger_id(call, "checkpoint"), full=kind == "FULL"))
+    return accepted(
+        snapshot_operations.take_checkpoint(call.control, trigger_id(call, "checkpoint"), full=kind == "FULL")
+    )
 
 
 def show_checkpoint(call: Call) -> Answer:
     require_job(call)
-    found = call.control.operations.find(savepoints.CHECKPOINT, call.path["triggerid"].lower())
+    found = call.control.operations.find(snapshot_operations.CHECKPOINT, call.path["triggerid"].lower())
     return progress_of(call, found, "failureCause", lambda number: {"checkpointId": number})
 
 
@@ -232,9 +234,9 @@ def require_checkpoints(call: Call) -> None:
 def trigger_id(call: Call, purpose: str) -> str:
     """The operation's id: the client's own, or one from its Idempotency-Key, or a new one."""
     if call.body.trigger_id is not None:
-        return savepoints.checked_trigger_id(call.body.trigger_id)
+        return snapshot_operations.checked_trigger_id(call.body.trigger_id)
     if call.idempotency_key is not None:
-        return savepoints.trigger_id_of_key(call.idempotency_key, purpose)
+        return snapshot_operations.trigger_id_of_key(call.idempotency_key, purpose)
     return new_trigger_id()
 
 
@@ -267,7 +269,7 @@ def progress_of(
 
 def checked_target(text: str | None) -> str:
     """The folder for a savepoint; empty: the job's own."""
-    return "" if text is None else savepoints.checked_path("target-directory", text)
+    return "" if text is None else snapshot_operations.checked_path("target-directory", text)
 
 
 def parse_format(text: str | None) -> Format:

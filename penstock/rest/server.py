@@ -9,7 +9,7 @@ import uvicorn
 
 from penstock.rest.access import MAX_HEADER_BYTES
 from penstock.rest.connection import LimitedConnection
-from penstock.rest.settings import RestSettings
+from penstock.rest.rest_settings import RestSettings
 
 CLOSE_LIMIT_S = 2
 BACKLOG = 128

@@ -6,7 +6,7 @@ from penstock.errors import RpcError
 from penstock.graph.job_graph import SourceRef, StagePlan
 from penstock.model.ids import SubtaskId
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
-from penstock.runtime.messages import Barrier, EpochHeader
+from penstock.runtime.process.messages import Barrier, EpochHeader
 
 DRIVER = "driver"
 """The channel of barriers that the JobManager sends."""

@@ -11,9 +11,9 @@ from functools import partial
 
 from penstock.clock import Clock
 from penstock.errors import SupersededTaskError
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.messages import Barrier, EpochHeader
-from penstock.runtime.spool import Spool
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.snapshots.spool import Spool
 
 PORTION_S = 0.02
 """So long work on a portion shall take: the limit is looked at between two."""

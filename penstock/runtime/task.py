@@ -28,19 +28,19 @@ from penstock.model.sink import SinkContext
 from penstock.model.snapshot import BarrierFigures, Committable
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import align, channel
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.checkpointed import initialize_function, snapshot_function, tell_function
-from penstock.runtime.context import OperatorContext, SubtaskInfo
 from penstock.runtime.intake import Intake
-from penstock.runtime.kinds import make_operator
-from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport
-from penstock.runtime.operators import Operator, Timestamps
-from penstock.runtime.sinks import Collected, EpochSink, Printed, open_sink
-from penstock.runtime.spool import MAX_SPOOL_BYTES, Spool
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.backend.make import make_backend
-from penstock.state.backend.settings import BackendSettings
-from penstock.state.operator_state import OperatorStates
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.operators.checkpointed_functions import initialize_function, snapshot_function, tell_function
+from penstock.runtime.operators.function_context import OperatorContext, SubtaskInfo
+from penstock.runtime.operators.operator_kinds import make_operator
+from penstock.runtime.operators.record_operators import Operator, Timestamps
+from penstock.runtime.operators.sink_operators import Collected, EpochSink, Printed, open_sink
+from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport
+from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES, Spool
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.registry import make_backend
+from penstock.state.operator.operator_states import OperatorStates
 
 PACKAGE = str(Path(__file__).parent.parent) + os.sep
 USER_ERRORS = (Exception, SystemExit)

@@ -43,11 +43,10 @@ from penstock.model.snapshot import (
     InlineLimits,
     SavepointNews,
 )
-from penstock.runtime.exchange import ArrowOutput, StageInput
-from penstock.runtime.host import HostPlace, SubtaskHost
-from penstock.runtime.local_copies import LocalBackup, LocalCopies
-from penstock.runtime.logs import current_log, redirect_output
-from penstock.runtime.messages import (
+from penstock.runtime.exchange_rows import ArrowOutput, StageInput
+from penstock.runtime.ownership import Kept
+from penstock.runtime.process.batch_streams import receive_batches, send_batches
+from penstock.runtime.process.messages import (
     Acked,
     Admitted,
     CheckpointsEnded,
@@ -63,14 +62,15 @@ from penstock.runtime.messages import (
     SubtaskReport,
     TaskHeader,
 )
-from penstock.runtime.owner import Kept
-from penstock.runtime.rpc import RpcClient, check_hello, receive, refusal, send
-from penstock.runtime.spool import MAX_SPOOL_BYTES
-from penstock.runtime.state_folder import make_state_folder
-from penstock.runtime.streams import receive_batches, send_batches
-from penstock.runtime.watchdog import ProcessWatch, exit_now, remove_at_exit
-from penstock.state.backend.settings import BackendSettings
-from penstock.storage.blobs import Storage, open_storage
+from penstock.runtime.process.rpc import RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.process.state_folder import make_state_folder
+from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
+from penstock.runtime.process.subtask_log import current_log, redirect_output
+from penstock.runtime.process.watchdog import ProcessWatch, exit_now, remove_at_exit
+from penstock.runtime.snapshots.local_copies import LocalBackup, LocalCopies
+from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.storage.storage import Storage, open_storage
 
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0

@@ -15,9 +15,9 @@ from pyspark import TaskContext
 from penstock import failpoint
 from penstock.errors import ConnectionLostError, RpcError
 from penstock.model.ids import StageId, SubtaskId, Version
-from penstock.runtime.messages import EpochHeader, Finished, TaskHeader
-from penstock.runtime.rpc import connect, raise_refusal, receive, send
-from penstock.runtime.streams import receive_batches, send_batches
+from penstock.runtime.process.batch_streams import receive_batches, send_batches
+from penstock.runtime.process.messages import EpochHeader, Finished, TaskHeader
+from penstock.runtime.process.rpc import connect, raise_refusal, receive, send
 
 SUBTASK = "__subtask"
 """The column by which rows are partitioned."""

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.codec.rows import RowCodec
-from penstock.connectors.sources import CollectionSource, NumberSequenceSource
+from penstock.codec.row_codec import RowCodec
+from penstock.connectors.source_connectors import CollectionSource, NumberSequenceSource
 from penstock.model.ids import new_nonce
-from penstock.runtime.sinks import encode_records
+from penstock.runtime.operators.sink_operators import encode_records
 
 DEFAULT_MAX_ROWS = 1_000_000
 ROWS_PER_BATCH = 10_000

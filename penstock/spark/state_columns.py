@@ -12,7 +12,7 @@ from penstock.model.ddl import arrow_to_ddl
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import resolve_type
 from penstock.spark.state_writer import StoredColumn, to_stored
-from penstock.state.evolution import widens
+from penstock.state.format.schema_evolution import widens
 
 
 def column_types(frame: DataFrame) -> dict[str, Any]:

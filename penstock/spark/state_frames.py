@@ -13,11 +13,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.checkpoint.readable_state import ReadableState
-from penstock.checkpoint.stored_snapshot import KeyedState, State, StoredSnapshot
-from penstock.codec.rows import fields_ddl
+from penstock.checkpoint.snapshot.readable_state import ReadableState
+from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, State, StoredSnapshot
+from penstock.codec.row_codec import fields_ddl
 from penstock.storage.address import parse_address
-from penstock.storage.blobs import open_storage
+from penstock.storage.storage import open_storage
 
 BATCH_ROWS = 10_000
 METADATA_DDL = (

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock import errors
-from penstock.checkpoint.manifest import verify_file
-from penstock.checkpoint.savepoint_folders import keyed_path, operator_path
-from penstock.checkpoint.snapshot_reader import SUBTASK_COLUMN
+from penstock.checkpoint.snapshot.manifest import verify_file
+from penstock.checkpoint.snapshot.savepoint_paths import keyed_path, operator_path
+from penstock.checkpoint.snapshot.table_reader import SUBTASK_COLUMN
 from penstock.codec.readable import from_readable
 from penstock.errors import CheckpointError, PenstockError, StateAccessError, UsageError
 from penstock.model.ids import StageId, SubtaskId
@@ -29,12 +29,19 @@ from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo
 from penstock.model.type_information import TypeInformation
 from penstock.spark.pipe import SUBTASK
 from penstock.spark.state_frames import schema_ddl
-from penstock.state.operator_file import SealedOperatorState
-from penstock.state.operator_file import schema_of as operator_columns
-from penstock.state.operator_parquet import POSITION_COLUMN, encode_operator_table
-from penstock.state.parquet import EXPIRES_COLUMN, KEY_COLUMN, KEY_GROUP_COLUMN, encode_table, parquet_schema, rows_of
-from penstock.state.rows import HASH_COLUMN, MAP_KEY_COLUMN, VALUE_COLUMN
-from penstock.storage.blobs import open_storage
+from penstock.state.format.keyed_parquet import (
+    EXPIRES_COLUMN,
+    KEY_COLUMN,
+    KEY_GROUP_COLUMN,
+    encode_table,
+    parquet_schema,
+    rows_of,
+)
+from penstock.state.format.operator_parquet import POSITION_COLUMN, encode_operator_table
+from penstock.state.format.table_rows import HASH_COLUMN, MAP_KEY_COLUMN, VALUE_COLUMN
+from penstock.state.operator.operator_file import SealedOperatorState
+from penstock.state.operator.operator_file import schema_of as operator_columns
+from penstock.storage.storage import open_storage
 
 FILE_BYTES = 128 * 1024 * 1024
 """About the largest file, before compression."""

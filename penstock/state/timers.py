@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.errors import UnsupportedValueError
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from penstock.state.backend.base import KeyedBackend
+from penstock.state.backend.keyed_backend import KeyedBackend
 
 TIMER_NAMES = {TimeDomain.EVENT_TIME: "_timers_event", TimeDomain.PROCESSING_TIME: "_timers_processing"}
 """The tables in which timers are kept, by clock."""

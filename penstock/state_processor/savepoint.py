@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.checkpoint.readable_state import DeclaredTypes, readable
-from penstock.checkpoint.stored_snapshot import StoredSnapshot, open_stored
-from penstock.control.state_rows import summarise
+from penstock.checkpoint.snapshot.readable_state import DeclaredTypes, readable
+from penstock.checkpoint.snapshot.stored_snapshot import StoredSnapshot, open_stored
+from penstock.control.inspect.state_rows import summarise
 from penstock.errors import UsageError
 from penstock.model.key_groups import MAX_KEY_GROUPS
 from penstock.model.operator_ids import operator_id
@@ -17,10 +17,10 @@ from penstock.model.time import TimeDomain
 from penstock.spark import state_frames
 from penstock.spark.session import require_classic
 from penstock.state.timers import TIMER_NAMES
-from penstock.state_processor.declared import KeyedWish, StateTypes, stated
-from penstock.state_processor.given import given_keyed, given_operator, given_timers
-from penstock.state_processor.planned import Place, Planned
-from penstock.state_processor.writing import write_savepoint
+from penstock.state_processor.input_frames import given_keyed, given_operator, given_timers
+from penstock.state_processor.planned_state import Place, Planned
+from penstock.state_processor.savepoint_files import write_savepoint
+from penstock.state_processor.state_types import KeyedWish, StateTypes, stated
 
 DEFAULT_MAX_PARALLELISM = 128
 DOMAINS = {"event": TIMER_NAMES[TimeDomain.EVENT_TIME], "processing": TIMER_NAMES[TimeDomain.PROCESSING_TIME]}

@@ -1,10 +1,10 @@
 """Files that are written once."""
 
-from penstock.storage.blobs import Storage, open_storage
-from penstock.storage.certain import put_certain
+from penstock.storage.certain_put import put_certain
 from penstock.storage.local import LocalStorage
 from penstock.storage.memory import Fault, MemoryStorage, StorageScript
 from penstock.storage.probe import probe_two_writers
+from penstock.storage.storage import Storage, open_storage
 
 __all__ = [
     "Fault",

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import ConfigurationError, NameTakenError, StorageError, UnknownOutcomeError
 from penstock.storage.address import AZURE, GCS, S3, RemoteAddress
-from penstock.storage.reason import brief_reason
+from penstock.storage.error_text import brief_reason
 
 try:
     import obstore

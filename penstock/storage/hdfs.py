@@ -16,8 +16,8 @@ import pyarrow.fs as arrow_fs
 from penstock.errors import ConfigurationError, NameTakenError, StorageError, UnknownOutcomeError
 from penstock.model.ids import new_nonce
 from penstock.storage.address import RemoteAddress
+from penstock.storage.error_text import brief_reason
 from penstock.storage.paths import TEMPORARY_MARK, folder_of
-from penstock.storage.reason import brief_reason
 
 DEFAULT_PORT = 8020
 

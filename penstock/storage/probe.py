@@ -5,7 +5,7 @@ from functools import partial
 
 from penstock.errors import NameTakenError, StorageError
 from penstock.model.ids import new_nonce
-from penstock.storage.blobs import Storage
+from penstock.storage.storage import Storage
 
 
 def probe_two_writers(storage: Storage) -> None:

@@ -9,9 +9,9 @@ import pyarrow.fs as arrow_fs
 from penstock import failpoint
 from penstock.errors import ConfigurationError, FileMissingError, StorageError
 from penstock.storage.address import AZURE, GCS, HDFS, S3, RemoteAddress
+from penstock.storage.error_text import brief_reason
 from penstock.storage.paths import Paths, confine, confine_new, folder_of, is_confined
 from penstock.storage.put_if_absent import PutIfAbsent
-from penstock.storage.reason import brief_reason
 
 READ_TRIES = 6
 """Of a read or a listing that S3 does not answer: it is given up after three seconds of silence each time."""

@@ -2,8 +2,8 @@
 
 from penstock.testing.clocks import ManualClock
 from penstock.testing.harness import Harness
+from penstock.testing.harness_exchange import Broadcast
 from penstock.testing.harness_options import CHECKPOINT, CRASH, Advance, Watermark
 from penstock.testing.memory_sink import MemorySink
-from penstock.testing.routing import Broadcast
 
 __all__ = ["Advance", "Broadcast", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Watermark"]

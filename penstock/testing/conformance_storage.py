@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from penstock.errors import FileMissingError, NameTakenError, StorageError
 from penstock.model.ids import new_nonce
 from penstock.storage.address import join_address
-from penstock.storage.blobs import Storage, open_storage
 from penstock.storage.probe import probe_two_writers
+from penstock.storage.storage import Storage, open_storage
 
 BAD_PATHS = ("", "/a", "../a", "a/../b", "a//b", "a/", "./a", "a/.", "a\\b", "a\0b", "a\nb", "s3://a/b", "x" * 300)
 

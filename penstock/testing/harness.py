@@ -24,11 +24,11 @@ from typing import Any
 import msgspec
 
 from penstock import failpoint
-from penstock.checkpoint.entries import Status
-from penstock.checkpoint.manifest import load_manifest
-from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.log.entries import Status
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
-from penstock.checkpoint.settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,
@@ -40,10 +40,8 @@ from penstock.errors import (
 from penstock.failpoint import InjectedCrash
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
-from penstock.jobmanager.committer import GraphCommitter
-from penstock.jobmanager.epochs import AttemptState, EpochBook
-from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
-from penstock.jobmanager.recovery import (
+from penstock.jobmanager.attempt.epoch_book import AttemptState, EpochBook
+from penstock.jobmanager.attempt.recovery import (
     Attempt,
     JobIdentity,
     RecoveryOptions,
@@ -51,20 +49,22 @@ from penstock.jobmanager.recovery import (
     deploy_orders,
     note_damage,
 )
+from penstock.jobmanager.attempt.sink_committer import GraphCommitter
+from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
+from penstock.model.execution import CheckpointingMode
 from penstock.model.ids import JobId, StageId, SubtaskId, Version, new_trigger_id
-from penstock.model.job import CheckpointingMode
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointNews, SourcePosition
-from penstock.runtime.batch import EdgeBatch
-from penstock.runtime.host import HostPlace, SubtaskHost
-from penstock.runtime.local_copies import LocalCopies
-from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
-from penstock.runtime.owner import Kept
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.backend.settings import KINDS, BackendSettings
+from penstock.runtime.operators.batch import EdgeBatch
+from penstock.runtime.ownership import Kept
+from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
+from penstock.runtime.snapshots.local_copies import LocalCopies
+from penstock.state.backend.backend_settings import KINDS, BackendSettings
+from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
+from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed, channels_of
 from penstock.testing.harness_options import CHECKPOINT, CRASH, JOB_ID, Advance, Control, HarnessOptions, Watermark
-from penstock.testing.reading import owns, read_state
-from penstock.testing.routing import Exchange, ObjectOutput, StageFeed, channels_of
+from penstock.testing.state_reader import owns, read_state
 
 
 class Harness:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.jobmanager.recovery import StartOptions
-from penstock.model.job import CheckpointingMode
+from penstock.jobmanager.attempt.recovery import StartOptions
+from penstock.model.execution import CheckpointingMode
 from penstock.model.snapshot import InlineLimits
-from penstock.runtime.local_copies import LocalBackup
-from penstock.state.backend.settings import BackendSettings
-from penstock.storage.blobs import Storage
+from penstock.runtime.snapshots.local_copies import LocalBackup
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.memory import MemoryStorage
+from penstock.storage.storage import Storage
 from penstock.testing.clocks import ManualClock
 
 JOB_ID = "0" * 32

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
-from penstock.checkpoint.entries import Base, Claim, Complete, Discard, Record, Restore, decode_record
-from penstock.checkpoint.manifest import decode_manifest, file_paths, state_files
-from penstock.checkpoint.names import FileKind, metadata_path, parse_name
+from penstock.checkpoint.file_names import FileKind, metadata_path, parse_name
+from penstock.checkpoint.log.entries import Base, Claim, Complete, Discard, Record, Restore, decode_record
+from penstock.checkpoint.snapshot.manifest import decode_manifest, file_paths, state_files
 from penstock.model.snapshot import Committable, Manifest
 from penstock.storage import Fault, MemoryStorage
 

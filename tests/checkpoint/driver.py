@@ -22,9 +22,9 @@ from penstock.checkpoint import (
     record_restore,
     recover_sinks,
 )
-from penstock.checkpoint.entries import Claim, Status
-from penstock.checkpoint.manifest import verify_file
-from penstock.checkpoint.names import source_file_path, state_file_path
+from penstock.checkpoint.file_names import source_file_path, state_file_path
+from penstock.checkpoint.log.entries import Claim, Status
+from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.errors import StorageError
 from penstock.model.ids import CheckpointId, JobId, StageId, SubtaskId, Version
 from penstock.model.snapshot import (

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import count
 
-from penstock.checkpoint.entries import Claim, Complete
-from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log.entries import Claim, Complete
+from penstock.checkpoint.log.job_log import JobLog
 from penstock.storage import Fault, Storage
 from penstock.testing.clocks import ManualClock
 

@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 
-from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC
+from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import (
     Committable,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.checkpoint.manifest import (
+from penstock.checkpoint.snapshot.manifest import (
     MAX_MANIFEST_BYTES,
     MAX_OBJECTS,
     decode_manifest,

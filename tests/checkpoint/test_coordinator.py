@@ -7,7 +7,7 @@ import pytest
 
 from penstock.checkpoint import EpochRecord
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.names import metadata_path
+from penstock.checkpoint.file_names import metadata_path
 from penstock.errors import (
     CheckpointError,
     CheckpointFailedError,

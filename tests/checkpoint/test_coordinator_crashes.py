@@ -4,7 +4,7 @@ import pytest
 
 from penstock import failpoint
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.failpoint import Failpoint, InjectedCrash
 from tests.checkpoint.driver import World, new_driver, new_world
 
@@ -15,7 +15,7 @@ CHECKPOINTS = 5
 
 @pytest.fixture(autouse=True)
 def disarmed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("penstock.checkpoint.log.BASE_EVERY", 9)  # so that compaction is met too
+    monkeypatch.setattr("penstock.checkpoint.log.job_log.BASE_EVERY", 9)  # so that compaction is met too
     yield
     failpoint.disarm()
 

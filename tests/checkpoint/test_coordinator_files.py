@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from penstock.checkpoint import CheckpointCoordinator, choose_restore, recover_sinks
-from penstock.checkpoint.entries import Discard, Restore
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.manifest import file_paths
-from penstock.checkpoint.names import metadata_path, state_file_path
+from penstock.checkpoint.file_names import metadata_path, state_file_path
+from penstock.checkpoint.log.entries import Discard, Restore
+from penstock.checkpoint.snapshot.manifest import file_paths
 from penstock.errors import (
     CheckpointError,
     CheckpointFailedError,

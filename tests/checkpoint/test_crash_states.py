@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import load_manifest
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.storage.local import LocalStorage
 from tests.checkpoint.checker import Checker, Sinks
 from tests.checkpoint.driver import SETTINGS, Driver, new_world
@@ -90,7 +90,7 @@ class Outside:
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     found = Trace()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.checkpoint.log.BASE_EVERY", BASE_EVERY)
+        patch.setattr("penstock.checkpoint.log.job_log.BASE_EVERY", BASE_EVERY)
         found.record(tmp_path_factory.mktemp("trace"))
     return found
 

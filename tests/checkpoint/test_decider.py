@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.decider import Decider
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.trigger_rule import Decider
 from penstock.testing.clocks import ManualClock
 
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.checkpoint import log as log_module
-from penstock.checkpoint.entries import Entry, Resumed, Stopping
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.log import job_log as log_module
+from penstock.checkpoint.log.entries import Entry, Resumed, Stopping
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.errors import FencedError, JobConflictError, StorageError
 from penstock.storage import Fault, LocalStorage, Storage
 from penstock.testing.clocks import ManualClock

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 )
 
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.manifest import file_paths
-from penstock.checkpoint.names import metadata_path
+from penstock.checkpoint.file_names import metadata_path
+from penstock.checkpoint.snapshot.manifest import file_paths
 from penstock.storage import Fault
 from tests.checkpoint.checker import Checker, Sinks, Violation
 from tests.checkpoint.driver import Driver, World, retaining
@@ -135,7 +135,7 @@ class GarbageMachine(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.checkpoint.log.BASE_EVERY", 7)
+    monkeypatch.setattr("penstock.checkpoint.log.job_log.BASE_EVERY", 7)
 
 
 def run(examples: int) -> None:

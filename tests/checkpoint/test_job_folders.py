@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.entries import Claim
 from penstock.checkpoint.job_folders import UnreadableJob, find_jobs
+from penstock.checkpoint.log.entries import Claim
 from penstock.errors import LogCorruptError, StorageError
 from penstock.storage import LocalStorage, Storage
 from tests.checkpoint.logs import claimed_log, open_log

@@ -3,10 +3,10 @@
 import pytest
 
 from penstock import failpoint
-from penstock.checkpoint.entries import Discard, Restore, Resumed, Savepoint, Status, Stopping
-from penstock.checkpoint.log import BASE_EVERY
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.names import log_entry_path
+from penstock.checkpoint.file_names import log_entry_path
+from penstock.checkpoint.log.entries import Discard, Restore, Resumed, Savepoint, Status, Stopping
+from penstock.checkpoint.log.job_log import BASE_EVERY
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.errors import FencedError, JobConflictError, LogCorruptError, StorageError, UnknownOutcomeError
 from penstock.failpoint import Failpoint, InjectedCrash
 from penstock.storage import Fault, LocalStorage, MemoryStorage

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.checkpoint.manifest import (
+from penstock.checkpoint.snapshot.manifest import (
     MAX_MANIFEST_BYTES,
     decode_manifest,
     digest,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from penstock.checkpoint.mapping import ProgramUids, find_renames, rename, require_mapped
+from penstock.checkpoint.restore.uid_mapping import ProgramUids, find_renames, rename, require_mapped
 from penstock.errors import CheckpointError, UsageError
 from penstock.model.operator_ids import operator_id
 from penstock.model.snapshot import NativeName, OperatorStateInfo, SourcePosition, TableFile

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.checkpoint.names import (
+from penstock.checkpoint.file_names import (
     FileKind,
     FileName,
     checkpoint_of,

@@ -14,7 +14,7 @@ GROUPS = 10
 
 @pytest.fixture(autouse=True)
 def disarmed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("penstock.checkpoint.log.BASE_EVERY", 5)
+    monkeypatch.setattr("penstock.checkpoint.log.job_log.BASE_EVERY", 5)
     yield
     failpoint.disarm()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.checkpoint.redistribution import split_evenly
+from penstock.checkpoint.restore.redistribution import split_evenly
 from penstock.model.snapshot import OperatorStateInfo, OperatorStateShare, StateFile
 
 

@@ -12,11 +12,11 @@ from penstock.checkpoint import (
     record_restore,
     recover_sinks,
 )
-from penstock.checkpoint.entries import Committing, Complete, Discard, Restore
-from penstock.checkpoint.manifest import digest, encode_manifest
-from penstock.checkpoint.names import metadata_path
-from penstock.checkpoint.restore import path_to_restore
-from penstock.checkpoint.view import summarize
+from penstock.checkpoint.file_names import metadata_path
+from penstock.checkpoint.log.entries import Committing, Complete, Discard, Restore
+from penstock.checkpoint.log.log_view import summarize
+from penstock.checkpoint.restore.restore_plan import path_to_restore
+from penstock.checkpoint.snapshot.manifest import digest, encode_manifest
 from penstock.errors import CheckpointError, FencedError, StorageError
 from penstock.model.ids import Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition

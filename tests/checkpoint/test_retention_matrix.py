@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.entries import Status
+from penstock.checkpoint.log.entries import Status
 from penstock.errors import FencedError
-from penstock.model.job import ExternalizedCheckpointRetention as Retention
+from penstock.model.execution import ExternalizedCheckpointRetention as Retention
 from tests.checkpoint.driver import Driver, World, new_driver, retaining
 from tests.checkpoint.logs import claimed_log
 from tests.checkpoint.test_local_disk import disk_world

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.checkpoint.entries import Savepoint, Stopping
-from penstock.checkpoint.history import CheckpointStats
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import decode_manifest, digest
-from penstock.checkpoint.pending import EpochRecord
-from penstock.checkpoint.savepoint_folders import METADATA, SAVEPOINT_NAME, folder_part
-from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.checkpoint_settings import WriterIdentity
+from penstock.checkpoint.log.entries import Savepoint, Stopping
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
-from penstock.checkpoint.settings import WriterIdentity
+from penstock.checkpoint.snapshot.manifest import decode_manifest, digest
+from penstock.checkpoint.snapshot.savepoint_paths import METADATA, SAVEPOINT_NAME, folder_part
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.errors import (
     CheckpointError,
     CheckpointFailedError,

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from penstock.checkpoint.commits import CommitRun
 from penstock.checkpoint.completion import publish
-from penstock.checkpoint.log import RECENT_S
-from penstock.checkpoint.restore import recover_sinks
+from penstock.checkpoint.log.job_log import RECENT_S
+from penstock.checkpoint.restore.restore_plan import recover_sinks
+from penstock.checkpoint.sink_commits import CommitRun
 from penstock.errors import FencedError
 from penstock.model.snapshot import Committable
 from penstock.storage.memory import MemoryStorage

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.checkpoint.entries import Claim, Complete, Discard, Status
-from penstock.checkpoint.log import JobLog
-from penstock.checkpoint.manifest import digest, encode_manifest
-from penstock.checkpoint.snapshot_path import _find_folder, _parent, open_snapshot
+from penstock.checkpoint.log.entries import Claim, Complete, Discard, Status
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.snapshot.manifest import digest, encode_manifest
+from penstock.checkpoint.snapshot.snapshot_location import _find_folder, _parent, open_snapshot
 from penstock.errors import CheckpointError, ConfigurationError
 from penstock.model.snapshot import Manifest, SourcePosition
 from penstock.storage.local import LocalStorage

@@ -14,9 +14,9 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.checkpoint import snapshot_reader
-from penstock.checkpoint.readable_state import DeclaredTypes, readable
-from penstock.checkpoint.stored_snapshot import KeyedState, StoredSnapshot, open_stored
+from penstock.checkpoint.snapshot import table_reader
+from penstock.checkpoint.snapshot.readable_state import DeclaredTypes, readable
+from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, StoredSnapshot, open_stored
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
@@ -94,8 +94,8 @@ def test_savepoints_of_both_backends_are_the_same_tables_row_for_row(tmp_path: P
 def test_large_files_are_read_a_range_of_key_groups_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = open_stored(checkpoint(tmp_path / "job", key_type=Types.STRING()))
     whole = rows(snapshot, "total")
-    monkeypatch.setattr(snapshot_reader, "SLICE_BYTES", 1000)
-    monkeypatch.setattr(snapshot_reader, "HELD_BYTES", 10)
+    monkeypatch.setattr(table_reader, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(table_reader, "HELD_BYTES", 10)
     tables = list(snapshot.state("function", "total").read(snapshot.storage))
     assert len(tables) > 2 and rows(snapshot, "total") == whole
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint import state_sizes
-from penstock.checkpoint.state_sizes import add_up, bounded
+from penstock.checkpoint.stats import state_sizes
+from penstock.checkpoint.stats.state_sizes import add_up, bounded
 from penstock.model.snapshot import StateSize
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
-from penstock.cli.jobs import hottest_text
 from penstock.cli.main import main
 from penstock.cli.output import table
+from penstock.cli.status_commands import hottest_text
 from penstock.control.registry import FailureRecord, ProcessRecord, Registry, StatusChange
 from penstock.model.snapshot import StateSize
 from tests.records import A_ID, B_ID, NO_PID, job_record
@@ -240,9 +240,9 @@ def test_a_mistyped_word_suggests_the_nearest(
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("penstock.cli.demo")
+    module = types.ModuleType("penstock.cli.demo.demo_command")
     module.run_demo = lambda: 1  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "penstock.cli.demo", module)
+    monkeypatch.setitem(sys.modules, "penstock.cli.demo.demo_command", module)
     assert main(["demo"]) == 1
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.checkpoint.savepoint_requests import SavepointRequest
+from penstock.checkpoint.savepoint_request import SavepointRequest
+from penstock.cli.job_target import PercentBar
 from penstock.cli.main import main
-from penstock.cli.reaching import PercentBar
 from penstock.control.registry import Registry
 from penstock.control.remote_job import RemoteJob, ServerAddress
+from penstock.rest.rest_settings import RestSettings
 from penstock.rest.server import ControlServer
-from penstock.rest.settings import RestSettings
 from tests.records import A_ID, B_ID, NO_PID, job_record
 from tests.rest.fake_job import TOKENS, FakeJob, Served, end_savepoint
 from tests.waiting import wait_until

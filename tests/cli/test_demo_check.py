@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.demo_check import check
-from penstock.cli.demo_data import ClickStream, Totals, read_clicks, user_sessions, write_files
-from penstock.cli.demo_job import DemoFolders
+from penstock.cli.demo.demo_check import check
+from penstock.cli.demo.demo_data import ClickStream, Totals, read_clicks, user_sessions, write_files
+from penstock.cli.demo.demo_job import DemoFolders
 
 STREAM = ClickStream(seed=3, clicks=400, users=20, active_users=5)
 Rows = list[dict[str, Any]]

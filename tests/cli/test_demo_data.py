@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.demo_data import (
+from penstock.cli.demo.demo_data import (
     MAX_JITTER_MS,
     Click,
     ClickStream,

@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
-from penstock.cli.demo_check import Verdict
-from penstock.cli.demo_data import ClickStream
-from penstock.cli.demo_view import DemoView
+from penstock.cli.demo.demo_check import Verdict
+from penstock.cli.demo.demo_data import ClickStream
+from penstock.cli.demo.demo_view import DemoView
 from penstock.control.registry import ProcessRecord
 from penstock.testing.clocks import ManualClock
 from tests.records import job_record

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.cli.output import MODE
-from penstock.cli.run import to_arguments
+from penstock.cli.run_command import to_arguments
 from penstock.control.registry import JobRecord
 from penstock.control.submission import Submission, current_submission
 from tests.records import A_ID, job_record

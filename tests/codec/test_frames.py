@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.codec.frames import (
+from penstock.codec.socket_frames import (
     MAX_FRAME_BYTES,
     recv_frame,
     send_frame,

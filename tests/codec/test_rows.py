@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.codec.rows import RowCodec
+from penstock.codec.row_codec import RowCodec
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row, row_class
 from penstock.model.types import TAGGED, Types, resolve_type

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from penstock.connectors.file_sink import FileSink
-from penstock.connectors.output_files import RollingPolicy
+from penstock.connectors.file.file_sink import FileSink
+from penstock.connectors.file.output_files import RollingPolicy
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.sink import SinkContext, SinkWriter
 from penstock.model.snapshot import Committable

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connectors import file_formats
-from penstock.connectors.file_formats import CSV, JSON, PARQUET, RecordEncoder
-from penstock.connectors.file_sink import FileSink
-from penstock.connectors.json_lines import JsonLines
-from penstock.connectors.output_files import OutputFileConfig, RollingPolicy
+from penstock.connectors.file import file_formats
+from penstock.connectors.file.file_formats import CSV, JSON, PARQUET, RecordEncoder
+from penstock.connectors.file.file_sink import FileSink
+from penstock.connectors.file.json_lines import JsonLines
+from penstock.connectors.file.output_files import OutputFileConfig, RollingPolicy
 from penstock.errors import UnsupportedValueError, UsageError
 from penstock.model.encoder import Encoder
 from penstock.model.row import Row

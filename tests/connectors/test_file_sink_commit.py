@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.connectors.file_sink import FileSink
-from penstock.connectors.part_files import PartFolder
+from penstock.connectors.file.file_sink import FileSink
+from penstock.connectors.file.part_files import PartFolder
 from penstock.errors import CheckpointCorruptError, NameTakenError, SinkTransactionLostError, StorageError
 from penstock.model.snapshot import Committable
 from tests.connectors.crashes import crashing, failing_fsync, recorded_steps

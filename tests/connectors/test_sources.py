@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.sources import BulkFormat, CollectionSource, FileSource, NumberSequenceSource, StreamFormat
+from penstock.connectors.source_connectors import (
+    BulkFormat,
+    CollectionSource,
+    FileSource,
+    NumberSequenceSource,
+    StreamFormat,
+)
 from penstock.errors import UsageError
 from penstock.model.time import Duration
 from penstock.model.types import TAGGED, Types, resolve_type

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.manifest import encode_manifest
+from penstock.checkpoint.snapshot.manifest import encode_manifest
 from penstock.cli.main import main
 from penstock.control.disposal import dispose_savepoint
 from penstock.errors import CheckpointCorruptError, SnapshotNotFoundError, StorageError, UsageError

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.control.jobs import LogLine, LogTail, Selection, job_logs, job_status, list_jobs
+from penstock.control.job_queries import LogLine, LogTail, Selection, job_logs, job_status, list_jobs
 from penstock.control.registry import ProcessRecord, Registry
 from tests.records import A_ID, B_ID, NO_PID, job_record
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.control.retained import retained_checkpoints
+from penstock.control.inspect.retained_checkpoints import retained_checkpoints
 from penstock.errors import CheckpointMissingError
 from penstock.storage.local import LocalStorage
 from tests.checkpoint.logs import claimed_log

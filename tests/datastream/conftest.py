@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 from penstock.model.types import resolve_type
 
 
@@ -94,11 +94,11 @@ def apply_sql(frame: FakeFrame, op: tuple[str, ...]) -> FakeFrame:
 def spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakeSpark:
     fake = FakeSpark()
     modules: dict[str, dict[str, Any]] = {
-        "penstock.spark.frames": {
+        "penstock.spark.dataframe_checks": {
             "describe": lambda df: resolve_type(df.ddl),
             "check_source": lambda df, **options: None,
         },
-        "penstock.spark.sources": {"apply_sql": apply_sql},
+        "penstock.spark.source_frames": {"apply_sql": apply_sql},
         "penstock.spark.session": {"make_session": fake.make_session},
         "penstock.jobmanager": {"run_job": fake.run_job, "submit_job": fake.submit_job},
     }

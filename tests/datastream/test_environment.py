@@ -19,10 +19,10 @@ from penstock.datastream import (
 )
 from penstock.datastream.connectors.file_system import FileSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.datastream.sources import milliseconds
+from penstock.datastream.source_nodes import milliseconds
 from penstock.errors import ConfigurationError, TypeMismatchError, UsageError
 from penstock.graph.stream_graph import EventTime
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 from penstock.model.types import resolve_type
 
 Env = StreamExecutionEnvironment

@@ -14,8 +14,8 @@ from penstock.datastream import (
 )
 from penstock.datastream import StreamExecutionEnvironment as Env
 from penstock.errors import UsageError
-from penstock.jobmanager.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
-from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.restart_strategy import ExponentialDelay, FailureRate, FixedDelay, NoRestart
+from penstock.jobmanager.settings.job_settings import JobSettings
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from penstock.datastream import (
 )
 from penstock.datastream import StreamExecutionEnvironment as Env
 from penstock.errors import ConfigurationError, UsageError
-from penstock.jobmanager.storage_settings import StorageSettings
+from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from tests.datastream.conftest import FakeSpark
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.names import log_entry_path
+from penstock.checkpoint.file_names import log_entry_path
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 from tests.faults.failpoints import DRIVER, Case, read_hits

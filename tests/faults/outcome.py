@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths, load_manifest, verify_file
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest, verify_file
 from penstock.model.snapshot import StateTableInfo, SubtaskSnapshot
-from penstock.state.backend.settings import BackendSettings
-from penstock.state.operator_file import read_operator_states
-from penstock.state.rocksdb import native
-from penstock.state.rows import Rows, decode_rows
-from penstock.state.snapshot_file import read_chain
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.format.snapshot_file import read_chain
+from penstock.state.format.table_rows import Rows, decode_rows
+from penstock.state.operator.operator_file import read_operator_states
+from penstock.state.rocksdb import native_files
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 
@@ -148,8 +148,10 @@ def _read_native(
         files = [file for file in snapshot.files if file.native is not None and file.native.operator_uid == uid]
         infos = [info for info in snapshot.tables if info.operator_uid == uid]
         with tempfile.TemporaryDirectory() as folder:
-            native.fetch_files(files, Path(folder) / "db", lambda file: verify_file(storage, file), 1)
-            yield from native.read_files(Path(folder) / "db", infos, max_parallelism, None, BackendSettings("rocksdb"))
+            native_files.fetch_files(files, Path(folder) / "db", lambda file: verify_file(storage, file), 1)
+            yield from native_files.read_files(
+                Path(folder) / "db", infos, max_parallelism, None, BackendSettings("rocksdb")
+            )
 
 
 def _apply(values: dict[Any, Any], info: StateTableInfo, rows: Rows) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from penstock.checkpoint.entries import Claim, Complete, Record, decode_record
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import load_manifest
+from penstock.checkpoint.log.entries import Claim, Complete, Record, decode_record
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.clock import SystemClock
 from penstock.errors import FileMissingError
 from penstock.storage.local import LocalStorage

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.entries import Claim, Complete, Entry, Record
+from penstock.checkpoint.log.entries import Claim, Complete, Entry, Record
 from tests.faults.failpoints import Case
 from tests.faults.fencing import Wake, all_zombies
 from tests.faults.matrix.all_cases import MATRIX, chosen

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import __version__
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, CRASH
 from tests.golden import job

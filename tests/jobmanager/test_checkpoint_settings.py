@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.errors import ConfigurationError
-from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
-from penstock.model.job import CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
+from penstock.model.execution import CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
 from penstock.model.options import load_configuration
 
 CHK = "execution.checkpointing."

@@ -4,9 +4,9 @@ import pytest
 
 from penstock.common import Types
 from penstock.errors import JobFailedError
-from penstock.jobmanager.epochs import EpochSummary
-from penstock.jobmanager.output import CollectedRecords, JobOutput
-from penstock.runtime.sinks import encode_records
+from penstock.jobmanager.attempt.epoch_book import EpochSummary
+from penstock.jobmanager.job_output import CollectedRecords, JobOutput
+from penstock.runtime.operators.sink_operators import encode_records
 
 LONG = Types.LONG()
 

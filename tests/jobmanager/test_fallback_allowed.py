@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.connectors.discard import DiscardingSink
-from penstock.connectors.file_sink import FileSink
+from penstock.connectors.file.file_sink import FileSink
 from penstock.graph.job_graph import JobGraph, SinkPlan
 from penstock.graph.stream_graph import SinkSpec
-from penstock.jobmanager.recovery import allows_fallback
-from penstock.model.job import CheckpointingMode
+from penstock.jobmanager.attempt.recovery import allows_fallback
+from penstock.model.execution import CheckpointingMode
 from penstock.model.types import TAGGED
 
 FILES = FileSink.for_row_format("/out", "json").build()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.checkpoint.history import CheckpointStats
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.errors import CheckpointFailedError, UserFunctionError
 from penstock.jobmanager.job_history import MESSAGE_CHARS, JobHistory, SlowCheckpoints, failure_record, last_line
-from penstock.model.job import JobStatus
+from penstock.model.execution import JobStatus
 from penstock.testing.clocks import ManualClock
 
 

@@ -8,12 +8,12 @@ from unittest.mock import MagicMock
 import msgspec
 import pytest
 
-from penstock.checkpoint.entries import Savepoint, Stopping
-from penstock.checkpoint.manifest import digest
-from penstock.checkpoint.savepoint_folders import METADATA
-from penstock.checkpoint.savepoint_requests import SavepointRequest
+from penstock.checkpoint.checkpoint_settings import WriterIdentity
+from penstock.checkpoint.log.entries import Savepoint, Stopping
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
-from penstock.checkpoint.settings import WriterIdentity
+from penstock.checkpoint.snapshot.manifest import digest
+from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.errors import CheckpointError
 from penstock.jobmanager.job_savepoints import JobSavepoints, wish_of
 from penstock.model.ids import JobId

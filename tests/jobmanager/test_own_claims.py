@@ -3,10 +3,10 @@
 import pytest
 
 from penstock import failpoint
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.errors import FencedError
 from penstock.failpoint import Failpoint, InjectedCrash
-from penstock.jobmanager.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt
+from penstock.jobmanager.attempt.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.graphs import FunctionProgram, function_graph

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.jobmanager.restart import (
+from penstock.jobmanager.restart_strategy import (
     INFINITE,
     ExponentialDelay,
     FailureRate,
@@ -12,7 +12,7 @@ from penstock.jobmanager.restart import (
     Restarts,
     RestartStrategy,
 )
-from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import load_configuration
 from penstock.testing.clocks import ManualClock

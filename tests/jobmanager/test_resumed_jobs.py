@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import LogCorruptError
-from penstock.jobmanager.settings import JobSettings
-from penstock.jobmanager.submit import _resumable
+from penstock.jobmanager.job_submission import _resumable
+from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.storage.local import LocalStorage
 from tests.checkpoint.logs import claimed_log

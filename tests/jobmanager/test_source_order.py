@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CheckpointCorruptError, CheckpointError, SnapshotRefusedError
-from penstock.jobmanager.source_position import SourceTracker
+from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.model.snapshot import SourcePosition
 from penstock.spark import offset_log
 from penstock.storage.memory import MemoryStorage

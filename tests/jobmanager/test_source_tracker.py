@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.jobmanager.source_position import SourceTracker
+from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.storage import MemoryStorage
 from tests.checkpoint.manifests import manifest
 from tests.jobmanager.test_source_log_cut import query_folder

@@ -7,13 +7,13 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from penstock.checkpoint.savepoint_requests import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.common import Configuration
 from penstock.errors import JobFailedError
-from penstock.jobmanager import spark_attempt
-from penstock.jobmanager.attempt_plan import AttemptPlan, Ended
-from penstock.jobmanager.settings import JobSettings
-from penstock.jobmanager.spark_attempt import SparkAttempt
+from penstock.jobmanager.attempt import spark_attempt
+from penstock.jobmanager.attempt.attempt_plan import AttemptPlan, Ended
+from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
+from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.testing import ManualClock
 from tests.sim.job import Sinks, small_graph
 

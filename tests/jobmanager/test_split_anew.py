@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from penstock.checkpoint.settings import CheckpointSettings
-from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, begin_attempt
 from penstock.model.functions import MapFunction
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.graphs import FunctionProgram, function_graph

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from penstock.control.submission import Submission, submitted
-from penstock.datastream.settings import effective_configuration
+from penstock.datastream.program_settings import effective_configuration
 from penstock.errors import ConfigurationError
-from penstock.jobmanager.recovery import StartOptions
-from penstock.jobmanager.start_options import start_options, start_warnings
+from penstock.jobmanager.attempt.recovery import StartOptions
+from penstock.jobmanager.settings.start_options import start_options, start_warnings
 from penstock.model.configuration import Configuration
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigurationError, JobConflictError, StorageError, UsageError
-from penstock.jobmanager import storage_settings
-from penstock.jobmanager.storage_settings import StorageSettings
+from penstock.jobmanager.settings import storage_settings
+from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.functions import MapFunction
 from penstock.model.snapshot import InlineLimits

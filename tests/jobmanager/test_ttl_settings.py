@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.jobmanager.settings import JobSettings
+from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import load_configuration
 from penstock.state.ttl.rules import SweepSettings

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.checkpoint.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest
+from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, SourceRef, StagePlan
 from penstock.graph.pickling import dumps
 from penstock.model.descriptors import ValueStateDescriptor
@@ -17,12 +17,12 @@ from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.ids import Version, new_nonce
 from penstock.model.snapshot import Manifest, SavepointOrder, SourcePosition
 from penstock.model.types import Types, resolve_type
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.messages import Barrier, EpochHeader
-from penstock.runtime.savepoints import SavepointWriter
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.snapshots.savepoint_writer import SavepointWriter
 from penstock.runtime.task import Subtask, SubtaskPlace
-from penstock.state.backend.settings import BackendSettings
-from penstock.storage.blobs import open_storage
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.storage.storage import open_storage
 
 ALL_GROUPS = 128
 BATCH = 100_000

@@ -25,12 +25,12 @@ from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.ids import Version, new_nonce
 from penstock.model.snapshot import CheckpointAck, SubtaskSnapshot
 from penstock.model.types import Types, resolve_type
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.loading import SnapshotLoader
-from penstock.runtime.messages import Barrier, EpochHeader
-from penstock.runtime.snapshots import SnapshotWriter
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.snapshots.snapshot_loader import SnapshotLoader
+from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
 from penstock.runtime.task import Subtask, SubtaskPlace
-from penstock.state.backend.settings import BackendSettings
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.local import LocalStorage
 
 MIB = 1024 * 1024

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ConfigurationError, UsageError
 from penstock.model.configuration import Configuration
-from penstock.model.job import ExecutionConfig, JobStatus
+from penstock.model.execution import ExecutionConfig, JobStatus
 from penstock.model.options import (
     OLD_KEYS,
     OPTIONS,

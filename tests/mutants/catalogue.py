@@ -33,15 +33,15 @@ def mutant(name: str, what: str, edit: tuple[str, str, str], *killers: str) -> M
     return Mutant(name, what, (Edit(*edit),), killers)
 
 
-LOG = "penstock/checkpoint/log.py"
+LOG = "penstock/checkpoint/log/job_log.py"
 LOCAL = "penstock/storage/local.py"
-PENDING = "penstock/checkpoint/pending.py"
+PENDING = "penstock/checkpoint/pending_checkpoint.py"
 RETENTION = "penstock/checkpoint/retention.py"
-RESTORE = "penstock/checkpoint/restore.py"
+RESTORE = "penstock/checkpoint/restore/restore_plan.py"
 COORDINATOR = "penstock/checkpoint/coordinator.py"
-COMPLETED = "penstock/checkpoint/completed.py"
+COMPLETED = "penstock/checkpoint/completed_checkpoints.py"
 COMPLETION = "penstock/checkpoint/completion.py"
-WRITER = "penstock/runtime/snapshots.py"
+WRITER = "penstock/runtime/snapshots/snapshot_writer.py"
 TASK = "penstock/runtime/task.py"
 SAVEPOINTS = "penstock/checkpoint/savepoints.py"
 ROLL_BACK = '    def roll_back(self) -> None:\n        """Put the old values back."""'
@@ -73,9 +73,13 @@ PLANNED = (
         "M4",
         "a takeover does not get an attempt of its own",
         (
-            Edit("penstock/jobmanager/recovery.py", "log.view().attempt + 1", "max(log.view().attempt, 1)"),
+            Edit("penstock/jobmanager/attempt/recovery.py", "log.view().attempt + 1", "max(log.view().attempt, 1)"),
             Edit(LOG, "claim.attempt != self._view.attempt + 1", "claim.attempt != max(self._view.attempt, 1)"),
-            Edit("penstock/checkpoint/view.py", "view.attempt + 1 if isinstance", "max(view.attempt, 1) if isinstance"),
+            Edit(
+                "penstock/checkpoint/log/log_view.py",
+                "view.attempt + 1 if isinstance",
+                "max(view.attempt, 1) if isinstance",
+            ),
         ),
         ("sim 200",),
     ),
@@ -104,7 +108,7 @@ PLANNED = (
     mutant(
         "M8",
         "hashes are not checked",
-        ("penstock/checkpoint/manifest.py", "    if digest(data) != file.sha256:", "    if False:"),
+        ("penstock/checkpoint/snapshot/manifest.py", "    if digest(data) != file.sha256:", "    if False:"),
         "tests/checkpoint/test_manifest.py",
     ),
     mutant(
@@ -133,7 +137,7 @@ PLANNED = (
         (
             RESTORE,
             "    manifest = load_manifest(log.storage, complete)\n",
-            "    from penstock.checkpoint.manifest import decode_manifest\n"
+            "    from penstock.checkpoint.snapshot.manifest import decode_manifest\n"
             "    names = [path for path in log.storage.list('chk-') if path.endswith('_metadata')]\n"
             "    path = max(names, key=lambda name: int(name[4:-10]))\n"
             "    manifest = decode_manifest(log.storage.read(path), path)\n",
@@ -144,7 +148,7 @@ PLANNED = (
         "M12",
         "removals do not reach the changes of an epoch",
         (
-            "penstock/state/backend/tables.py",
+            "penstock/state/heap/heap_tables.py",
             f"        return self.undo\n\n{ROLL_BACK}",
             f"        return [key for key in self.undo if key in self.live]\n\n{ROLL_BACK}",
         ),
@@ -216,7 +220,7 @@ RULES = (
         "R5",
         "an append without a reply has failed",
         (
-            "penstock/storage/certain.py",
+            "penstock/storage/certain_put.py",
             "            doubtful = True  # PROTOCOL R5",
             "            raise StorageError('failed') from None  # PROTOCOL R5",
         ),
@@ -232,7 +236,7 @@ RULES = (
     mutant(
         "R10",
         "a task runs on any version of the state",
-        ("penstock/runtime/owner.py", "        if self._version != header.parent:\n", "        if False:\n"),
+        ("penstock/runtime/ownership.py", "        if self._version != header.parent:\n", "        if False:\n"),
         "tests/runtime/test_owner.py",
     ),
     mutant(
@@ -245,7 +249,7 @@ RULES = (
         "R12",
         "a sealed state is read when it is written, not when it is sealed",
         (
-            "penstock/state/backend/tables.py",
+            "penstock/state/heap/heap_tables.py",
             "        keys, values = list(self.live), list(self.live.values())\n"
             "        return lambda: Rows(keys, None, values, None)\n",
             "        return lambda: Rows(list(self.live), None, list(self.live.values()), None)\n",
@@ -256,7 +260,7 @@ RULES = (
         "R13",
         "a dropped run takes the rows in flight with it",
         (
-            "penstock/runtime/spool.py",
+            "penstock/runtime/snapshots/spool.py",
             "        self._segments, self._skip = list(self._saved.segments), self._saved.skip\n",
             "",
         ),
@@ -388,7 +392,7 @@ RULES = (
         "I-6",
         "a checkpoint is written with the watermarks of later epochs",
         (
-            "penstock/jobmanager/epochs.py",
+            "penstock/jobmanager/attempt/epoch_book.py",
             "dict(state.watermarks),  # a checkpoint",
             "state.watermarks,  # a checkpoint",
         ),

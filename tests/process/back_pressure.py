@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.checkpoint.history import CheckpointStats
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.control.registry import JobRecord, Registry
 from tests.faults.outcome import read_output
 from tests.process.programs import environment

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths, load_manifest
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
 from penstock.storage.local import LocalStorage
 from tests.process.programs import Started
 from tests.waiting import wait_until

@@ -11,7 +11,10 @@ from tests.process.programs import environment
 
 pytestmark = pytest.mark.process
 
-SMALL = "from penstock.cli.demo import *; raise SystemExit(run_demo(ClickStream(clicks=12_000, users=200), files=12))"
+SMALL = (
+    "from penstock.cli.demo.demo_command import *; "
+    "raise SystemExit(run_demo(ClickStream(clicks=12_000, users=200), files=12))"
+)
 
 
 def test_the_demo_kills_a_taskmanager_and_ends_exact_and_clean(tmp_path: Path) -> None:

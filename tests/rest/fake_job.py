@@ -6,11 +6,11 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from penstock.checkpoint.history import CheckpointStats
-from penstock.checkpoint.report import CheckpointReport, CheckpointTally
-from penstock.checkpoint.savepoint_requests import Format, SavepointRequest, SavepointWish, Then
-from penstock.checkpoint.settings import CheckpointSettings
-from penstock.control.audit import AuditLog
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.savepoint_request import Format, SavepointRequest, SavepointWish, Then
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
+from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally
+from penstock.control.audit_log import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
 from penstock.control.running_job import ControlledJob, JobFacts
@@ -19,7 +19,7 @@ from penstock.errors import CheckpointFailedError, JobConflictError
 from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
-from penstock.rest.settings import LOCAL_NAMES
+from penstock.rest.rest_settings import LOCAL_NAMES
 from penstock.testing.clocks import ManualClock
 from tests.records import A_ID, job_record
 

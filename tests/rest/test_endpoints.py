@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.history import CheckpointStats, SubtaskStats
-from penstock.checkpoint.report import RestoreStats
-from penstock.checkpoint.savepoint_requests import SavepointRequest
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.savepoint_request import SavepointRequest
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
+from penstock.checkpoint.stats.checkpoint_report import RestoreStats
 from penstock.control.registry import FailureRecord, StatusChange
+from penstock.model.execution import ExternalizedCheckpointRetention
 from penstock.model.ids import StageId, SubtaskId
-from penstock.model.job import ExternalizedCheckpointRetention
 from penstock.model.snapshot import BarrierFigures
 from tests.records import A_ID, job_record
 from tests.rest.fake_job import JOB, FakeJob, Served, end_savepoint

@@ -18,8 +18,8 @@ from penstock.errors import ConfigurationError, NotReachableError
 from penstock.model.configuration import Configuration
 from penstock.rest.app import Limits
 from penstock.rest.connection import MAX_CONNECTIONS, LimitedConnection
+from penstock.rest.rest_settings import RestSettings
 from penstock.rest.server import ControlServer
-from penstock.rest.settings import RestSettings
 from tests.rest.fake_job import ADMIN, JOB, TOKENS, Served
 from tests.waiting import wait_until
 

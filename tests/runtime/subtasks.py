@@ -9,15 +9,15 @@ from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_of, subtask_of
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointNews, SubtaskSnapshot
 from penstock.runtime.alignment import DRIVER, source_key
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.host import HostPlace, SubtaskHost
-from penstock.runtime.messages import Barrier, Deploy, EpochHeader, SubtaskReport, TaskHeader
-from penstock.runtime.owner import Kept, Run
-from penstock.storage.blobs import Storage
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.ownership import Kept, Run
+from penstock.runtime.process.messages import Barrier, Deploy, EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.storage.memory import MemoryStorage
+from penstock.storage.storage import Storage
 from penstock.testing import ManualClock
 from penstock.testing.graphs import FunctionProgram, function_graph
-from penstock.testing.routing import ObjectOutput
+from penstock.testing.harness_exchange import ObjectOutput
 
 JOB = "0" * 32
 SUBTASK = SubtaskId(StageId("s0"), 0)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.codec.keys import KeyCodec
-from penstock.codec.rows import RowCodec
+from penstock.codec.row_codec import RowCodec
 from penstock.common import Row, Types
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.graph.callables import CallableKeySelector
@@ -21,8 +21,7 @@ from penstock.model.ids import StageId, SubtaskId
 from penstock.model.types import TAGGED, TypeInformation, resolve_type
 from penstock.runtime import kept_output
 from penstock.runtime.alignment import align, channel
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.exchange import (
+from penstock.runtime.exchange_rows import (
     BARRIER,
     BARRIER_EDGE,
     EDGE,
@@ -33,7 +32,8 @@ from penstock.runtime.exchange import (
     encode_barrier,
     has_timestamps,
 )
-from penstock.runtime.messages import Barrier, EpochHeader
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.process.messages import Barrier, EpochHeader
 
 ORDERS = resolve_type("customer string, amount decimal(10,2), at timestamp")
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)

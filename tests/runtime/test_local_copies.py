@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.manifest import digest
-from penstock.checkpoint.names import parse_name
-from penstock.jobmanager.checkpoint_settings import checkpoint_settings, checkpoint_warnings, local_backup
+from penstock.checkpoint.file_names import parse_name
+from penstock.checkpoint.snapshot.manifest import digest
+from penstock.jobmanager.settings.checkpointing import checkpoint_settings, checkpoint_warnings, local_backup
 from penstock.model.configuration import Configuration
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.options import load_configuration
 from penstock.model.snapshot import StateFile
-from penstock.runtime.local_copies import MAX_AGE_S, LocalBackup, LocalCopies
+from penstock.runtime.snapshots.local_copies import MAX_AGE_S, LocalBackup, LocalCopies
 from penstock.storage.memory import MemoryStorage, NoFaults
 from penstock.testing import CHECKPOINT, CRASH
 from penstock.testing.clocks import ManualClock

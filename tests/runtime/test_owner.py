@@ -8,9 +8,8 @@ import pytest
 
 from penstock.errors import StateLostError, SupersededTaskError
 from penstock.model.ids import Version
-from penstock.runtime import owner
-from penstock.runtime.messages import TaskHeader
-from penstock.runtime.owner import Kept, Ownership, Run
+from penstock.runtime.ownership import Kept, Ownership, Run
+from penstock.runtime.process.messages import TaskHeader
 from tests.runtime.subtasks import SUBTASK, epoch_header
 from tests.waiting import wait_until
 
@@ -134,7 +133,7 @@ def test_a_newer_attempt_of_the_same_consumer_cancels_the_run_and_waits_until_it
 
 
 def test_a_cancelled_run_that_does_not_leave_the_function_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "LEAVE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("penstock.runtime.ownership.LEAVE_TIMEOUT_S", 0.01)
     ownership = Ownership(SUBTASK, FIRST)
     running(ownership, ask(attempt=1))
     with pytest.raises(StateLostError, match="did not leave the user's function"):

@@ -9,13 +9,13 @@ from penstock.codec.keys import KeyCodec
 from penstock.errors import StateBackendError, StorageError
 from penstock.model.ids import Version
 from penstock.model.types import Types
-from penstock.runtime.snapshots import SnapshotWriter
+from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
 from penstock.runtime.task import Subtask, SubtaskPlace
-from penstock.state.backend.settings import BackendSettings
-from penstock.state.rocksdb.backend import RocksDBBackend
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
-from penstock.testing.routing import ObjectOutput
+from penstock.testing.harness_exchange import ObjectOutput
 from tests.runtime.subtasks import JOB, MAX_PARALLELISM, keyed_stage
 from tests.runtime.test_snapshots import Store
 
@@ -41,7 +41,7 @@ def linked(folder: Path) -> list[str]:
 
 
 def test_a_failed_write_leaves_no_folder_of_any_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.runtime.snapshots.INLINE_LIMIT_BYTES", 0)
+    monkeypatch.setattr("penstock.runtime.snapshots.snapshot_writer.INLINE_LIMIT_BYTES", 0)
     writer, subtask = two_operators(tmp_path)
     for checkpoint in (1, 2):
         with pytest.raises(StorageError):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.checkpoint.restore import plan_restore
+from penstock.checkpoint.restore.restore_plan import plan_restore
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError
@@ -17,12 +17,12 @@ from penstock.model.ids import Version
 from penstock.model.key_groups import key_group_range
 from penstock.model.snapshot import InlineLimits, Manifest, SourcePosition, SubtaskSnapshot
 from penstock.model.time import TimeDomain
-from penstock.runtime import chains, snapshots
-from penstock.runtime import host as host_module
-from penstock.runtime.snapshots import SnapshotWriter
+from penstock.runtime.process import subtask_host as host_module
+from penstock.runtime.snapshots import snapshot_chain, snapshot_writer
+from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
 from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.clocks import ManualClock
-from penstock.testing.reading import owns, read_state
+from penstock.testing.state_reader import owns, read_state
 from tests.runtime.subtasks import JOB, MAX_PARALLELISM, SUBTASK, Tasks, epoch_header, keyed_stage
 
 
@@ -77,8 +77,8 @@ class Model:
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "INLINE_LIMIT_BYTES", 0)
-    monkeypatch.setattr(chains, "MAX_DELTAS", 3)
+    monkeypatch.setattr(snapshot_writer, "INLINE_LIMIT_BYTES", 0)
+    monkeypatch.setattr(snapshot_chain, "MAX_DELTAS", 3)
 
 
 KEYS = [f"key {number}" for number in range(40)]
@@ -119,8 +119,8 @@ def chain(tasks: Tasks, checkpoint: int) -> list[str]:
 
 
 def test_a_delta_builds_on_the_named_checkpoint_and_many_deltas_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "MAX_DELTAS", 2)
-    monkeypatch.setattr(chains.Chain, "is_long", False)
+    monkeypatch.setattr(snapshot_chain, "MAX_DELTAS", 2)
+    monkeypatch.setattr(snapshot_chain.Chain, "is_long", False)
     tasks, model = filled()
     lengths = []
     for number in range(2, 16):
@@ -136,7 +136,7 @@ def test_a_delta_builds_on_the_named_checkpoint_and_many_deltas_become_one(monke
 
 
 def test_deltas_that_outweigh_the_state_become_one_full_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "MAX_DELTAS", 100)
+    monkeypatch.setattr(snapshot_chain, "MAX_DELTAS", 100)
     tasks, model = filled()
     chance = random.Random(1)
     for number in range(2, 14):
@@ -359,7 +359,7 @@ def test_a_damaged_file_is_found_before_its_rows_are_used() -> None:
 
 
 def test_small_state_travels_in_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "INLINE_LIMIT_BYTES", 20 * 1024)
+    monkeypatch.setattr(snapshot_writer, "INLINE_LIMIT_BYTES", 20 * 1024)
     tasks, model = filled()
     assert chain(tasks, 1) == [""]
     assert isinstance(tasks.storage, MemoryStorage) and not tasks.storage.files

@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.runtime import state_folder
-from penstock.runtime.state_folder import make_state_folder
-from penstock.runtime.watchdog import identity, is_same_process
-from penstock.state.backend.settings import BackendSettings
+from penstock.runtime.process import state_folder
+from penstock.runtime.process.state_folder import make_state_folder
+from penstock.runtime.process.watchdog import identity, is_same_process
+from penstock.state.backend.backend_settings import BackendSettings
 
 
 def test_a_process_is_the_same_after_the_clock_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,8 +27,8 @@ def test_a_folder_goes_with_its_process_alone(tmp_path: Path) -> None:
     settings = BackendSettings(kind="rocksdb", local_dirs=(str(tmp_path),))
     own = make_state_folder(settings, 0)
     program = (
-        "import sys; from penstock.runtime.state_folder import make_state_folder as make;"
-        "from penstock.state.backend.settings import BackendSettings as Settings;"
+        "import sys; from penstock.runtime.process.state_folder import make_state_folder as make;"
+        "from penstock.state.backend.backend_settings import BackendSettings as Settings;"
         "print(make(Settings(kind='rocksdb', local_dirs=(sys.argv[1],)), 0), flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]

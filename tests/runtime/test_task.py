@@ -24,13 +24,13 @@ from penstock.model.ids import StageId, SubtaskId
 from penstock.model.sink import Sink, SinkContext, SinkWriter
 from penstock.model.time import MAX_WATERMARK, TimeDomain
 from penstock.model.types import TAGGED
-from penstock.runtime.batch import Batch, EdgeBatch
-from penstock.runtime.messages import Barrier, EpochHeader
-from penstock.runtime.owner import Run
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.ownership import Run
+from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.task import Subtask, SubtaskPlace
 from penstock.testing import CHECKPOINT, Harness, MemorySink
-from penstock.testing.reading import read_state
-from penstock.testing.routing import ObjectOutput
+from penstock.testing.harness_exchange import ObjectOutput
+from penstock.testing.state_reader import read_state
 from tests.runtime.subtasks import JOB, SUBTASK, Tasks, driver_barrier, epoch_header, keyed_stage, records_of
 from tests.sim.job import Mean
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.codec.keys import KeyCodec
-from penstock.codec.rows import RowCodec
+from penstock.codec.row_codec import RowCodec
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import ConnectionLostError, StaleAttemptError, SupersededTaskError, UserFunctionError
@@ -22,8 +22,9 @@ from penstock.model.functions import RuntimeContext
 from penstock.model.ids import Version
 from penstock.model.types import TAGGED
 from penstock.runtime import taskmanager
-from penstock.runtime.exchange import BARRIER, BARRIER_EDGE, EDGE, encode_barrier
-from penstock.runtime.messages import (
+from penstock.runtime.exchange_rows import BARRIER, BARRIER_EDGE, EDGE, encode_barrier
+from penstock.runtime.process.batch_streams import receive_batches, send_batches
+from penstock.runtime.process.messages import (
     Admitted,
     Deploy,
     EpochHeader,
@@ -35,8 +36,7 @@ from penstock.runtime.messages import (
     SubtaskReport,
     TaskHeader,
 )
-from penstock.runtime.rpc import RpcClient, RpcServer, connect, raise_refusal, receive, send
-from penstock.runtime.streams import receive_batches, send_batches
+from penstock.runtime.process.rpc import RpcClient, RpcServer, connect, raise_refusal, receive, send
 from penstock.runtime.taskmanager import DeployedPlan, TaskManager, TaskManagerConfig
 from tests.runtime.subtasks import SUBTASK, driver_barrier, epoch_header, keyed_stage
 from tests.waiting import wait_until

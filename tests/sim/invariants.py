@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.checkpoint.entries import Complete, Discard, Record, decode_record
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths, load_manifest, verify_file
-from penstock.checkpoint.names import FileKind, parse_name
+from penstock.checkpoint.file_names import FileKind, parse_name
+from penstock.checkpoint.log.entries import Complete, Discard, Record, decode_record
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest, verify_file
 from penstock.model.snapshot import Manifest, StateFile
 from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.memory_sink import SinkStore

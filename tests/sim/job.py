@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.checkpoint.manifest import verify_file
+from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.codec.columns import decode_column
 from penstock.common import Types
 from penstock.datastream import CheckpointedFunction, KeyedProcessFunction
@@ -29,7 +29,7 @@ from penstock.model.descriptors import (
 from penstock.model.functions import AggregateFunction, RuntimeContext
 from penstock.model.time import TimeDomain
 from penstock.model.types import TAGGED
-from penstock.state.operator_file import read_operator_states
+from penstock.state.operator.operator_file import read_operator_states
 from penstock.testing import Harness, MemorySink
 from penstock.testing.clocks import START_MS
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph

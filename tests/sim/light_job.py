@@ -18,10 +18,10 @@ from penstock.graph.stream_graph import SourceSpec, StreamGraph
 from penstock.model.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.types import TAGGED
-from penstock.runtime.host import SubtaskHost
+from penstock.runtime.process.subtask_host import SubtaskHost
 from penstock.testing import MemorySink
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
-from penstock.testing.reading import owns, read_state
+from penstock.testing.state_reader import owns, read_state
 from tests.sim.job import BUCKETS, BUCKETS_SINK, ROWS_SINK, CountBuckets, add_keyed, add_sink, bucket_of
 
 KEYS = ("a", "b", "c", "d")

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from penstock import failpoint
-from penstock.checkpoint import coordinator, log
+from penstock.checkpoint import coordinator
+from penstock.checkpoint.log import job_log
 from penstock.failpoint import Failpoint
 from penstock.model import ids
-from penstock.runtime import chains, intake, snapshots
+from penstock.runtime import intake
+from penstock.runtime.snapshots import snapshot_chain, snapshot_writer
 from tests.sim.baton import BatonLock
 
 if TYPE_CHECKING:
@@ -34,11 +36,11 @@ def patched(world: "Simulation") -> Iterator[None]:
     locks = SimpleNamespace(Lock=lambda: BatonLock(world.rest))
     changes: list[tuple[Any, str, Any]] = [
         (ids, "secrets", SeededSecrets(world.seed)),
-        (log, "threading", locks),
+        (job_log, "threading", locks),
         (coordinator, "threading", locks),
-        (log, "BASE_EVERY", profile.base_every),
-        (snapshots, "INLINE_LIMIT_BYTES", profile.inline_limit_bytes),
-        (chains, "MAX_DELTAS", profile.max_deltas),
+        (job_log, "BASE_EVERY", profile.base_every),
+        (snapshot_writer, "INLINE_LIMIT_BYTES", profile.inline_limit_bytes),
+        (snapshot_chain, "MAX_DELTAS", profile.max_deltas),
         (intake, "FIRST_PORTION", 1),
         (intake, "MAX_PORTION", 1),
         (failpoint, "_reach", world.reach),

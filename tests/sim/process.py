@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock import failpoint
+from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.entries import Resumed, Status
 from penstock.checkpoint.failures import FailureReason
-from penstock.checkpoint.names import source_file_path
-from penstock.checkpoint.savepoint_requests import SavepointRequest
+from penstock.checkpoint.file_names import source_file_path
+from penstock.checkpoint.log.entries import Resumed, Status
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
-from penstock.checkpoint.settings import WriterIdentity
 from penstock.errors import (
     CheckpointError,
     ConnectionLostError,
@@ -28,9 +28,9 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.graph.execution_graph import assign_subtasks
-from penstock.jobmanager.epochs import AttemptState, EpochBook
+from penstock.jobmanager.attempt.epoch_book import AttemptState, EpochBook
+from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
 from penstock.jobmanager.job_savepoints import wish_of
-from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
 from penstock.model.ids import JobId, StageId, SubtaskId
 from penstock.model.snapshot import (
     CheckpointAck,
@@ -40,11 +40,11 @@ from penstock.model.snapshot import (
     SourcePosition,
     StateFile,
 )
-from penstock.runtime.batch import EdgeBatch
-from penstock.runtime.host import HostPlace, SubtaskHost
-from penstock.runtime.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
-from penstock.runtime.owner import Kept
-from penstock.testing.routing import Exchange, ObjectOutput, StageFeed, channels_of
+from penstock.runtime.operators.batch import EdgeBatch
+from penstock.runtime.ownership import Kept
+from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
+from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed, channels_of
 from tests.checkpoint.checker import require
 from tests.sim.baton import Actor
 

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 
 from penstock import failpoint
-from penstock.checkpoint.settings import CheckpointSettings
-from penstock.runtime import chains, snapshots
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.runtime.snapshots import snapshot_chain, snapshot_writer
 
 PLACES = tuple(f"{name}.{side}" for name in failpoint.NAMES for side in ("before", "after"))
 OFTEN = {
@@ -85,8 +85,8 @@ def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
         is_calm=is_calm,
         settings=_settings(chance, is_calm=is_calm),
         base_every=chance.choice((4, 8, 20, 100)),
-        inline_limit_bytes=chance.choice((0, 0, 0, snapshots.INLINE_LIMIT_BYTES)),
-        max_deltas=chance.choice((1, 3, chains.MAX_DELTAS)),
+        inline_limit_bytes=chance.choice((0, 0, 0, snapshot_writer.INLINE_LIMIT_BYTES)),
+        max_deltas=chance.choice((1, 3, snapshot_chain.MAX_DELTAS)),
         writers=chance.choice((1, 1, 2)),
         stay=chance.choice((0.5, 0.8, 0.95)),
         unaligned=chance.random() < 0.3,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import decode_manifest, digest, state_files, verify_file
-from penstock.checkpoint.savepoint_folders import METADATA
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import decode_manifest, digest, state_files, verify_file
+from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.codec import tagged
 from penstock.model.snapshot import Manifest
 from penstock.storage.memory import Fault, MemoryStorage

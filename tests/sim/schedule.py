@@ -17,8 +17,8 @@ from penstock import failpoint
 from penstock.failpoint import Failpoint
 from penstock.graph.job_graph import JobGraph
 from penstock.model import ids
-from penstock.runtime import chains, snapshots
-from penstock.state.backend.settings import BackendSettings
+from penstock.runtime.snapshots import snapshot_chain, snapshot_writer
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
 from penstock.testing.harness_options import HarnessOptions
 from tests.sim.invariants import Watch
@@ -81,8 +81,8 @@ def make_schedule(seed: int) -> Schedule:
         events,
         lives,
         faults,
-        inline_limit_bytes=chance.choice((0, 0, snapshots.INLINE_LIMIT_BYTES)),
-        max_deltas=chance.choice((1, 3, chains.MAX_DELTAS)),
+        inline_limit_bytes=chance.choice((0, 0, snapshot_writer.INLINE_LIMIT_BYTES)),
+        max_deltas=chance.choice((1, 3, snapshot_chain.MAX_DELTAS)),
         power_cuts=chance.random() < 0.3,
         lost_tasks=chance.choice((0.0, 0.1, 0.4)),
         large=chance.random() < 0.5,
@@ -190,9 +190,9 @@ def seeded_names(seed: int) -> Iterator[None]:
 @contextmanager
 def snapshot_limits(inline_limit_bytes: int, max_deltas: int) -> Iterator[None]:
     """The block with small snapshot files, so that little state makes real files and long chains."""
-    saved = snapshots.INLINE_LIMIT_BYTES, chains.MAX_DELTAS
-    snapshots.INLINE_LIMIT_BYTES, chains.MAX_DELTAS = inline_limit_bytes, max_deltas
+    saved = snapshot_writer.INLINE_LIMIT_BYTES, snapshot_chain.MAX_DELTAS
+    snapshot_writer.INLINE_LIMIT_BYTES, snapshot_chain.MAX_DELTAS = inline_limit_bytes, max_deltas
     try:
         yield
     finally:
-        snapshots.INLINE_LIMIT_BYTES, chains.MAX_DELTAS = saved
+        snapshot_writer.INLINE_LIMIT_BYTES, snapshot_chain.MAX_DELTAS = saved

@@ -10,8 +10,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.savepoint_requests import Format, SavepointWish, Then
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.savepoint_request import Format, SavepointWish, Then
 from penstock.errors import (
     CheckpointFailedError,
     FencedError,

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from penstock.checkpoint.log import BASE_EVERY
+from penstock.checkpoint.log.job_log import BASE_EVERY
 from penstock.errors import FencedError, JobConflictError
 from tests.checkpoint.checker import require
 from tests.sim.light_job import make_job

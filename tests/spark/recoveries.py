@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.view import LogView
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.log.log_view import LogView
 from penstock.common import Types
 from penstock.datastream import JobClient, KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor

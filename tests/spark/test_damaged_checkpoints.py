@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.manifest import load_manifest
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.control.submission import Submission, submitted
 from penstock.datastream import JobClient
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.errors import CheckpointError, PenstockError
-from penstock.jobmanager import source_position
+from penstock.jobmanager.attempt import source_tracker
 from penstock.model.snapshot import Manifest
 from penstock.storage.local import LocalStorage
 from tests.spark.jobs import Jobs, read_json
@@ -117,7 +117,7 @@ def test_r24_printed_output_may_come_again_so_the_job_goes_back_by_itself(
 def test_r24_a_sink_that_commits_makes_the_job_refuse_and_name_the_file(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch, pick: Pick, change: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(source_position, "INLINE_LIMIT_BYTES", 0)
+    monkeypatch.setattr(source_tracker, "INLINE_LIMIT_BYTES", 0)
     job = run(jobs, sink=True)
     path, whole = damage_newest(jobs, pick, change)
     kill_taskmanager(jobs)

@@ -17,8 +17,8 @@ from penstock.datastream import KeyedProcessFunction, MapFunction, RuntimeContex
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import StorageError, UsageError, UserFunctionError
-from penstock.jobmanager import spark_attempt
-from penstock.spark import deploy
+from penstock.jobmanager.attempt import spark_attempt
+from penstock.spark import deployment
 from penstock.storage import LocalStorage
 from tests import waiting
 from tests.spark.jobs import Jobs, read_json
@@ -62,7 +62,7 @@ def test_p7_p8_a_job_that_fails_once_restarts_and_its_functions_know(jobs: Jobs)
 def test_p4_an_error_of_spark_at_the_start_of_an_attempt_is_a_failure_like_any_other(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, calls = deploy.start_taskmanagers, []
+    start, calls = deployment.start_taskmanagers, []
 
     def lost_once(*arguments: Any) -> Any:
         calls.append(arguments)

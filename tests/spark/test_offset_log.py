@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.connectors.sources import CollectionSource, NumberSequenceSource
+from penstock.connectors.source_connectors import CollectionSource, NumberSequenceSource
 from penstock.spark import offset_log
+from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.python_sources import read_collection, read_sequence
-from penstock.spark.query import EpochQuery, QuerySettings
 from penstock.spark.session import query_settings
-from penstock.spark.sources import combine
+from penstock.spark.source_frames import combine
 from tests.waiting import wait_until
 
 LIMIT_S = 120.0

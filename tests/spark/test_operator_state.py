@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import load_manifest
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.common import Types
 from penstock.control.submission import Submission, submitted
 from penstock.datastream import (

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.checkpoint.log_reader import read_log
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.common import Types
-from penstock.connectors.file_sink import FileSink
+from penstock.connectors.file.file_sink import FileSink
 from penstock.datastream import JobClient, KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import SnapshotRefusedError

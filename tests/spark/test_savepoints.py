@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import decode_manifest
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import decode_manifest
 from penstock.common import Types
-from penstock.connectors.file_sink import FileSink
+from penstock.connectors.file.file_sink import FileSink
 from penstock.datastream import JobClient, KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.jobmanager.job import Job
+from penstock.model.execution import JobStatus
 from penstock.model.functions import RuntimeContext
-from penstock.model.job import JobStatus
 from penstock.storage.local import LocalStorage
 from tests.spark.jobs import Jobs, read_json
 from tests.waiting import wait_until

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import UsageError
-from penstock.spark.frames import check_source
+from penstock.spark.dataframe_checks import check_source
 from penstock.spark.session import check_session
 from tests.spark.counting_source import CountingSource
 from tests.spark.jobs import Jobs

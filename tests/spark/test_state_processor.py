@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.checkpoint.readable_state import readable
-from penstock.checkpoint.stored_snapshot import KeyedState, open_stored
+from penstock.checkpoint.snapshot.readable_state import readable
+from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, open_stored
 from penstock.codec.keys import KeyCodec
 from penstock.common import Time, Types
 from penstock.errors import CheckpointCorruptError, CheckpointError, StateAccessError, UsageError
 from penstock.model.key_groups import spark_hash
 from penstock.model.operator_ids import operator_id
 from penstock.model.type_information import parse_type
-from penstock.state.parquet import rows_of
+from penstock.state.format.keyed_parquet import rows_of
 from penstock.state_processor import Savepoint, StateTypes
 from tests.checkpoint.snapshots import FAR_MS, RECORDS, TOTALS, checkpoint
 

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.common import Types
-from penstock.connectors.file_sink import FileSink
+from penstock.connectors.file.file_sink import FileSink
 from penstock.datastream import JobClient, KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.jobmanager.job import Job
-from penstock.jobmanager.recovery import StartOptions
 from penstock.model.functions import RuntimeContext
 from penstock.state_processor import Savepoint, StateTypes
 from penstock.storage.local import LocalStorage

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.datastream import KeyedProcessFunction
-from penstock.datastream.settings import effective_configuration
+from penstock.datastream.program_settings import effective_configuration
 from penstock.graph.job_graph import JobGraph
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_of, spark_hash, subtask_of
 from penstock.model.types import TypeInformation, Types, resolve_type
-from penstock.runtime.messages import EpochHeader
-from penstock.spark.exchange import EpochPlanner, EpochRequest, edge_layout
+from penstock.runtime.process.messages import EpochHeader
+from penstock.spark.epoch_planner import EpochPlanner, EpochRequest, edge_layout
 from penstock.spark.pipe import SUBTASK, OwnerAddress
 from penstock.spark.session import query_settings
 from tests.spark.jobs import Jobs

@@ -13,13 +13,13 @@ from penstock.model.key_groups import key_group_range
 from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.backend.make import make_backend
-from penstock.state.backend.settings import BackendSettings
-from penstock.state.rocksdb import native
-from penstock.state.sealed import SealedFiles, SealedTables
-from penstock.state.snapshot_file import encode_snapshot, read_chain
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.registry import make_backend
+from penstock.state.backend.sealed_state import SealedFiles, SealedTables
+from penstock.state.format.snapshot_file import encode_snapshot, read_chain
+from penstock.state.heap.hashmap_backend import HashMapBackend
+from penstock.state.rocksdb import native_files
 
 MAX_PARALLELISM = 16
 
@@ -84,10 +84,10 @@ def seal_data(sealed: SealedTables | SealedFiles) -> bytes:
         stored[name.name] = data
         return StateFile(name.name, len(data), "", None, name)
 
-    files, _ = native.store_files(sealed, [], put)
+    files, _ = native_files.store_files(sealed, [], put)
     folder = Path(_folder.name) / f"fetched-{new_nonce()}"
-    native.fetch_files(files, folder, lambda file: stored[file.path], 1)
-    (hashmap,) = _hashmaps(native.read_files(folder, sealed.infos, MAX_PARALLELISM, None, _settings))
+    native_files.fetch_files(files, folder, lambda file: stored[file.path], 1)
+    (hashmap,) = _hashmaps(native_files.read_files(folder, sealed.infos, MAX_PARALLELISM, None, _settings))
     return encode_snapshot([hashmap.seal(CheckpointId(1), None, full=True)])
 
 

@@ -20,9 +20,9 @@ from penstock.model.descriptors import (
 from penstock.model.ids import CheckpointId
 from penstock.model.time import TimeDomain
 from penstock.model.types import Types
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.sealed import SealedFiles, SealedTables
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.sealed_state import SealedFiles, SealedTables
+from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.state.timers import Timers
 from penstock.testing.conformance_state.tools import Mean
 from tests.state.backends import KINDS, MAX_PARALLELISM, choose, restored, seal, seal_data, string_backend

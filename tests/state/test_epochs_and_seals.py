@@ -7,11 +7,11 @@ import pytest
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.ids import CheckpointId
 from penstock.model.types import Types
-from penstock.state.backend.changes import MAX_BASES
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.handles import HeapListState, HeapMapState, HeapValueState
-from penstock.state.rows import Rows
-from penstock.state.sealed import SealedTables
+from penstock.state.backend.sealed_state import SealedTables
+from penstock.state.format.table_rows import Rows
+from penstock.state.heap.change_log import MAX_BASES
+from penstock.state.heap.hashmap_backend import HashMapBackend
+from penstock.state.heap.heap_handles import HeapListState, HeapMapState, HeapValueState
 from tests.state.backends import at, epoch, seal, string_backend
 
 

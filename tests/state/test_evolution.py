@@ -14,8 +14,8 @@ from penstock.model.descriptors import Migration, ValueStateDescriptor
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
 from penstock.model.type_information import TypeInformation, parse_type
 from penstock.model.types import Types, resolve_type
-from penstock.state.conversion import evolve_column
-from penstock.state.evolution import common_info, common_type, compare_states, incompatible, widens
+from penstock.state.format.conversion import evolve_column
+from penstock.state.format.schema_evolution import common_info, common_type, compare_states, incompatible, widens
 from penstock.state.ttl.stamps import with_ttl
 from tests.codec.strategies import optional
 from tests.state.evolving import EVOLVING, evolutions, evolved_value, exact

@@ -9,8 +9,8 @@ from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.ids import CheckpointId
 from penstock.model.time import TimeDomain
 from penstock.model.types import Types
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.snapshot_file import encode_snapshot, read_chain
+from penstock.state.format.snapshot_file import encode_snapshot, read_chain
+from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.state.timers import Timers
 from tests.state.backends import at, encoded, epoch, restored
 

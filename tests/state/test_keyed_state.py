@@ -12,7 +12,7 @@ from penstock.model.descriptors import (
 )
 from penstock.model.state import ListState, MapState, ValueState
 from penstock.model.types import TAGGED, Types
-from penstock.state.snapshot_file import read_chain
+from penstock.state.format.snapshot_file import read_chain
 from penstock.testing.conformance_state.tools import Mean
 from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, keyed_backend, string_backend
 

@@ -11,8 +11,8 @@ from penstock.common import Types
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor
 from penstock.errors import CheckpointCorruptError
 from penstock.model.snapshot import OperatorStateInfo
-from penstock.state.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
-from penstock.state.operator_state import OperatorStates
+from penstock.state.operator.operator_file import SealedOperatorState, encode_operator_states, read_operator_states
+from penstock.state.operator.operator_states import OperatorStates
 
 
 def filled() -> OperatorStates:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from penstock.common import Types
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor
-from penstock.state.operator_file import encode_operator_states, read_operator_states
-from penstock.state.operator_state import OperatorStates
+from penstock.state.operator.operator_file import encode_operator_states, read_operator_states
+from penstock.state.operator.operator_states import OperatorStates
 
 LIST = ListStateDescriptor("list")
 UNION = ListStateDescriptor("union", Types.LONG())

@@ -13,8 +13,8 @@ from penstock.codec import tagged
 from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError
 from penstock.model.snapshot import StateTableInfo, TableFile
 from penstock.model.type_information import TypeInformation, list_of, parse_type, scalar, tuple_of
-from penstock.state.parquet import decode_table, encode_table
-from penstock.state.rows import Rows, decode_rows, empty_table, encode_rows, key_codec_of
+from penstock.state.format.keyed_parquet import decode_table, encode_table
+from penstock.state.format.table_rows import Rows, decode_rows, empty_table, encode_rows, key_codec_of
 from tests.codec.strategies import TYPES, optional, values_of
 
 GROUPS = 16

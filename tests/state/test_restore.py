@@ -18,9 +18,9 @@ from penstock.model.descriptors import (
 )
 from penstock.model.ids import CheckpointId
 from penstock.model.types import Types
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.snapshot_file import encode_snapshot, read_chain, read_snapshot
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.format.snapshot_file import encode_snapshot, read_chain, read_snapshot
+from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.testing.conformance_state.tools import Mean
 from tests.state.backends import (
     MAX_PARALLELISM,

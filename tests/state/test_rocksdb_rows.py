@@ -9,7 +9,7 @@ import pytest
 
 from penstock.codec.keys import KeyCodec
 from penstock.errors import CheckpointCorruptError, StateBackendError
-from penstock.jobmanager.settings import backend_settings
+from penstock.jobmanager.settings.job_settings import backend_settings
 from penstock.model.configuration import Configuration
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.ids import CheckpointId
@@ -17,11 +17,11 @@ from penstock.model.key_groups import key_group_of
 from penstock.model.snapshot import NativeName, StateFile
 from penstock.model.time import TimeDomain
 from penstock.model.types import Types
-from penstock.state.backend.settings import BackendSettings
-from penstock.state.rocksdb import native
-from penstock.state.rocksdb.backend import RocksDBBackend
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.sealed_state import SealedFiles, SealedTables
+from penstock.state.rocksdb import native_files
+from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
 from penstock.state.rocksdb.store import shared_memory
-from penstock.state.sealed import SealedFiles, SealedTables
 from penstock.state.timers import Timers
 from tests.state.backends import at, epoch
 
@@ -101,7 +101,7 @@ def test_g4_a_seal_only_links_files_and_storing_them_comes_later(backend: RocksD
     with epoch(backend):
         at(backend, "key 0")
         state.update(b"later")
-    files, stored = native.store_files(sealed, [], put)
+    files, stored = native_files.store_files(sealed, [], put)
     assert stored == sum(file.size for file in files) > 0 and not sealed.folder.exists()
 
 
@@ -121,11 +121,11 @@ def test_g6_files_that_the_base_has_are_not_stored_again(backend: RocksDBBackend
     fill(backend, 5000, size=100)
     first = backend.seal(CheckpointId(1), None, full=False)
     assert isinstance(first, SealedFiles)
-    files, everything = native.store_files(first, [], put)
+    files, everything = native_files.store_files(first, [], put)
     fill(backend, 10, seed=2)
     second = backend.seal(CheckpointId(2), CheckpointId(1), full=False)
     assert isinstance(second, SealedFiles)
-    _, stored = native.store_files(second, files, put)
+    _, stored = native_files.store_files(second, files, put)
     assert 0 < stored < everything / 20
 
 
@@ -135,7 +135,7 @@ def test_g6_a_file_whose_size_differs_is_stored_again(backend: RocksDBBackend) -
     assert isinstance(sealed, SealedFiles)
     names = [path.name for path in sealed.folder.glob("*.sst")]
     lie = [StateFile("other", 1, "", None, NativeName("op", name)) for name in names]
-    files, _ = native.store_files(sealed, lie, put)
+    files, _ = native_files.store_files(sealed, lie, put)
     assert "other" not in {file.path for file in files}
 
 
@@ -204,5 +204,5 @@ def test_files_from_a_manifest_stay_in_their_folder(tmp_path: Path) -> None:
         needed = [StateFile("p", 1, "", b"x", NativeName("op", name)) for name in ("CURRENT", "MANIFEST-1")]
         file = StateFile("p", 1, "", b"x", NativeName("op", name))
         with pytest.raises(CheckpointCorruptError, match="PATH_OUTSIDE_ROOT"):
-            native.fetch_files([*needed, file], tmp_path / f"fetched-{len(name)}", lambda file: b"x", 1)
+            native_files.fetch_files([*needed, file], tmp_path / f"fetched-{len(name)}", lambda file: b"x", 1)
     assert not (tmp_path / "escaped.sst").exists()

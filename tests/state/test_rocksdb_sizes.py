@@ -9,7 +9,7 @@ from penstock.common import Types
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.key_groups import key_group_of
 from penstock.model.snapshot import StateSize
-from penstock.state.rocksdb.largest import LargestRows
+from penstock.state.rocksdb.largest_rows import LargestRows
 from tests.state import backends
 from tests.state.backends import MAX_PARALLELISM, at, epoch, seal, string_backend
 

@@ -12,11 +12,11 @@ from penstock.common import Types
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.key_groups import key_group_of
 from penstock.model.snapshot import StateSize
-from penstock.state.backend import hashmap
-from penstock.state.rows import key_groups_of
-from penstock.state.sealed import SealedTables
-from penstock.state.sizes import TableSizes, column_bytes, key_text, spread
-from penstock.state.snapshot_file import encode_files, read_snapshot
+from penstock.state.backend.sealed_state import SealedTables
+from penstock.state.backend.table_sizes import TableSizes, column_bytes, key_text, spread
+from penstock.state.format.snapshot_file import encode_files, read_snapshot
+from penstock.state.format.table_rows import key_groups_of
+from penstock.state.heap import hashmap_backend
 from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, keyed_backend, seal, string_backend
 
 ON_ROWS = pytest.mark.parametrize("backend_kind", ["hashmap", "rocksdb"], indirect=True)
@@ -208,7 +208,7 @@ def test_a_delta_of_a_map_keeps_the_largest_size_that_was_seen() -> None:
 
 
 def test_the_entries_of_a_map_with_many_keys_are_not_counted_at_a_delta(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashmap, "COUNTED_KEYS", 99)
+    monkeypatch.setattr(hashmap_backend, "COUNTED_KEYS", 99)
     backend, sizes = string_backend(), new_sizes()
     descriptor = MapStateDescriptor("map", Types.LONG(), Types.STRING())
     fill(backend, descriptor, lambda handle, key: handle.put(1, "x"))

@@ -21,9 +21,16 @@ from penstock.errors import CheckpointCorruptError
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.types import TAGGED, Types
-from penstock.state import rows, snapshot_file
-from penstock.state.backend.hashmap import HashMapBackend
-from penstock.state.snapshot_file import MAGIC, Contents, encode_files, encode_snapshot, read_chain, read_snapshot
+from penstock.state.format import snapshot_file, table_rows
+from penstock.state.format.snapshot_file import (
+    MAGIC,
+    Contents,
+    encode_files,
+    encode_snapshot,
+    read_chain,
+    read_snapshot,
+)
+from penstock.state.heap.hashmap_backend import HashMapBackend
 from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, seal, string_backend
 
 ALL_GROUPS = (0, 15)
@@ -109,12 +116,12 @@ def test_a_backend_without_rows_or_tables_has_a_file_too() -> None:
     assert encode_snapshot([]).startswith(MAGIC)
     backend.table(ValueStateDescriptor("v", Types.LONG()))
     ((info, table),) = read_snapshot(encoded(backend), ALL_GROUPS, 16)
-    assert info.name == "v" and len(table) == 0 and table.schema == rows.schema_of(info)
+    assert info.name == "v" and len(table) == 0 and table.schema == table_rows.schema_of(info)
 
 
 def test_large_tables_are_written_in_batches_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "BATCH_ROWS", 3)
-    monkeypatch.setattr(rows, "BATCH_ELEMENTS", 5)
+    monkeypatch.setattr(table_rows, "BATCH_ROWS", 3)
+    monkeypatch.setattr(table_rows, "BATCH_ELEMENTS", 5)
     monkeypatch.setattr(snapshot_file, "FILE_BYTES", 100)
     files = list(encode_files([seal(filled(), 1, full=True)]))
     assert len(files) > len(tables_of(SAMPLE))
@@ -133,7 +140,7 @@ def test_a_batch_over_the_limit_of_arrow_is_halved(monkeypatch: pytest.MonkeyPat
             raise pa.ArrowInvalid("over 2 GiB")
         return encode(values, type_info)
 
-    monkeypatch.setattr(rows, "encode_column", small)
+    monkeypatch.setattr(table_rows, "encode_column", small)
     assert sum(len(table) for table in tables_of(encoded(filled())).values()) == 80
 
 
@@ -141,7 +148,7 @@ def test_a_single_value_that_cannot_be_encoded_is_an_error(monkeypatch: pytest.M
     def none(values: list[Any], type_info: Any) -> pa.Array:
         raise pa.ArrowInvalid("over 2 GiB")
 
-    monkeypatch.setattr(rows, "encode_column", none)
+    monkeypatch.setattr(table_rows, "encode_column", none)
     with pytest.raises(pa.ArrowInvalid):
         encoded(filled())
 

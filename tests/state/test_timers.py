@@ -10,7 +10,7 @@ from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.model.type_information import parse_type
 from penstock.model.types import Types
-from penstock.state.backend.hashmap import HashMapBackend
+from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.state.timers import Timers
 from tests.state.backends import at, encoded, epoch, keyed_backend, restored, seal, string_backend
 

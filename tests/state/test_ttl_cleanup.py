@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.model.ttl import StateTtlConfig
-from penstock.state.snapshot_file import row_count
+from penstock.state.format.snapshot_file import row_count
 from tests.state.ttl import (
     EVERYTHING,
     T0,

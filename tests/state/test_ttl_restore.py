@@ -8,7 +8,7 @@ from penstock.model.descriptors import MapStateDescriptor, StateTtlConfig, Value
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.types import Types
-from penstock.state.snapshot_file import encode_snapshot, read_snapshot, row_count
+from penstock.state.format.snapshot_file import encode_snapshot, read_snapshot, row_count
 from tests.state.backends import seal
 from tests.state.ttl import (
     EVERYTHING,

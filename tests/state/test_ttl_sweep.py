@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.state.snapshot_file import encode_snapshot, row_count
+from penstock.state.format.snapshot_file import encode_snapshot, row_count
 from penstock.state.ttl.rules import SweepSettings
 from tests.state.backends import seal
 from tests.state.ttl import (

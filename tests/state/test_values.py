@@ -16,8 +16,8 @@ from penstock.model.row import Row
 from penstock.model.time import Instant
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import TAGGED, Types, resolve_type
-from penstock.state.map_keys import map_keys_of
-from penstock.state.values import guard_of
+from penstock.state.backend.map_keys import map_keys_of
+from penstock.state.backend.value_guard import guard_of
 
 PLUS_TWO = timezone(timedelta(hours=2))
 NOON = datetime(2024, 2, 29, 12, tzinfo=PLUS_TWO)

@@ -17,9 +17,9 @@ from penstock.model.descriptors import (
 from penstock.model.time import Time
 from penstock.model.ttl import StateTtlConfig
 from penstock.model.types import Types
-from penstock.state.snapshot_file import encode_snapshot, read_chain
+from penstock.state.format.snapshot_file import encode_snapshot, read_chain
+from penstock.state.ttl.cleanup_scan import DISK_COST
 from penstock.state.ttl.rules import SweepSettings
-from penstock.state.ttl.scan import DISK_COST
 from penstock.testing.conformance_state.tools import Mean
 from tests.state.backends import MAX_PARALLELISM, at, choose, seal, string_backend
 

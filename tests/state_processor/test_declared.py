@@ -8,7 +8,7 @@ from penstock.common import Types
 from penstock.errors import UsageError
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.ttl.stamps import with_ttl
-from penstock.state_processor.declared import (
+from penstock.state_processor.state_types import (
     KeyedWish,
     StateTypes,
     keyed_info,

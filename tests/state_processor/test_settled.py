@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.checkpoint.stored_snapshot import StoredSnapshot, open_stored
+from penstock.checkpoint.snapshot.stored_snapshot import StoredSnapshot, open_stored
 from penstock.errors import SnapshotRefusedError, UsageError
-from penstock.state_processor import writing
-from penstock.state_processor.writing import require_settled
+from penstock.state_processor import savepoint_files
+from penstock.state_processor.savepoint_files import require_settled
 from tests.checkpoint.snapshots import FORMS, snapshot
 
 
@@ -32,7 +32,7 @@ def test_rows_in_flight_and_uncommitted_output_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, message: str
 ) -> None:
     base = open_stored(snapshot(tmp_path / "job", "checkpoint"))
-    monkeypatch.setattr(writing, "open_snapshot", lambda path: unsettled(base, what))
+    monkeypatch.setattr(savepoint_files, "open_snapshot", lambda path: unsettled(base, what))
     with pytest.raises(UsageError, match=message):
         require_settled(base)
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import NameTakenError, StorageError, UnknownOutcomeError
 from penstock.storage import Fault, MemoryStorage, probe_two_writers, put_certain
-from penstock.storage.certain import WAITS_S
+from penstock.storage.certain_put import WAITS_S
 from penstock.storage.memory import NoFaults
 from penstock.storage.paths import Paths
 

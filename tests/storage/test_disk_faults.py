@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import load_manifest, verify_file
-from penstock.checkpoint.manifest import state_files as files_of
-from penstock.connectors.file_sink import FileSink
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import load_manifest, verify_file
+from penstock.checkpoint.snapshot.manifest import state_files as files_of
+from penstock.connectors.file.file_sink import FileSink
 from penstock.errors import (
     NameTakenError,
     NotDurableError,

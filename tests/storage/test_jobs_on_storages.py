@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths, load_manifest
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointFailedError, FencedError, LogCorruptError
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
-from penstock.runtime import snapshots
-from penstock.state.backend.settings import BackendSettings
+from penstock.runtime.snapshots import snapshot_writer
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage import LocalStorage, MemoryStorage, Storage, conditional_put, open_storage
 from penstock.testing import CHECKPOINT, CRASH, Harness, MemorySink
 from tests.storage.s3_server import Faults, faulty_proxy
@@ -250,7 +250,7 @@ def test_h1_the_limit_can_be_raised() -> None:
 
 
 def test_h1_what_a_message_cannot_carry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MAX_INLINE_BYTES", MIB)
+    monkeypatch.setattr(snapshot_writer, "MAX_INLINE_BYTES", MIB)
     with pytest.raises(CheckpointFailedError, match="a message to the JobManager takes 1048576"):
         job(MemoryStorage(), IN_JOBMANAGER).feed([*records(2, MIB), CHECKPOINT])
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.checkpoint.snapshot_path import open_snapshot
+from penstock.checkpoint.snapshot.snapshot_location import open_snapshot
 from penstock.errors import SnapshotNotFoundError
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.storage import LocalStorage, open_storage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from tests.storage.test_jobs_on_storages import Last, records

@@ -9,7 +9,7 @@ from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.operator_state import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from penstock.model.snapshot import InlineLimits
 from penstock.model.types import Types
-from penstock.state.backend.settings import BackendSettings
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, Harness
 

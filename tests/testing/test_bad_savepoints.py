@@ -12,7 +12,7 @@ from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import PenstockError
-from penstock.jobmanager.recovery import StartOptions, open_start
+from penstock.jobmanager.attempt.recovery import StartOptions, open_start
 from penstock.model.functions import RuntimeContext
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.control.disposal import dispose_savepoint
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction
 from penstock.model.types import Types

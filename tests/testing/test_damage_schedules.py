@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock import failpoint
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths, load_manifest
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
 from penstock.errors import CheckpointError
 from penstock.failpoint import Failpoint, InjectedCrash
 from penstock.model.snapshot import InlineLimits
 from penstock.model.types import Types
-from penstock.runtime.local_copies import LocalBackup
+from penstock.runtime.snapshots.local_copies import LocalBackup
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.memory_sink import MemorySink

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock import failpoint
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths, load_manifest
-from penstock.checkpoint.names import FileKind, parse_name
-from penstock.connectors.file_sink import FileSink
+from penstock.checkpoint.file_names import FileKind, parse_name
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
+from penstock.connectors.file.file_sink import FileSink
 from penstock.errors import CheckpointError, LogCorruptError
 from penstock.failpoint import Failpoint, InjectedCrash
 from penstock.model.encoder import Encoder

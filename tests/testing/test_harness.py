@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.log import JobLog
+from penstock.checkpoint.log.job_log import JobLog
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import FencedError, SinkTransactionLostError, UsageError

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.manifest import digest
+from penstock.checkpoint.snapshot.manifest import digest
 from penstock.errors import CheckpointCorruptError, CheckpointFailedError
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.snapshot import NativeName, StateFile, SubtaskSnapshot
 from penstock.model.types import Types
-from penstock.state.backend.settings import BackendSettings
-from penstock.state.rocksdb import native
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.sealed_state import SealedFiles
+from penstock.state.rocksdb import native_files
 from penstock.state.rocksdb.store import Store, shared_memory
-from penstock.state.sealed import SealedFiles
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 
@@ -143,7 +143,7 @@ def test_a_restore_reads_files_within_the_memory_of_the_job(monkeypatch: pytest.
             opened.append(settings.memory_bytes)
             super().__init__(folder, settings, read_only=read_only)
 
-    monkeypatch.setattr(native, "Store", Watched)
+    monkeypatch.setattr(native_files, "Store", Watched)
     fed = events(50)
     harness = tally(FILES, MemoryStorage()).feed([*fed, CHECKPOINT]).rescale(3)
     check(harness, fed)
@@ -163,7 +163,7 @@ def test_the_memory_of_stores_goes_with_the_last_of_them(tmp_path: Path) -> None
 @pytest.mark.parametrize("gone", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_files_that_go_before_they_are_stored_fail_the_checkpoint(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A TaskManager that ends removes its folder while a snapshot is still being written."""
-    store_files = native.store_files
+    store_files = native_files.store_files
 
     def ending(sealed: SealedFiles, *arguments: Any) -> Any:
         next(sealed.folder.glob(gone)).unlink()
@@ -172,7 +172,7 @@ def test_files_that_go_before_they_are_stored_fail_the_checkpoint(gone: str, mon
     fed = events(50)
     harness = tally(FILES, MemoryStorage()).feed([*fed, CHECKPOINT])
     before = harness.manifest
-    monkeypatch.setattr(native, "store_files", ending)
+    monkeypatch.setattr(native_files, "store_files", ending)
     with pytest.raises(CheckpointFailedError, match="FileNotFoundError"):
         harness.feed([*fed, CHECKPOINT])
     monkeypatch.undo()
@@ -183,4 +183,4 @@ def test_files_that_go_before_they_are_stored_fail_the_checkpoint(gone: str, mon
 def test_files_without_the_first_of_them_are_not_an_empty_state() -> None:
     files = [StateFile("", 1, digest(b"x"), b"x", NativeName("op", "000007.sst"))]
     with pytest.raises(CheckpointCorruptError, match="CURRENT"), tempfile.TemporaryDirectory() as folder:
-        native.fetch_files(files, Path(folder) / "new", lambda file: file.inline or b"", 1)
+        native_files.fetch_files(files, Path(folder) / "new", lambda file: file.inline or b"", 1)

@@ -17,7 +17,7 @@ from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.errors import PenstockError
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.functions import RuntimeContext
 from penstock.model.operator_state import CheckpointedFunction
 from penstock.spark import offset_log

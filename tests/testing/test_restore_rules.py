@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import file_paths
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.snapshot.manifest import file_paths
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, ProcessFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
@@ -27,12 +27,12 @@ from penstock.graph.callables import CallableMap
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.graph.stream_graph import OperatorSpec, SourceSpec, StreamGraph
-from penstock.jobmanager.recovery import JobIdentity, RecoveryOptions, StartOptions, begin_attempt, open_start
+from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, StartOptions, begin_attempt, open_start
 from penstock.model.functions import RuntimeContext
 from penstock.model.operator_ids import operator_id
 from penstock.model.operator_state import CheckpointedFunction
 from penstock.model.types import TAGGED
-from penstock.state.backend.settings import BackendSettings
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.harness_options import HarnessOptions

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.checkpoint.entries import Status
-from penstock.checkpoint.manifest import decode_manifest, encode_manifest
+from penstock.checkpoint.log.entries import Status
+from penstock.checkpoint.snapshot.manifest import decode_manifest, encode_manifest
 from penstock.common import Types
 from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, MapFunction
 from penstock.datastream.state import ListStateDescriptor
 from penstock.errors import CheckpointError, SnapshotRefusedError
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.ids import Version
 from penstock.model.snapshot import SourcePosition
 from penstock.model.time import MAX_WATERMARK

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import SnapshotRefusedError, StorageError
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness, MemorySink
 

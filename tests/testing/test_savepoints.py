@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.checkpoint.manifest import decode_manifest, state_files, verify_file
+from penstock.checkpoint.snapshot.manifest import decode_manifest, state_files, verify_file
 from penstock.common import Time, Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import (

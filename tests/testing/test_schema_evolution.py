@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import IncompatibleStateError, UserFunctionError
-from penstock.jobmanager.recovery import StartOptions
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, ProcessFunction
 from penstock.model.operator_state import CheckpointedFunction

@@ -8,7 +8,7 @@ from penstock.common import Types
 from penstock.datastream import CheckpointedFunction, KeyedProcessFunction
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.model.snapshot import InlineLimits
-from penstock.state.backend.settings import BackendSettings
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, Harness
 

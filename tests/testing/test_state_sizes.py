@@ -12,8 +12,8 @@ from penstock.model.descriptors import MapStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, StateSize, SubtaskSnapshot
-from penstock.runtime import messages
-from penstock.state.backend.settings import BackendSettings
+from penstock.runtime.process import messages
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 

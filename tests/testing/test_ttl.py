@@ -10,9 +10,9 @@ from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.model.functions import RuntimeContext
-from penstock.state.backend.settings import BackendSettings
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.ttl.cleanup_scan import DISK_COST
 from penstock.state.ttl.rules import SweepSettings
-from penstock.state.ttl.scan import DISK_COST
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness
 
 TTL = 10_000

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from penstock import failpoint
-from penstock.checkpoint.decider import MIN_WORK_MS, Decider
-from penstock.checkpoint.settings import CheckpointSettings
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.trigger_rule import MIN_WORK_MS, Decider
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointFailedError
 from penstock.failpoint import Failpoint
-from penstock.jobmanager.recovery import require_same_inputs
+from penstock.jobmanager.attempt.recovery import require_same_inputs
 from penstock.model.descriptors import ListStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
-from penstock.runtime import intake, snapshots, spool
+from penstock.runtime import intake
+from penstock.runtime.snapshots import snapshot_writer, spool
 from penstock.testing import CHECKPOINT, CRASH, Harness, ManualClock, MemorySink
 from penstock.testing.graphs import FunctionProgram, function_graph
 from tests.sim.job import Sinks, large_graph
@@ -178,7 +179,7 @@ def test_l5_a_crash_while_rows_are_spooled_loses_none(place: str) -> None:
 def test_l5_later_checkpoints_refer_to_the_rows_that_an_earlier_one_has_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(snapshots, "INLINE_LIMIT_BYTES", 0)
+    monkeypatch.setattr(snapshot_writer, "INLINE_LIMIT_BYTES", 0)
     monkeypatch.setattr(intake, "MAX_PORTION", 1)
     monkeypatch.setattr(intake, "FIRST_PORTION", 1)
     harness = seen(clock=Ticking(), spool_after=limits(0, 4, 4))

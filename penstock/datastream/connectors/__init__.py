@@ -1,7 +1,7 @@
 """Sources and sinks, under PyFlink's names."""
 
-from penstock.connectors.file_sink import FileSink
-from penstock.connectors.sources import FileSource, NumberSequenceSource
+from penstock.connectors.file.file_sink import FileSink
+from penstock.connectors.source_connectors import FileSource, NumberSequenceSource
 from penstock.model.sink import Sink
 
 __all__ = ["FileSink", "FileSource", "NumberSequenceSource", "Sink"]

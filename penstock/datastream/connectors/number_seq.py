@@ -1,5 +1,5 @@
 """Integers as a source."""
 
-from penstock.connectors.sources import NumberSequenceSource
+from penstock.connectors.source_connectors import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

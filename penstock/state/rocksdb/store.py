@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 import rocksdict
 
 from penstock.errors import StateBackendError
-from penstock.state.backend.settings import BackendSettings
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.rocksdb.key_bytes import end_of
-from penstock.state.rocksdb.largest import LargestRows
+from penstock.state.rocksdb.largest_rows import LargestRows
 
 _FAMILY = "state-"
 """Column families of states start with it: RocksDB has one of its own."""

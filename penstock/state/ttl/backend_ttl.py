@@ -11,11 +11,11 @@ from penstock.errors import TypeMismatchError
 from penstock.model.descriptors import StateDescriptor
 from penstock.model.state import State
 from penstock.state.backend.current_key import CurrentKey
-from penstock.state.ttl.map_state import TtlMapState
+from penstock.state.ttl.cleanup_scan import KeysAfter, Scan
 from penstock.state.ttl.rules import EpochClock, SweepSettings, TtlRules
-from penstock.state.ttl.scan import KeysAfter, Scan
 from penstock.state.ttl.stamps import without_expired
-from penstock.state.ttl.states import TtlAggregatingState, TtlListState, TtlReducingState, TtlValueState
+from penstock.state.ttl.ttl_map_state import TtlMapState
+from penstock.state.ttl.ttl_states import TtlAggregatingState, TtlListState, TtlReducingState, TtlValueState
 
 ExpiringState: TypeAlias = TtlValueState | TtlListState | TtlMapState | TtlReducingState | TtlAggregatingState
 

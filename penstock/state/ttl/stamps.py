@@ -21,7 +21,7 @@ from penstock.model.descriptors import (
 )
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.type_information import list_of, parse_type, scalar, tuple_of
-from penstock.state.rows import VALUE_COLUMN, Rows
+from penstock.state.format.table_rows import VALUE_COLUMN, Rows
 from penstock.state.ttl.rules import TtlRules
 
 STAMP = scalar("LONG")

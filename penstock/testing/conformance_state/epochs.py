@@ -11,7 +11,7 @@ from penstock.model.descriptors import (
 )
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.model.types import TAGGED, Types
-from penstock.state.backend.base import KeyedBackend
+from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.timers import Timers
 from penstock.testing.conformance_state.tools import NewBackend, at, epoch, expect_error, make, three_states
 

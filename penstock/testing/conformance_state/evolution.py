@@ -13,8 +13,8 @@ from penstock.model.descriptors import (
 from penstock.model.row import Row
 from penstock.model.time import Time
 from penstock.model.types import Types
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.snapshot_file import read_snapshot
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.format.snapshot_file import read_snapshot
 from penstock.testing.conformance_state.tools import (
     ALL,
     GROUPS,

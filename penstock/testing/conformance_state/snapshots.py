@@ -11,9 +11,9 @@ from penstock.model.ids import CheckpointId
 from penstock.model.key_groups import key_group_of
 from penstock.model.time import TimeDomain
 from penstock.model.types import Types
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.sealed import SealedTables
-from penstock.state.snapshot_file import encode_snapshot, read_chain
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.sealed_state import SealedTables
+from penstock.state.format.snapshot_file import encode_snapshot, read_chain
 from penstock.state.timers import Timers
 from penstock.testing.conformance_state.tools import (
     ALL,

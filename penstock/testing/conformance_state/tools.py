@@ -15,9 +15,9 @@ from penstock.model.ids import CheckpointId
 from penstock.model.key_groups import key_group_range
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
-from penstock.state.backend.base import KeyedBackend
-from penstock.state.sealed import SealedTables
-from penstock.state.snapshot_file import encode_snapshot, read_chain
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.sealed_state import SealedTables
+from penstock.state.format.snapshot_file import encode_snapshot, read_chain
 
 NewBackend = Callable[[KeyCodec, int, tuple[int, int]], KeyedBackend]
 GROUPS = 16

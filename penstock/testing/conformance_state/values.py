@@ -12,7 +12,7 @@ from penstock.model.descriptors import (
 )
 from penstock.model.row import Row
 from penstock.model.types import Types
-from penstock.state.snapshot_file import read_chain
+from penstock.state.format.snapshot_file import read_chain
 from penstock.testing.conformance_state.tools import (
     ALL,
     GROUPS,

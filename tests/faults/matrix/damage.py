@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 from msgspec.structs import replace
 
-from penstock.checkpoint.entries import Complete, encode_record
-from penstock.checkpoint.manifest import FORMAT_VERSION, digest, file_paths, load_manifest
-from penstock.checkpoint.names import log_entry_path, state_file_path
+from penstock.checkpoint.file_names import log_entry_path, state_file_path
+from penstock.checkpoint.log.entries import Complete, encode_record
+from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, digest, file_paths, load_manifest
 from penstock.model.ids import StageId, SubtaskId
 from tests.faults.matrix.case import MatrixCase
 from tests.faults.matrix.scene import Scene

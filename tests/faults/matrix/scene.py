@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 
-from penstock.checkpoint.entries import Record, decode_record
-from penstock.checkpoint.log_reader import read_log
-from penstock.checkpoint.manifest import load_manifest, state_files, verify_file
-from penstock.checkpoint.view import LogView
+from penstock.checkpoint.log.entries import Record, decode_record
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.log.log_view import LogView
+from penstock.checkpoint.snapshot.manifest import load_manifest, state_files, verify_file
 from penstock.control.registry import JobRecord
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected, batch_result

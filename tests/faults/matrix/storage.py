@@ -4,7 +4,7 @@ import re
 import resource
 from collections.abc import Sequence
 
-from penstock.checkpoint.entries import Complete
+from penstock.checkpoint.log.entries import Complete
 from tests.faults.jobs import JobProcess
 from tests.faults.matrix.case import MatrixCase
 from tests.faults.matrix.scene import LIMIT_S, TOLERANT, Scene

@@ -1,0 +1,57 @@
+"""Going back behind a damaged checkpoint: what it means, in words for the user (PROTOCOL R24)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.checkpoint.log.entries import Complete
+from penstock.errors import CheckpointError
+from penstock.model.snapshot import Manifest
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A completed checkpoint that cannot be restored, and why."""
+
+    complete: Complete
+    error: CheckpointError
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.complete.checkpoint} (epoch {self.complete.epoch}) cannot be restored: {self.error}"
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An intact checkpoint behind damaged ones, newest first."""
+
+    manifest: Manifest
+    passed: list[Damage]
+    last_epoch: int
+    """Of the newest checkpoint there is: also of one that an earlier attempt has gone behind."""
+
+    @property
+    def replayed(self) -> str:
+        """Which input is processed again."""
+        return f"the input of epochs {self.manifest.epoch + 1} to {self.last_epoch}, and all that followed"
+
+    def warning(self) -> str:
+        """What a user must know about going back."""
+        return (
+            f"{'; '.join(map(str, self.passed))}. Going back to checkpoint {self.manifest.checkpoint_id} (epoch "
+            f"{self.manifest.epoch}): {self.replayed}, is read and processed again, and what sinks have shown of it "
+            f"may be shown again"
+        )
+
+    def refusal(self) -> str:
+        """Why the job does not go back by itself, and what can be done."""
+        return (
+            f"{'; '.join(map(str, self.passed))}. Checkpoint {self.manifest.checkpoint_id} (epoch "
+            f"{self.manifest.epoch}) is there, but output up to epoch {self.last_epoch} may be committed "
+            f"already: going back would process {self.replayed}, again, and commit its output twice; "
+            f"bring the file back, or accept that with `--resume --allow-fallback`"
+        )
+
+
+def nothing_intact(passed: Sequence[Damage]) -> str:
+    """Why the job cannot start at all."""
+    others = "no older one is kept (execution.checkpointing.num-retained)" if len(passed) == 1 else "all are damaged"
+    return f"{'; '.join(map(str, passed))}. {others}: bring the file back, or start a new job from the beginning"

@@ -1,0 +1,184 @@
+"""The rows of any snapshot as Arrow tables: of a canonical or native savepoint, and of a checkpoint.
+
+Whatever the files are, keyed state comes out with the columns of a savepoint's Parquet files (`state.parquet`), every
+entry once, and operator state with `subtask`, `position`, `map_key` or `key_group`, and `value`. Every file is held
+against its size and hash as it is read. Nothing is unpickled. Memory holds some key groups of one subtask at a time.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.checkpoint.snapshot.manifest import verify_file
+from penstock.errors import CheckpointCorruptError
+from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.type_information import parse_type
+from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.format.conversion import evolved, evolved_rows
+from penstock.state.format.keyed_parquet import decode_table, in_order, table_of
+from penstock.state.format.operator_parquet import POSITION_COLUMN, decode_operator_table
+from penstock.state.format.snapshot_file import FileData, read_chain
+from penstock.state.format.table_rows import in_key_groups
+from penstock.state.operator.operator_file import read_operator_states
+from penstock.state.operator.operator_file import schema_of as columns_of
+from penstock.storage.storage import Storage
+
+SLICE_BYTES = 64 * 1024 * 1024
+"""About what of a subtask's files in our own format is decoded at once."""
+HELD_BYTES = 256 * 1024 * 1024
+"""Files of one subtask up to this size are held while they are read; of more, one at a time."""
+FETCH_THREADS = 4
+SUBTASK_COLUMN = "subtask"
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Reads one keyed state of one old subtask. Plain data: it is sent to executors."""
+
+    snapshot: SubtaskSnapshot
+    saved: StateTableInfo
+    """As this subtask has stored it."""
+    info: StateTableInfo
+    """As it is read: what all subtasks have stored has a place in it."""
+    max_parallelism: int
+
+    @property
+    def ttl_ms(self) -> int:
+        """What lies between the last access to an entry and its `expires_at`; 0 where nobody knows."""
+        return max((file.table.ttl_ms for file in self._tables()), default=0)  # type: ignore[union-attr]
+
+    def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
+        """All rows, or those of some key groups, as tables of `parquet_schema(info)`; none of them is empty."""
+        wanted = self._overlap(key_groups or (0, self.max_parallelism - 1))
+        if wanted is None:
+            return
+        for table in self._read(storage, wanted):
+            if len(table):
+                yield table
+
+    def _read(self, storage: Storage, key_groups: tuple[int, int]) -> Iterator[pa.Table]:
+        for file in self._tables():
+            assert file.table is not None
+            rows = decode_table(verify_file(storage, file), file.table, self.saved, key_groups, self.max_parallelism)
+            yield table_of(evolved(rows, self.saved, self.info), self.info, self.max_parallelism, file.table.ttl_ms)
+        native = [file for file in self._files() if file.native is not None]
+        if native:
+            yield from self._read_native(storage, native, key_groups)
+        own = [file for file in self.snapshot.files if file.table is None and file.native is None]
+        if own and not native:
+            yield from self._read_chain(storage, own, key_groups)
+
+    def _read_chain(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
+        """A full file and deltas on top of it: of several rows of an entry the last holds."""
+        size = sum(file.size for file in files)
+        data: list[FileData] = [partial(verify_file, storage, file) for file in files]
+        if size <= HELD_BYTES:
+            data = [verify_file(storage, file) for file in files]
+        names = [file.path or "inline state" for file in files]
+        for part in _parts(groups, size // SLICE_BYTES + 1):
+            state = self.info.operator_uid, self.info.name
+            found = [
+                evolved(rows, info, self.info)
+                for info, rows in read_chain(data, part, self.max_parallelism, paths=names, only=state)
+            ]
+            if found:
+                yield table_of(in_order(pa.concat_tables(found), self.info, self.max_parallelism), *self._form())
+
+    def _read_native(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
+        """RocksDB's files, opened in a temporary folder."""
+        from penstock.state.rocksdb import native_files
+
+        folder = Path(tempfile.mkdtemp(prefix="penstock-state-"))
+        try:
+            native_files.fetch_files(files, folder / "db", partial(verify_file, storage), FETCH_THREADS)
+            rows = native_files.read_files(
+                folder / "db", [self.saved], self.max_parallelism, groups, BackendSettings("rocksdb")
+            )
+            for _, table in rows:
+                inside = evolved(in_key_groups(table, groups, self.max_parallelism), self.saved, self.info)
+                yield table_of(in_order(inside, self.info, self.max_parallelism), *self._form())
+        except Exception as error:
+            if "Corruption" not in str(error) or isinstance(error, CheckpointCorruptError):
+                raise
+            raise CheckpointCorruptError("RocksDB's files", "files that can be read", str(error)) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _form(self) -> tuple[StateTableInfo, int]:
+        return self.info, self.max_parallelism
+
+    def _files(self) -> list[StateFile]:
+        """RocksDB's files and Parquet files of this state's operator."""
+        uid = self.info.operator_uid
+        return [file for file in self.snapshot.files if _owner(file) == uid]
+
+    def _tables(self) -> list[StateFile]:
+        return [f for f in self._files() if f.table is not None and f.table.name == self.info.name]
+
+    def _overlap(self, key_groups: tuple[int, int]) -> tuple[int, int] | None:
+        first = max(key_groups[0], self.snapshot.key_groups[0])
+        last = min(key_groups[1], self.snapshot.key_groups[1])
+        return (first, last) if first <= last else None
+
+
+@dataclass(frozen=True)
+class OperatorRows:
+    """Reads one operator state of one old subtask. Plain data: it is sent to executors."""
+
+    snapshot: SubtaskSnapshot
+    saved: OperatorStateInfo
+    """As this subtask has stored it."""
+    info: OperatorStateInfo
+    """As it is read."""
+
+    def read(self, storage: Storage) -> pa.Table:
+        """Its elements, with the columns of `operator_schema(info)`."""
+        saved = self.saved
+        for file in self.snapshot.operator_files:
+            table = file.table
+            if table is not None and (table.operator_uid, table.mode, table.name) == _place(saved):
+                return self._numbered(decode_operator_table(verify_file(storage, file), table, saved))
+        whole = self.snapshot.operator_file
+        if whole is None:
+            return operator_schema(self.info).empty_table()
+        path = whole.path or "inline operator state"
+        states = read_operator_states(verify_file(storage, whole), path=path)
+        if _place(saved) not in states:
+            raise CheckpointCorruptError(path, f"{saved.mode} state {saved.name!r} of {saved.operator_uid!r}", "none")
+        return self._numbered(states[_place(saved)])
+
+    def _numbered(self, rows: pa.Table) -> pa.Table:
+        rows = evolved_rows(rows, parse_type(self.saved.value_type), parse_type(self.info.value_type))
+        subtask = pa.array(np.full(len(rows), self.snapshot.subtask.index, dtype=np.int32))
+        positions = pa.array(np.arange(len(rows), dtype=np.int64))
+        return pa.Table.from_arrays([subtask, positions, *rows.columns], schema=operator_schema(self.info))
+
+
+def operator_schema(info: OperatorStateInfo) -> pa.Schema:
+    """The columns of an operator state."""
+    head = [pa.field(SUBTASK_COLUMN, pa.int32(), nullable=False), pa.field(POSITION_COLUMN, pa.int64(), nullable=False)]
+    return pa.schema([*head, *columns_of(info)])
+
+
+def _parts(key_groups: tuple[int, int], count: int) -> Iterator[tuple[int, int]]:
+    """The range cut into about so many."""
+    first, last = key_groups
+    step = max(1, -(-(last - first + 1) // count))
+    for start in range(first, last + 1, step):
+        yield start, min(start + step - 1, last)
+
+
+def _owner(file: StateFile) -> str | None:
+    if file.table is not None:
+        return file.table.operator_uid if file.table.mode == "keyed" else None
+    return file.native.operator_uid if file.native is not None else None
+
+
+def _place(info: OperatorStateInfo) -> tuple[str, str, str]:
+    return info.operator_uid, info.mode, info.name

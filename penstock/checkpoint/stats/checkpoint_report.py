@@ -1,0 +1,129 @@
+"""What is said about all checkpoints of a job: how many, the latest of each kind, and figures over many of them."""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
+
+FIGURES_LENGTH = 1000
+"""Over how many completed checkpoints percentiles are taken."""
+
+
+class RestoreStats(msgspec.Struct, frozen=True):
+    """What the job last began from."""
+
+    checkpoint_id: int
+    at_ms: int
+    is_savepoint: bool = False
+    path: str | None = None
+
+
+class CheckpointFigures(msgspec.Struct, frozen=True):
+    """The figures of one completed checkpoint."""
+
+    written_bytes: int
+    full_bytes: int
+    duration_ms: int
+    processed_bytes: int
+    persisted_bytes: int
+
+    @staticmethod
+    def of(stats: CheckpointStats) -> "CheckpointFigures":
+        """What of a checkpoint's figures goes into percentiles."""
+        processed = sum(part.figures.processed_bytes for part in stats.parts)
+        return CheckpointFigures(
+            stats.written_bytes, stats.full_bytes, stats.duration_ms or 0, processed, stats.persisted_bytes
+        )
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """All of it at one moment."""
+
+    history: Sequence[CheckpointStats] = ()
+    """The last ones, oldest first."""
+    completed: int = 0
+    failed: int = 0
+    restored: int = 0
+    """How often an attempt began from a checkpoint or savepoint."""
+    savepoints: Sequence[CheckpointStats] = ()
+    """The last ones that have ended, oldest first, with the numbers of the checkpoints at whose barriers they were."""
+    latest_completed: CheckpointStats | None = None
+    latest_failed: CheckpointStats | None = None
+    latest_restore: RestoreStats | None = None
+    figures: Sequence[CheckpointFigures] = ()
+    retained: frozenset[int] | None = None
+    """Which checkpoints still have their files; None: not known."""
+
+    @property
+    def latest_savepoint(self) -> CheckpointStats | None:
+        """The newest that is complete."""
+        complete = [stats for stats in self.savepoints if stats.status == "completed"]
+        return complete[-1] if complete else None
+
+    @property
+    def in_progress(self) -> int:
+        """How many have not ended."""
+        return sum(stats.status == "in_progress" for stats in self.history)
+
+
+class CheckpointTally:
+    """Counts the checkpoints of a job over all attempts in this process. Thread safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended: set[int] = set()
+        self._completed = 0
+        self._failed = 0
+        self._restored = 0
+        self._latest: dict[str, CheckpointStats] = {}
+        self._latest_restore: RestoreStats | None = None
+        self._figures: deque[CheckpointFigures] = deque(maxlen=FIGURES_LENGTH)
+
+    def note(self, history: Iterable[CheckpointStats]) -> None:
+        """Take note of those that have ended; one that is known changes nothing."""
+        with self._lock:
+            for stats in history:
+                if stats.status == "completed" and stats.savepoint:
+                    self._latest["savepoint"] = stats  # it is there some time after its checkpoint
+                if stats.status == "in_progress" or stats.checkpoint_id in self._ended:
+                    continue
+                self._ended.add(stats.checkpoint_id)
+                if stats.status == "failed":
+                    self._failed += 1
+                    self._latest["failed"] = stats
+                else:
+                    self._completed += 1
+                    self._latest["completed"] = stats
+                    self._figures.append(CheckpointFigures.of(stats))
+
+    def restore(self, restore: RestoreStats) -> None:
+        """An attempt begins from a checkpoint or savepoint."""
+        with self._lock:
+            self._restored += 1
+            self._latest_restore = restore
+
+    def report(
+        self,
+        history: Sequence[CheckpointStats],
+        savepoints: Sequence[CheckpointStats] = (),
+        retained: frozenset[int] | None = None,
+    ) -> CheckpointReport:
+        """What is known now."""
+        with self._lock:
+            return CheckpointReport(
+                history=history,
+                savepoints=savepoints,
+                completed=self._completed,
+                failed=self._failed,
+                restored=self._restored,
+                latest_completed=self._latest.get("completed"),
+                latest_failed=self._latest.get("failed"),
+                latest_restore=self._latest_restore,
+                figures=tuple(self._figures),
+                retained=retained,
+            )

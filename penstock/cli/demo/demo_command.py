@@ -1,0 +1,155 @@
+"""`penstock demo`: a job on local Spark that loses one of its processes in the middle and still counts right.
+
+Everything it makes is in one temporary folder, which is gone when it ends.
+"""
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+
+from penstock.cli.demo.demo_check import Verdict, check
+from penstock.cli.demo.demo_data import ClickStream, write_files
+from penstock.cli.demo.demo_job import DemoFolders, build, configure
+from penstock.cli.demo.demo_view import DemoView
+from penstock.cli.output import MODE, print_result
+from penstock.clock import Clock, SystemClock
+from penstock.control.registry import JobRecord, ProcessRecord
+from penstock.control.submission import Submission, submitted
+from penstock.datastream import JobClient, StreamExecutionEnvironment
+from penstock.errors import JobFailedError
+
+STREAM = ClickStream(clicks=90_000)
+FILES = 45
+KILL_AT = 0.45
+"""The TaskManager is killed when this part of the clicks has been processed."""
+LOOK_S = 0.1
+
+
+def run_demo(stream: ClickStream = STREAM, files: int = FILES) -> int:
+    """Exit code 0 if the job's results are exact although one of its TaskManagers was killed."""
+    view = DemoView(Console(stderr=MODE.json, highlight=False), stream.clicks)
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as root, _state_folder(root):
+        folders = DemoFolders(Path(root))
+        view.introduce(stream, files)
+        write_files(folders.clicks, stream, files)
+        watch = _Watch(view, stream.clicks, SystemClock())
+        _run_job(folders, watch)
+        watch.require_killed()
+        view.checking()
+        verdict = check(folders)
+        view.show_verdict(verdict)
+    return _conclude(verdict)
+
+
+def _conclude(verdict: Verdict) -> int:
+    """Print the last line."""
+    data = {"events": verdict.events, "lost": verdict.lost, "counted_twice": verdict.counted_twice}
+    print_result(str(verdict), data)
+    return 0 if verdict.is_exact else 1
+
+
+@contextmanager
+def _state_folder(root: str) -> Iterator[None]:
+    """Registry and logs go below `root` while the demo runs, not to the user's own state folder."""
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = root
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_STATE_HOME"]
+        else:
+            os.environ["XDG_STATE_HOME"] = before
+
+
+def _run_job(folders: DemoFolders, watch: "_Watch") -> None:
+    """Run the job to its end, killing a TaskManager on the way. Spark is stopped in any case."""
+    env = StreamExecutionEnvironment.get_execution_environment(configure(folders))
+    with submitted(Submission(job_file=Path("demo"), report=watch.report)):
+        with watch.view.starting():
+            spark = env.spark
+        try:
+            build(env, folders)
+            with watch.view.running():
+                _follow(env.execute_async("clicks"), watch)
+        finally:
+            spark.stop()
+
+
+def _follow(job: JobClient, watch: "_Watch") -> None:
+    """Watch the job until it has ended; raises if it failed."""
+    ended = job.get_job_execution_result()
+    pause = threading.Event()
+    try:
+        while not ended.done():
+            watch.look()
+            pause.wait(LOOK_S)
+        watch.look()
+    except KeyboardInterrupt:
+        job.cancel().result()
+        raise
+    ended.result()
+
+
+class _Watch:
+    """Follows the job's records, kills a TaskManager at the right moment, and says what happens."""
+
+    def __init__(self, view: DemoView, clicks: int, clock: Clock) -> None:
+        self.view = view
+        self._clicks = clicks
+        self._clock = clock
+        self._record: JobRecord | None = None
+        self._killed: ProcessRecord | None = None
+        self._killed_at_s = 0.0
+        self._attempt = 1
+        self._restored: int | None = None
+        self._recovered = False
+
+    def report(self, record: JobRecord) -> None:
+        """Called by the JobManager, from its own threads."""
+        self._record = record
+
+    def look(self) -> None:
+        """Act on the newest record."""
+        record = self._record
+        if record is None:
+            return
+        self.view.show_progress(record)
+        if self._killed is None:
+            if record.rows >= KILL_AT * self._clicks and record.status == "RUNNING" and record.last_checkpoint:
+                self._kill(record)
+        elif not self._recovered and record.attempt > self._attempt:
+            # The first record of the new attempt names the checkpoint from which it starts.
+            self._restored = self._restored or record.last_checkpoint
+            if record.epoch and record.status == "RUNNING":
+                self._recovered = True
+                self.view.recovered(record.attempt, self._restored, self._clock.monotonic_s() - self._killed_at_s)
+
+    def _kill(self, record: JobRecord) -> None:
+        for process in record.processes:
+            if process.role == "taskmanager" and _is_taskmanager(process.pid):
+                self._killed, self._attempt = process, record.attempt
+                self._killed_at_s = self._clock.monotonic_s()
+                os.kill(process.pid, signal.SIGKILL)
+                self.view.killed(process, record)
+                return
+
+    def require_killed(self) -> None:
+        """Raise unless a TaskManager was killed and the job recovered from it; else the demo shows nothing."""
+        if not self._recovered:
+            raise JobFailedError("the job ended before it could lose a TaskManager and recover; run the demo again")
+
+
+def _is_taskmanager(pid: int) -> bool:
+    """Whether the process still is the TaskManager that registered under this pid."""
+    try:
+        return "penstock.runtime.taskmanager" in psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return False

@@ -1,0 +1,131 @@
+"""What the demo shows: a story in four steps, and between them how far the job is.
+
+On a terminal a bar moves in place; elsewhere there is a plain line every few seconds.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from penstock.cli.demo.demo_check import Verdict
+from penstock.cli.demo.demo_data import SESSION_GAP_MS, ClickStream
+from penstock.cli.progress import LINE_INTERVAL_S, progress_line
+from penstock.clock import Clock, SystemClock
+from penstock.control.registry import JobRecord, ProcessRecord
+
+
+class DemoView:
+    """The demo's output on one console."""
+
+    def __init__(self, console: Console, clicks: int, clock: Clock | None = None) -> None:
+        self._console = console
+        self._clicks = clicks
+        self._clock = clock or SystemClock()
+        self._progress: Progress | None = None
+        self._line_at_s: float | None = None
+        self._shown: tuple[str, int] | None = None
+
+    # ---- the story
+
+    def introduce(self, stream: ClickStream, files: int) -> None:
+        """What will happen."""
+        gap_s = SESSION_GAP_MS // 1000
+        self._say("[bold]Penstock demo[/]: a job loses one of its processes and still counts right", "")
+        self._step(1, f"{stream.clicks:,} clicks of {stream.users:,} users, in {files} files")
+        self._step(2, "A job on local Spark with 2 TaskManagers and a checkpoint every 2 s")
+        self._note("clicks by user -> running totals (value state)               -> files, exactly once")
+        self._note(f"               -> sessions with {gap_s} s gaps (event-time timers) -> files, exactly once")
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """While Spark starts."""
+        if self._is_live:
+            with self._console.status("   starting Spark", spinner="dots"):
+                yield
+        else:
+            self._note("starting Spark")
+            yield
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the job runs."""
+        if not self._is_live:
+            yield
+            return
+        columns: list[ProgressColumn] = [
+            TextColumn("   {task.fields[status]:<10}"),
+            BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
+            TextColumn("[progress.percentage]{task.percentage:>3.0f}%"),
+            _FactsColumn(),
+        ]
+        with Progress(*columns, console=self._console) as self._progress:
+            self._progress.add_task("clicks", total=self._clicks, status="starting", record=None)
+            yield
+        self._progress = None
+
+    def show_progress(self, record: JobRecord) -> None:
+        """How far the job is."""
+        if self._progress is not None:
+            task = self._progress.task_ids[0]
+            self._progress.update(task, completed=record.rows, status=record.status.lower(), record=record)
+            return
+        now_s = self._clock.monotonic_s()
+        changed = self._shown != (record.status, record.attempt)
+        if changed or self._line_at_s is None or now_s - self._line_at_s >= LINE_INTERVAL_S:
+            self._line_at_s, self._shown = now_s, (record.status, record.attempt)
+            self._note(progress_line(record))
+
+    def killed(self, process: ProcessRecord, record: JobRecord) -> None:
+        """A TaskManager has been killed."""
+        subtasks = " and ".join(process.subtasks)
+        self._step(3, f"[bold red]kill -9 {process.pid}[/]: a TaskManager, with the state of {subtasks} in its memory")
+        self._note(f"{record.rows:,} clicks were counted; the newest checkpoint is {record.last_checkpoint}")
+
+    def recovered(self, attempt: int, checkpoint: int | None, seconds: float) -> None:
+        """The job goes on."""
+        self._note(
+            f"[bold green]recovered[/] after {seconds:.1f} s: attempt {attempt} has restored checkpoint {checkpoint}, "
+            f"and Spark reads on from its position"
+        )
+
+    def checking(self) -> None:
+        """The job has ended."""
+        self._step(4, "The job has finished; a batch program reads the same clicks and compares")
+
+    def show_verdict(self, verdict: Verdict) -> None:
+        """What the comparison found, but for its last line."""
+        mark = "[green]equal[/]" if verdict.is_exact else "[bold red]not equal[/]"
+        self._note(f"a row for each of {verdict.events:,} clicks, totals of {verdict.users:,} users,")
+        self._note(f"{verdict.sessions:,} sessions: {mark}")
+        self._say("")
+
+    # ---- how it is printed
+
+    @property
+    def _is_live(self) -> bool:
+        return self._console.is_terminal and not self._console.is_dumb_terminal
+
+    def _step(self, number: int, text: str) -> None:
+        self._say(f"[bold cyan]{number}[/]  {text}")
+
+    def _note(self, text: str) -> None:
+        self._say(f"   {text}")
+
+    def _say(self, *lines: str) -> None:
+        for line in lines:
+            # Without a terminal there is no width to wrap at.
+            self._console.print(line, soft_wrap=True)
+
+
+class _FactsColumn(ProgressColumn):
+    """The figures beside the bar."""
+
+    def render(self, task: Task) -> Text:
+        record: JobRecord | None = task.fields["record"]
+        if record is None:
+            return Text("")
+        checkpoint = "-" if record.last_checkpoint is None else str(record.last_checkpoint)
+        return Text(f"{record.rows_per_s:,.0f} clicks/s, epoch {record.epoch}, checkpoint {checkpoint}")

@@ -1,0 +1,116 @@
+"""`penstock restore --check`: what a start from a snapshot would do, without doing it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_settings
+from penstock.cli.output import MODE, print_result
+from penstock.cli.program import load_program
+from penstock.control.inspect.program_inspection import Program
+from penstock.control.submission import Submission, submitted
+from penstock.errors import CheckpointError, UsageError
+from penstock.jobmanager.restore_check import (
+    OperatorReport,
+    ProgramToCheck,
+    RestoreReport,
+    StateReport,
+    check_restore,
+)
+from penstock.jobmanager.settings.job_settings import JobSettings
+from penstock.jobmanager.settings.start_options import start_options
+
+BAR_WIDTH = 30
+
+
+def restore(  # noqa: PLR0913 - the parameters are the command's flags
+    *,
+    job_file: Annotated[Path, typer.Argument(metavar="job.py", help="The program.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A savepoint or checkpoint.")],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="The program's own.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Say what a start would do; nothing is started.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every file against its hash.")] = False,
+    allow_non_restored: Annotated[
+        bool,
+        typer.Option(
+            "-n", "--allow-non-restored-state", "--allowNonRestoredState", help="State without an operator may go."
+        ),
+    ] = False,
+    parallelism: Annotated[int | None, typer.Option("-p", "--parallelism", help="Subtasks per operator.")] = None,
+    settings: SettingsFlag = None,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> int:
+    """Compare a program with a savepoint or checkpoint, operator by operator."""
+    if not check:
+        raise UsageError("penstock restore only looks, and needs --check; `penstock run -s PATH job.py` starts the job")
+    submission = Submission(
+        job_file=job_file,
+        parallelism=parallelism,
+        allow_non_restored=allow_non_restored,
+        overrides=parse_settings(settings),
+    )
+    with submitted(submission):
+        program = load_program(job_file, arguments or [])
+    bar = _bar() if verify else None
+    report = check_restore(_to_check(program), path, bar)
+    print_result(text_of(report), report)
+    return 0 if report.possible else CheckpointError.exit_code
+
+
+def _to_check(program: Program) -> ProgramToCheck:
+    settings = JobSettings.of("", program.configuration)
+    start = replace(start_options(program.configuration), path=None)
+    return ProgramToCheck(program.graph, start, settings.backend.kind)
+
+
+def _bar() -> Callable[[int, int], None]:
+    """A bar on stderr, where somebody looks at it."""
+    is_shown = sys.stderr.isatty() and not MODE.json
+
+    def show(done: int, total: int) -> None:
+        if is_shown:
+            share = done / total if total else 1.0
+            filled = round(BAR_WIDTH * share)
+            end = "\n" if done == total else ""
+            bar = "#" * filled + "." * (BAR_WIDTH - filled)
+            print(f"\rverifying [{bar}] {share:4.0%}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def text_of(report: RestoreReport) -> str:
+    """The report for people."""
+    lines = [f"{report.path}: {report.kind} {report.checkpoint_id} of job {report.job_id}"]
+    if report.verified is not None:
+        lines.append(f"{report.verified} files are what the manifest says")
+    lines += ["", "operators"]
+    for operator in report.operators:
+        lines.append(f"  {operator.outcome:<9} {operator.uid}{_remark(operator)}")
+        lines += [f"    {_state_line(state)}" for state in operator.states]
+    lines.append("sources")
+    lines += [f"  {source.outcome:<9} {source.uid}" for source in report.sources]
+    if report.changes:
+        lines += ["changes", *(f"  {change}" for change in report.changes)]
+    if report.needed:
+        lines += ["", "it would not start:", *(f"  {need}" for need in report.needed)]
+    else:
+        lines += ["", "it would start"]
+    return "\n".join(lines)
+
+
+def _remark(operator: OperatorReport) -> str:
+    old, new = operator.parallelism
+    parts = [f"was {operator.was}"] if operator.was else []
+    if old is not None and new is not None and old != new:
+        parts.append(f"parallelism {old} -> {new}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _state_line(state: StateReport) -> str:
+    details = "; ".join([*state.changes, *([state.reason] if state.reason else [])])
+    return f"{state.outcome:<9} {state.name} ({state.kind})" + (f": {details}" if details else "")

@@ -1,0 +1,182 @@
+"""`penstock run`: hands the flags to the user's program and runs it."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, open_registry, parse_choice, parse_settings
+from penstock.cli.job_target import TOKEN_VARIABLE
+from penstock.cli.output import MODE, print_result
+from penstock.cli.program import run_program
+from penstock.cli.progress import Progress, submitted_line
+from penstock.clock import Clock, SystemClock
+from penstock.control.registry import JobRecord, Registry
+from penstock.control.submission import Submission, submitted
+from penstock.errors import JobError, UsageError
+from penstock.model.ids import new_nonce
+
+LOG_LEVELS = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+CLAIM_MODES = ("claim", "no_claim", "legacy")
+START_KEYS = frozenset(("execution.state-recovery.path", "execution.savepoint.path"))
+START_LIMIT_S = 300.0
+
+
+def run(  # noqa: PLR0913 - the parameters are the command's flags
+    *,
+    job_file: Annotated[Path, typer.Argument(metavar="job.py", help="The program.")],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="The program's own.")] = None,
+    parallelism: Annotated[int | None, typer.Option("-p", "--parallelism", help="Subtasks per operator.")] = None,
+    savepoint: Annotated[
+        str | None,
+        typer.Option("-s", "--from-savepoint", "--fromSavepoint", help="Start from a savepoint or checkpoint."),
+    ] = None,
+    allow_non_restored: Annotated[
+        bool,
+        typer.Option(
+            "-n", "--allow-non-restored-state", "--allowNonRestoredState", help="Skip state that has no operator."
+        ),
+    ] = False,
+    claim_mode: Annotated[
+        str | None,
+        typer.Option("-cm", "--claim-mode", "--claimMode", metavar="claim|no_claim", help="Who owns what -s names."),
+    ] = None,
+    detached: Annotated[
+        bool, typer.Option("-d", "--detached", help="Leave the job running in the background.")
+    ] = False,
+    name: Annotated[str | None, typer.Option("--name", help="The job's name, if the program gives none.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the job of this name that has not ended.")
+    ] = False,
+    allow_fallback: Annotated[
+        bool, typer.Option("--allow-fallback", help="Restore an older checkpoint if the newest is damaged.")
+    ] = False,
+    spark_log: Annotated[
+        str | None, typer.Option("--spark-log", metavar="LEVEL", help="Show Spark's own log from this level on.")
+    ] = None,
+    settings: SettingsFlag = None,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> int:
+    """Run a program as a job."""
+    os.environ.pop(TOKEN_VARIABLE, None)  # the token of another job's server: no process of this one needs it
+    submission = Submission(
+        job_file=job_file,
+        parallelism=parallelism,
+        savepoint_path=savepoint,
+        allow_non_restored=allow_non_restored,
+        claim_mode=parse_choice("-cm", claim_mode, CLAIM_MODES),
+        detached=detached,
+        name=name,
+        resume=resume,
+        allow_fallback=allow_fallback,
+        spark_log=parse_choice("--spark-log", spark_log, LOG_LEVELS),
+        overrides=parse_settings(settings),
+    )
+    check(submission)
+    if detached:
+        return run_detached(submission, arguments or [], open_registry(submission.overrides))
+    return run_attached(submission, arguments or [])
+
+
+def check(submission: Submission) -> None:
+    """Refuse flags that contradict each other or ask for what is not there."""
+    if submission.parallelism is not None and submission.parallelism < 1:
+        raise UsageError(f"-p {submission.parallelism}: the parallelism is at least 1")
+    if submission.savepoint_path is not None and submission.resume:
+        raise UsageError("-s and --resume exclude each other: a job starts from a savepoint or goes on, not both")
+    has_path = submission.savepoint_path is not None or not START_KEYS.isdisjoint(submission.overrides)
+    if submission.claim_mode is not None and not has_path:
+        raise UsageError("-cm says who owns the savepoint that the job starts from, and needs -s PATH")
+    if submission.allow_non_restored and not (has_path or submission.resume):
+        raise UsageError("-n says which state may be left behind, and needs -s PATH or --resume")
+    if not submission.job_file.is_file():
+        raise UsageError(f"no job file {str(submission.job_file)!r}; give the path of a Python file")
+
+
+def run_attached(submission: Submission, arguments: Sequence[str]) -> int:
+    """The exit code of the program, or 1 if one of its jobs failed all the same."""
+    progress = Progress()
+    try:
+        with submitted(replace(submission, report=progress)):
+            exit_code = run_program(submission.job_file, arguments)
+    finally:
+        progress.close()
+    return exit_code or int(progress.any_failed)
+
+
+def run_detached(
+    submission: Submission, arguments: Sequence[str], registry: Registry, clock: Clock | None = None
+) -> int:
+    """0 as soon as the background process has submitted its job, or its exit code if it ended before that."""
+    clock = clock or SystemClock()
+    registry.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    output = registry.folder / f"detached-{new_nonce()}.out"
+    started_ms = clock.now_ms()
+    with output.open("xb") as file:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "penstock", "run", *to_arguments(submission), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    record = wait_for_record(child, registry, started_ms, clock)
+    if record is None:
+        print(output.read_text(encoding="utf-8", errors="replace"), end="", file=sys.stderr)
+        output.unlink()
+        return child.returncode or 1
+    log_dir = Path(record.log_dir)
+    log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    output.rename(log_dir / "output.log")  # the child goes on writing to the same file
+    print_result(submitted_line(record), {"job_id": record.job_id, "name": record.name, "pid": child.pid})
+    return 0
+
+
+def wait_for_record(
+    child: "subprocess.Popen[bytes]", registry: Registry, started_ms: int, clock: Clock
+) -> JobRecord | None:
+    """The first record of the child's job, or None if the child ended without one."""
+    limit_s = clock.monotonic_s() + START_LIMIT_S
+    pause = threading.Event()
+    while True:
+        ended = child.poll() is not None  # asked first: a job may be submitted and over within one pause
+        for record in registry.list():
+            if record.pid == child.pid and record.updated_ms >= started_ms:
+                return record
+        if ended:
+            return None
+        if clock.monotonic_s() > limit_s:
+            raise JobError(
+                f"the job was not submitted within {START_LIMIT_S:.0f} s; its process {child.pid} is still starting, "
+                f"see `penstock list`"
+            )
+        pause.wait(0.1)
+
+
+def to_arguments(submission: Submission) -> list[str]:
+    """The flags and the file of a `penstock run` in the foreground with the same submission."""
+    values = {
+        "-p": submission.parallelism,
+        "-s": submission.savepoint_path,
+        "-cm": submission.claim_mode,
+        "--name": submission.name,
+        "--spark-log": submission.spark_log,
+    }
+    switches = {
+        "-n": submission.allow_non_restored,
+        "--resume": submission.resume,
+        "--allow-fallback": submission.allow_fallback,
+        "--json": MODE.json,
+        "--debug": MODE.debug,
+    }
+    flags = [part for flag, value in values.items() if value is not None for part in (flag, str(value))]
+    flags += [flag for flag, is_set in switches.items() if is_set]
+    flags += [f"-D{key}={value}" for key, value in submission.overrides.items()]
+    return [*flags, str(submission.job_file)]

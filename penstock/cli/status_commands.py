@@ -1,0 +1,132 @@
+"""`penstock status` and `logs`."""
+
+import threading
+from typing import Annotated
+
+import typer
+
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
+from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, open_registry, parse_settings
+from penstock.cli.output import print_result, table
+from penstock.cli.progress import time_text, watermark_text
+from penstock.control import job_queries
+from penstock.control.registry import FailureRecord, JobRecord
+from penstock.model.descriptors import RESERVED_PREFIX
+from penstock.model.snapshot import StateSize
+
+FOLLOW_PAUSE_S = 0.25
+HOT = 1.1
+"""How many times the mean a key group must have to be named; estimates that are spread evenly name none."""
+STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
+CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
+FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
+
+
+def status(
+    *, job: JobArgument, settings: SettingsFlag = None, json: JsonFlag = False, debug: DebugFlag = False
+) -> None:
+    """Show how a job is doing, and its processes."""
+    record = job_queries.job_status(open_registry(parse_settings(settings)), job)
+    print_result(status_text(record), record)
+
+
+def logs(
+    *,
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
+    settings: SettingsFlag = None,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Print what a job has logged."""
+    ending = threading.Event()
+    pause = (lambda: ending.wait(FOLLOW_PAUSE_S)) if follow else None
+    shown = None
+    for line in job_queries.job_logs(open_registry(parse_settings(settings)), job, pause):
+        header = "" if line.file == shown else f"==> {line.file} <==\n"
+        shown = line.file
+        if not print_result(header + line.text, line):
+            break
+
+
+def failure_row(failure: FailureRecord) -> list[str]:
+    """A failed attempt's line in the status."""
+    lines = failure.message.strip().splitlines() or ["-"]
+    return [str(failure.attempt), time_text(failure.at_ms), failure.error, lines[-1]]
+
+
+def state_row(size: StateSize) -> list[str]:
+    """A state's line in the status; ~ stands before an estimate."""
+    largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])})" if size.largest else "-"
+    entries = f"{'' if size.entries_exact else '~'}{size.entries}"
+    return [
+        size.operator_uid,
+        size.name,
+        entries,
+        f"{'' if size.bytes_exact else '~'}{bytes_text(size.size_bytes)}",
+        hottest_text(size),
+        largest,
+    ]
+
+
+def checkpoint_row(stats: CheckpointStats) -> list[str]:
+    """A checkpoint's line in the status."""
+    duration = "-" if stats.duration_ms is None else f"{stats.duration_ms} ms"
+    figures = [duration, f"{stats.alignment_ms} ms", bytes_text(stats.written_bytes), bytes_text(stats.persisted_bytes)]
+    return [str(stats.checkpoint_id), stats.status, stats.checkpoint_type, *figures, stats.failure or ""]
+
+
+def hottest_text(size: StateSize) -> str:
+    """The key group with the most bytes, if it stands out."""
+    most = max(size.group_bytes, default=0)
+    if most * len(size.group_bytes) <= HOT * sum(size.group_bytes):
+        return "-"
+    return f"{size.first_key_group + size.group_bytes.index(most)} ({bytes_text(most)})"
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> bytes_text(999), bytes_text(1_000), bytes_text(123_456_789)
+    ('999 B', '1.0 kB', '123.5 MB')
+    """
+    size, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 999.95:
+            break
+        size, unit = size / 1000, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def status_text(record: JobRecord) -> str:
+    """All that is known of a job, for people."""
+    facts = {
+        "job": f"{record.job_id} {record.name!r}",
+        "status": record.status,
+        "started": time_text(record.started_ms),
+        "ended": None if record.ended_ms is None else time_text(record.ended_ms),
+        "attempt": record.attempt,
+        "parallelism": record.parallelism,
+        "epoch": record.epoch,
+        "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
+        "dropped": f"{record.rows_dropped} rows without event time" if record.rows_dropped else None,
+        "watermark": watermark_text(record.watermark),
+        "checkpoint": record.last_checkpoint,
+        "checkpoints": record.checkpoint_dir,
+        "logs": record.log_dir,
+    }
+    lines = [f"{name:<12} {value}" for name, value in facts.items() if value is not None]
+    # Every keyed function could have timers; most have none.
+    states = [size for size in record.states or () if size.entries or not size.name.startswith(RESERVED_PREFIX)]
+    if states:
+        lines += ["", table(STATE_COLUMNS, [state_row(size) for size in states])]
+    if record.processes:
+        rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
+        lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]
+    if record.checkpoints:
+        lines += ["", table(CHECKPOINT_COLUMNS, [checkpoint_row(stats) for stats in record.checkpoints])]
+    if record.failures:
+        lines += ["", table(FAILURE_COLUMNS, [failure_row(failure) for failure in record.failures])]
+    if record.failure:
+        lines += ["", record.failure.rstrip()]
+    return "\n".join(lines)

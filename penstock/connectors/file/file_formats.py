@@ -1,0 +1,157 @@
+"""The formats of part files: text lines, JSON lines, CSV and Parquet.
+
+A part is appended to and may be cut back at any batch of rows, so every format is written as bytes that can be cut.
+Parquet cannot: its rows are spooled as Arrow batches, and converted when the part is complete.
+
+CSV follows RFC 4180 with a header row. Text is always quoted, and an empty field without quotes is null. Times are
+ISO 8601, bytes are base64, and lists, maps and nested rows are JSON text.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from penstock.codec.columns import decode_column
+from penstock.codec.row_codec import RowCodec
+from penstock.connectors.file.json_lines import JsonLines
+from penstock.errors import UnsupportedValueError, UsageError
+from penstock.model.type_information import TypeInformation, row_of, tuple_of
+
+ROW_GROUP_ROWS = 128 * 1024
+
+
+@dataclass(frozen=True)
+class RecordEncoder:
+    """Turns records of one type into the bytes of a part file."""
+
+    encode: Callable[[Sequence[Any]], bytes]
+    header: bytes = b""
+    """The first bytes of every part."""
+    convert: Callable[[BinaryIO, BinaryIO], None] | None = None
+    """Makes the finished file from the bytes, if it does not consist of them."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format by name. Plain data: the encoder is made where the rows are."""
+
+    name: str
+    extension: str
+    charset: str = "utf-8"
+
+    def encoder(self, record_type: TypeInformation) -> RecordEncoder:
+        """An encoder for records of that type; UsageError if the format needs a declared type and has none."""
+        if self.name == "text":
+            return _text_encoder(self.charset)
+        if self.name == "json":
+            return RecordEncoder(JsonLines(record_type).encode)
+        columns = _columns(record_type, self.name)
+        return _csv_encoder(columns) if self.name == "csv" else _parquet_encoder(columns)
+
+
+JSON = FileFormat("json", ".json")
+CSV = FileFormat("csv", ".csv")
+PARQUET = FileFormat("parquet", ".parquet")
+
+
+def text(charset: str) -> FileFormat:
+    """Lines of `str(record)`."""
+    return FileFormat("text", ".txt", charset)
+
+
+def _columns(record_type: TypeInformation, format_name: str) -> TypeInformation:
+    """The type as a row of columns; a tuple's columns are f0, f1, …, and a plain value's is `value`."""
+    if record_type.kind != "arrow":
+        raise UsageError(
+            f"a {format_name} file needs typed columns, but the records that reach the sink have no declared type; "
+            f"declare it on the operator before the sink, for example output_type='customer string, total double'"
+        )
+    if record_type.name in ("ROW", "TUPLE") and not record_type.children:
+        raise UsageError(f"a {format_name} file needs at least one column; the record type {record_type} has none")
+    if record_type.name == "TUPLE":
+        return row_of([f"f{index}" for index in range(len(record_type.children))], record_type.children)
+    return record_type
+
+
+def _text_encoder(charset: str) -> RecordEncoder:
+    def encode(records: Sequence[Any]) -> bytes:
+        try:
+            return "".join([f"{record}\n" for record in records]).encode(charset)
+        except UnicodeEncodeError as error:
+            raise UnsupportedValueError(f"a record's text has no form in {charset}: {error}; use UTF-8") from error
+
+    return RecordEncoder(encode)
+
+
+def _parquet_encoder(columns: TypeInformation) -> RecordEncoder:
+    codec = RowCodec(columns)
+    schema = pa.schema(codec.fields)
+
+    def encode(records: Sequence[Any]) -> bytes:
+        batch = pa.RecordBatch.from_arrays(codec.encode(records), schema=schema)
+        return bytes(batch.serialize().to_pybytes())
+
+    return RecordEncoder(encode, schema.serialize().to_pybytes(), _spool_to_parquet)
+
+
+def _spool_to_parquet(source: BinaryIO, target: BinaryIO) -> None:
+    with pa.ipc.open_stream(source) as spool, pq.ParquetWriter(target, spool.schema) as writer:
+        waiting: list[pa.RecordBatch] = []
+        for batch in spool:
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= ROW_GROUP_ROWS:
+                writer.write_table(pa.Table.from_batches(waiting), ROW_GROUP_ROWS)
+                waiting = []
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting), ROW_GROUP_ROWS)
+
+
+def _csv_encoder(columns: TypeInformation) -> RecordEncoder:
+    codec = RowCodec(columns)
+    names = [name for name, _ in codec.fields]
+    writers = [_csv_column(kind) for kind in (columns.children if columns.names is not None else (columns,))]
+    options = pa_csv.WriteOptions(include_header=False)
+
+    def encode(records: Sequence[Any]) -> bytes:
+        arrays = [write(array) for write, array in zip(writers, codec.encode(records), strict=True)]
+        if len(arrays) == 1 and arrays[0].null_count:
+            arrays = [arrays[0].cast(pa.string()).fill_null("")]  # an empty line would be no row at all
+        sink = pa.BufferOutputStream()
+        pa_csv.write_csv(pa.RecordBatch.from_arrays(arrays, names), sink, options)
+        return bytes(sink.getvalue().to_pybytes())
+
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(names)
+    return RecordEncoder(encode, header.getvalue().encode())
+
+
+def _csv_column(kind: TypeInformation) -> Callable[[pa.Array], pa.Array]:
+    """Turns a column of that type into numbers or text, which is what a CSV file takes."""
+    if pa.types.is_timestamp(kind.arrow):
+        return _iso_8601
+    if pa.types.is_nested(kind.arrow) or pa.types.is_binary(kind.arrow) or pa.types.is_duration(kind.arrow):
+        lines = JsonLines(tuple_of([kind]))
+        return lambda array: _json_texts([(value,) for value in decode_column(array, kind)], lines)
+    return lambda array: array
+
+
+def _iso_8601(array: pa.Array) -> pa.Array:
+    local = pc.replace_substring(array.view(pa.timestamp("us")).cast(pa.string()), " ", "T")
+    return local if array.type.tz is None else pc.binary_join_element_wise(local, "Z", "")
+
+
+def _json_texts(singles: list[tuple[Any]], lines: JsonLines) -> pa.Array:
+    """JSON of the only value in each tuple; what JSON writes as text, such as base64, is that text without quotes."""
+    values = [line[1:-1] for line in lines.encode(singles).split(b"\n")[:-1]]
+    texts = [
+        None if value == b"null" else json.loads(value) if value[:1] == b'"' else value.decode() for value in values
+    ]
+    return pa.array(texts, pa.string())

@@ -1,0 +1,129 @@
+"""Publishing a pending part, and removing what crashes left behind.
+
+Publishing: an empty marker is made, then the pending file gets its finished name; each step is durable before the next
+begins. The finished name appears in the same step in which the pending one goes, so whatever a crash leaves tells how
+far it came: a pending file is not published; a marker without one is published for good, even if the user has moved or
+deleted the finished file since. (With `link` and a later `unlink` instead of `rename` there would be a moment between
+the two in which a file that a reader has taken away looks as if it had never been published, and is published again.)
+The finished name carries a nonce, and is looked up before the rename: an existing file is not overwritten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.connectors.file.part_files import PartFolder
+from penstock.connectors.file.part_names import COMMITTED, PENDING, escape, parse_hidden, sink_hash
+from penstock.errors import CheckpointCorruptError, NameTakenError, SinkTransactionLostError, StorageError
+from penstock.model.snapshot import Committable
+
+
+def publish(folder: PartFolder, committable: Committable) -> None:
+    """Give the part its finished name, for good; nothing happens if it has had it before. Any process may do this."""
+    part = _pending_part(committable)
+    if folder.size("") is None:
+        raise StorageError(
+            f"the folder {str(folder)!r} of sink {committable.sink_uid!r} is not there; mount or restore it"
+        )
+    if _is_pending(folder, part, committable):
+        folder.touch(part.marker)
+        folder.sync()
+        _rename(folder, part)
+    if folder.size(part.marker) is None and folder.size(part.final) is None:
+        raise _lost(folder, committable, "there is no pending file, no finished file and no marker of a commit")
+    folder.sync()
+
+
+def sweep(folder: PartFolder, owner: tuple[str, str], keep: Sequence[Committable], before_attempt: int) -> None:
+    """Remove the hidden files of one job and sink, `owner`, that nothing needs any more.
+
+    Those are the parts of attempts older than `before_attempt`, and the markers of commits that are done. Parts in
+    `keep` stay, and so does every file of another job or sink, or of somebody else.
+    """
+    job_id, sink_uid = owner
+    needed = {committable.transaction for committable in keep}
+    found = [parsed for parsed in map(parse_hidden, folder.names()) if parsed is not None]
+    ours = [
+        (state, part)
+        for state, part in found
+        if (part.job, part.sink) == (escape(job_id), sink_hash(sink_uid)) and part.transaction not in needed
+    ]
+    pending = {part for state, part in ours if state == PENDING}
+    markers = [part for state, part in ours if state == COMMITTED]
+    # A marker left alone says "published": it must be gone for good before its pending file goes.
+    for part in markers:
+        is_done = part not in pending or part.attempt < before_attempt
+        if is_done and part.attempt <= before_attempt:  # PROTOCOL R4: one that slept takes nothing of a newer attempt's
+            folder.remove(part.hidden(COMMITTED))
+    if any(part in pending for part in markers):
+        folder.sync()
+    for state, part in ours:
+        if state != COMMITTED and part.attempt < before_attempt:
+            folder.remove(part.hidden(state))
+
+
+@dataclass(frozen=True)
+class _PendingPart:
+    """What a committable says."""
+
+    pending: str
+    final: str
+    marker: str
+    size: int
+
+
+def _pending_part(committable: Committable) -> _PendingPart:
+    """What the committable says; CheckpointCorruptError unless it is what a PartWriter wrote."""
+    data = committable.data
+    pending, final, size = data.get("pending"), data.get("final"), data.get("size")
+    parsed = parse_hidden(pending) if isinstance(pending, str) else None
+    if (
+        parsed is None
+        or parsed[0] != PENDING
+        or parsed[1].transaction != committable.transaction
+        or "/" in str(pending)
+    ):
+        raise _corrupt(committable, "the name of a pending part file", pending)
+    if not isinstance(final, str) or final.startswith((".", "_")) or "/" in final or not final:
+        raise _corrupt(committable, "the name of a finished part file", final)
+    if not isinstance(size, int):
+        raise _corrupt(committable, "the size of the part file", size)
+    return _PendingPart(parsed[1].hidden(PENDING), final, parsed[1].hidden(COMMITTED), size)
+
+
+def _is_pending(folder: PartFolder, part: _PendingPart, committable: Committable) -> bool:
+    size = folder.size(part.pending)
+    if size is not None and size != part.size:
+        raise _lost(folder, committable, f"its pending file has {size} bytes where {part.size} were written")
+    return size is not None
+
+
+def _rename(folder: PartFolder, part: _PendingPart) -> None:
+    if folder.size(part.final) is not None:
+        if folder.size(part.pending) is None:
+            return  # another process that commits the same checkpoint was first
+        raise NameTakenError(
+            f"cannot finish {part.pending!r}: {str(folder.path(part.final))!r} exists, and this sink did not put it "
+            f"there; move it away and resume the job"
+        )
+    try:
+        folder.rename(part.pending, part.final)
+    except StorageError:
+        # Another process that commits the same checkpoint may have been first; the marker is there in any case.
+        if folder.size(part.pending) is not None:
+            raise
+
+
+def _lost(folder: PartFolder, committable: Committable, reason: str) -> SinkTransactionLostError:
+    data = committable.data
+    return SinkTransactionLostError(
+        f"sink {committable.sink_uid!r} has lost {data.get('rows')} rows of subtask {committable.subtask} "
+        f"(epoch {committable.epoch}, transaction {committable.transaction!r}): {reason} in {str(folder)!r}, where "
+        f"{data.get('pending')!r} was to become {data.get('final')!r}; put the file back and resume the job, "
+        f"or restore an older checkpoint"
+    )
+
+
+def _corrupt(committable: Committable, expected: str, found: object) -> CheckpointCorruptError:
+    return CheckpointCorruptError(
+        f"committable {committable.transaction} of sink {committable.sink_uid}", expected, repr(found)
+    )

@@ -1,0 +1,204 @@
+"""One subtask's part files: from the first row to the committable (PROTOCOL R28).
+
+The rows of all epochs since the last checkpoint are in one part file, or in several when they are rolled by size. The
+position at the start of the running epoch is kept, and `roll_back` returns to it, also when the epoch had already been
+pre-committed: the part then goes on under a new name, so that a committable of the dropped run can never publish it.
+
+After an error the caller rolls back before it goes on. Rows of earlier epochs that are in doubt after a failed fsync
+are not given again: `roll_back` is a StateLostError then, and recovery replays them.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from penstock.connectors.file.file_formats import FileFormat, RecordEncoder
+from penstock.connectors.file.part_files import AppendFile, PartFolder, sync_descriptor, translated
+from penstock.connectors.file.part_names import IN_PROGRESS, PENDING, PartName, new_part_name
+from penstock.errors import StateLostError, StorageError
+from penstock.model.sink import SinkContext, SinkWriter
+
+
+@dataclass(frozen=True)
+class PartSettings:
+    """How parts are written: their format, their finished names, and the size at which one is full."""
+
+    file_format: FileFormat
+    prefix: str
+    suffix: str
+    max_bytes: int | None
+
+
+class PartWriter(SinkWriter):
+    """Writes one subtask's rows into part files. A file appears with the first row, not before."""
+
+    def __init__(self, folder: PartFolder, settings: PartSettings, context: SinkContext) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._context = context
+        self._encoder = settings.file_format.encoder(context.record_type)
+        self._parts: list[_Part] = []
+        self._prepared: list[_Part] = []  # pre-committed in the running epoch
+        self._mark = (0, 0, 0)  # at the start of the running epoch: number of parts, bytes and rows of the last one
+        self._names_in_doubt = False
+        self._lost: str | None = None
+        folder.make()
+
+    def begin_epoch(self) -> None:
+        self._require_intact()
+        size, rows = (self._parts[-1].size, self._parts[-1].rows) if self._parts else (0, 0)
+        self._mark = (len(self._parts), size, rows)
+        prepared, self._prepared = self._prepared, []
+        for part in prepared:
+            with suppress(StorageError):  # a spool that stays is swept with its attempt; the epoch needs nothing of it
+                part.keep_pending()
+
+    def write(self, records: Sequence[Any]) -> None:
+        self._require_intact()
+        if not records:
+            return
+        data = self._encoder.encode(records)
+        if not self._parts or self._is_full(self._parts[-1]):
+            self._parts.append(_Part(self._folder, new_part_name(self._context), self._encoder))
+        part = self._parts[-1]
+        part.append(data, len(records))
+        if self._is_full(part):
+            part.end()
+
+    def roll_back(self) -> None:
+        self._require_intact()
+        count, size, rows = self._mark
+        held = self._prepared + self._parts
+        kept, dropped = held[:count], held[count:]
+        if kept and (self._names_in_doubt or any(part.dead for part in kept)):
+            self._lose("rows of earlier epochs are in doubt after a failed fsync")
+        try:
+            for part in dropped:
+                part.discard()
+            for part in kept:
+                part.leave_pending(new_part_name(self._context))
+            if kept:
+                kept[-1].cut(size, rows)
+        except StorageError as error:
+            self._lose(str(error))
+        self._parts, self._prepared, self._names_in_doubt = kept, [], False
+
+    def pre_commit(self) -> list[tuple[str, dict[str, str | int]]]:
+        self._require_intact()
+        descriptions = [(part.name.transaction, part.prepare(self._settings)) for part in self._parts]
+        if descriptions:
+            self._names_in_doubt = True
+            self._folder.sync()
+            self._names_in_doubt = False
+        self._prepared += self._parts
+        self._parts = []
+        return descriptions
+
+    def close(self) -> None:
+        for part in self._prepared:
+            part.keep_pending()
+        for part in self._parts:
+            part.discard()
+        self._parts, self._prepared = [], []
+        self._lost = self._lost or "the writer is closed"
+
+    def _is_full(self, part: "_Part") -> bool:
+        limit = self._settings.max_bytes
+        return limit is not None and part.size >= limit
+
+    def _require_intact(self) -> None:
+        if self._lost is not None:
+            raise StateLostError(f"sink {self._context.sink_uid!r}, subtask {self._context.subtask}: {self._lost}")
+
+    def _lose(self, reason: str) -> NoReturn:
+        self._lost = f"cannot return to the start of the epoch: {reason}"
+        raise StateLostError(f"sink {self._context.sink_uid!r}, subtask {self._context.subtask}: {self._lost}")
+
+
+class _Part:
+    """One part file: in progress, then ended, then pending; it can go back until its epoch is over."""
+
+    def __init__(self, folder: PartFolder, name: PartName, encoder: RecordEncoder) -> None:
+        self.name = name
+        self.rows = 0
+        self._folder = folder
+        self._encoder = encoder
+        self._ended = False
+        self._pending = False
+        self._file = AppendFile(folder.path(name.hidden(IN_PROGRESS)))
+        self._file.append(encoder.header)
+
+    @property
+    def size(self) -> int:
+        """Bytes in progress, which for a converted format are not those of the finished file."""
+        return self._file.size
+
+    @property
+    def dead(self) -> bool:
+        """Whether an fsync of its rows has failed."""
+        return self._file.dead
+
+    def append(self, data: bytes, rows: int) -> None:
+        """Take encoded rows."""
+        self._file.append(data)
+        self.rows += rows
+
+    def end(self) -> None:
+        """Put the rows on disk and let go of the file."""
+        if not self._ended:
+            self._file.sync()
+            self._file.close()
+            self._ended = True
+
+    def prepare(self, settings: PartSettings) -> dict[str, str | int]:
+        """Make the part pending, and describe it. The new name is durable once the folder is synced."""
+        self.end()
+        self._pending = True
+        pending = self.name.hidden(PENDING)
+        if self._encoder.convert is None:
+            self._folder.rename(self.name.hidden(IN_PROGRESS), pending)
+            size = self.size
+        else:
+            size = self._convert()
+        final = self.name.finished(settings.prefix, settings.suffix)
+        return {"pending": pending, "final": final, "size": size, "rows": self.rows}
+
+    def _convert(self) -> int:
+        assert self._encoder.convert is not None
+        spool, path = (self._folder.path(self.name.hidden(state)) for state in (IN_PROGRESS, PENDING))
+        with translated("convert", spool), spool.open("rb") as source, path.open("xb") as target:
+            self._encoder.convert(source, target)
+            target.flush()
+            sync_descriptor(target.fileno(), path)
+            return target.tell()
+
+    def leave_pending(self, name: PartName) -> None:
+        """Be in progress again, under a new name, if the part was made pending."""
+        if not self._pending:
+            return
+        progress = name.hidden(IN_PROGRESS)
+        if self._encoder.convert is None:
+            self._folder.rename(self.name.hidden(PENDING), progress)
+        else:
+            self._folder.remove(self.name.hidden(PENDING))
+            self._folder.rename(self.name.hidden(IN_PROGRESS), progress)
+        self.name, self._pending = name, False
+
+    def cut(self, size: int, rows: int) -> None:
+        """Hold only the first `size` bytes, which are `rows` rows, and take more."""
+        if self._ended:
+            self._file = AppendFile(self._folder.path(self.name.hidden(IN_PROGRESS)), resume=True)
+            self._ended = False
+        self._file.cut(size)
+        self.rows = rows
+
+    def keep_pending(self) -> None:
+        """Leave only the pending file behind."""
+        self._folder.remove(self.name.hidden(IN_PROGRESS))
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        self._folder.remove(self.name.hidden(IN_PROGRESS))
+        self._folder.remove(self.name.hidden(PENDING))

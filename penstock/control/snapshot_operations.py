@@ -1,0 +1,130 @@
+"""Savepoints as use cases: take one, stop or cancel with one, take a checkpoint, remove one."""
+
+import hashlib
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.control.disposal import dispose_savepoint
+from penstock.control.operations import Operation, Work
+from penstock.control.running_job import ControlledJob
+from penstock.errors import ConfigurationError, JobConflictError, RequestRefusedError
+from penstock.model.execution import JobStatus
+from penstock.storage.address import parse_address
+
+SAVEPOINT = "savepoint"
+CHECKPOINT = "checkpoint"
+DISPOSAL = "disposal"
+MAX_PATH_CHARS = 4096
+_TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+
+
+def take_savepoint(control: ControlledJob, wish: SavepointWish) -> Operation:
+    """Begin to take a savepoint, without a target in the job's own place; the same wish again is the same operation.
+
+    Raises RequestRefusedError without a folder, JobConflictError while another one is being taken or if the job does
+    not run.
+    """
+    target = wish.target or control.facts.savepoint_dir
+    if not target:
+        raise RequestRefusedError(
+            400,
+            "NO_SAVEPOINT_DIRECTORY",
+            "Config key [execution.checkpointing.savepoint-dir] is not set. "
+            "Property [target-directory] must be provided.",
+        )
+
+    def begin() -> Work:
+        return work_on(
+            control.job.trigger_savepoint(
+                target, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
+            )
+        )
+
+    return control.operations.start(SAVEPOINT, wish.trigger_id, begin, EndNote(control, SAVEPOINT))
+
+
+def find_savepoint(control: ControlledJob, trigger_id: str) -> Operation | None:
+    """The operation of a savepoint: also of one that the program asked for, or an older driver of the job."""
+    found = control.operations.find(SAVEPOINT, trigger_id)
+    request = control.job.savepoint_request(trigger_id) if found is None else None
+    if request is None or request.is_answered:  # what has ended is kept for its time, and no longer
+        return found
+    return control.operations.start(SAVEPOINT, trigger_id, lambda: work_on(request), EndNote(control, SAVEPOINT))
+
+
+def work_on(request: SavepointRequest) -> Work:
+    """Waits for a savepoint."""
+    return Work(lambda: request.result(None), lambda: request.progress)
+
+
+def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> Operation:
+    """Begin to take a checkpoint now (features M6)."""
+    return control.operations.start(
+        CHECKPOINT, trigger_id, lambda: Work(lambda: control.job.checkpoint(full=full)), EndNote(control, CHECKPOINT)
+    )
+
+
+def remove_savepoint(control: ControlledJob, trigger_id: str, path: str) -> Operation:
+    """Begin to remove a savepoint, of any job (features N6)."""
+    place = checked_path("savepoint-path", path)
+    return control.operations.start(
+        DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), EndNote(control, DISPOSAL)
+    )
+
+
+def cancel_job(control: ControlledJob) -> None:
+    """Have the job cancelled, without waiting for its end; JobConflictError if it has ended otherwise."""
+    record = control.job.record()
+    if record.ended:
+        raise JobConflictError(
+            f"Job cancellation failed because the job has already reached another terminal state ({record.status})."
+        )
+    if record.status != JobStatus.CANCELLING.name:
+        threading.Thread(target=control.job.cancel, name="rest-cancel", daemon=True).start()
+
+
+def checked_trigger_id(text: str) -> str:
+    """The id of an operation: 32 hex digits."""
+    if not _TRIGGER_ID.fullmatch(text.lower()):
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.triggerId is not an id: it has 32 hex digits")
+    return text.lower()
+
+
+def trigger_id_of_key(key: str, purpose: str) -> str:
+    """The id of the operation that a client names by a key of its own: the same key is the same operation."""
+    return hashlib.sha256(f"{purpose}\0{key}".encode()).hexdigest()[:32]
+
+
+def checked_path(field: str, text: str) -> str:
+    """A folder in full: an absolute path or an address, without steps upwards."""
+    is_clean = text.isprintable() and 0 < len(text) <= MAX_PATH_CHARS
+    if not is_clean or ".." in PurePosixPath(unquote(text)).parts or "\\" in text:
+        raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field} is not the path of a folder")
+    if not text.startswith("/") and not _SCHEME.match(text):
+        raise RequestRefusedError(
+            400, "BAD_REQUEST", f"$.{field} is not in full: give an absolute path, or an address such as s3://…"
+        )
+    try:
+        parse_address(text)
+    except ConfigurationError as error:
+        raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field}: {error}") from None
+    return text
+
+
+@dataclass(frozen=True)
+class EndNote:
+    """Writes into the audit log how an operation ended."""
+
+    control: ControlledJob
+    kind: str
+
+    def __call__(self, operation: Operation) -> None:
+        job_id = self.control.job.record().job_id
+        self.control.audit.write(
+            f"{self.kind} ended", job=job_id, trigger=operation.trigger_id, result=operation.answer
+        )

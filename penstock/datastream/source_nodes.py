@@ -1,0 +1,98 @@
+"""Sources as the graph sees them, checked while the program is built."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
+from penstock.errors import TypeMismatchError, UsageError
+from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
+from penstock.model.options import parse_duration_ms
+from penstock.model.types import TypeInformation, resolve_type
+
+_CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
+    (FileSource, "file"),
+    (NumberSequenceSource, "sequence"),
+    (CollectionSource, "collection"),
+)
+_EVENT_TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "LONG", "INT")
+
+
+def dataframe_source(
+    df: Any, event_time: str | None, max_out_of_orderness: Any, *, replayable: bool = False
+) -> SourceSpec:
+    """A source of the rows of a streaming DataFrame."""
+    from penstock.spark.dataframe_checks import check_source, describe
+
+    refuse_connect(df, "DataFrame")
+    if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
+        raise TypeError(f"from_dataframe() takes a Spark DataFrame, not a {type(df).__name__}; see from_collection()")
+    if not df.isStreaming:
+        raise UsageError(
+            "the DataFrame is not streaming; read it with env.spark.readStream instead of .read, or bring a small one "
+            "in with env.from_collection(df.collect())"
+        )
+    check_source(df, replayable=replayable)
+    record_type = describe(df)
+    return SourceSpec("dataframe", df, record_type, _event_time(event_time, max_out_of_orderness, record_type))
+
+
+def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:
+    """A source of the records of an iterable."""
+    if isinstance(collection, str | bytes | dict) or not isinstance(collection, Iterable):
+        raise TypeError(f"from_collection() takes a list of records, not a {type(collection).__name__}; write [record]")
+    source = CollectionSource.of(collection, type_info)
+    return SourceSpec("collection", source, source.record_type, bounded=True)
+
+
+def connector_source(source: Any, type_info: Any) -> SourceSpec:
+    """A source of `penstock.connectors`."""
+    kind = next((kind for connector, kind in _CONNECTORS if isinstance(source, connector)), None)
+    if kind is None:
+        hint = "; call .build() on it" if hasattr(source, "build") else ", such as FileSource or NumberSequenceSource"
+        raise TypeError(f"not a source: a {type(source).__name__}{hint}; a DataFrame goes to from_dataframe()")
+    if type_info is not None and resolve_type(type_info) != source.record_type:
+        raise TypeMismatchError(
+            f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"
+        )
+    return SourceSpec(kind, source, source.record_type, bounded=source.bounded)
+
+
+def refuse_connect(thing: Any, what: str) -> None:
+    """Raise for a session or DataFrame of Spark Connect."""
+    if ".connect." in f"{type(thing).__module__}.":
+        raise UsageError(
+            f"the Spark {what} is one of Spark Connect, which has no driver of its own for the JobManager to run in; "
+            f"use a classic session: SparkSession.builder.master(...).getOrCreate(), without .remote(...)"
+        )
+
+
+def _event_time(column: str | None, max_out_of_orderness: Any, record_type: TypeInformation) -> EventTime | None:
+    if column is None:
+        if max_out_of_orderness is not None:
+            raise UsageError('max_out_of_orderness= says nothing without event_time=; name the column: event_time="at"')
+        return None
+    names = record_type.names or ()
+    if column not in names:
+        raise UsageError(f"no column {column!r} for the event time; the DataFrame has {', '.join(map(repr, names))}")
+    if record_type.field(column).name not in _EVENT_TIME_TYPES:
+        raise UsageError(
+            f"event time column {column!r} is of type {record_type.field(column)}; use a timestamp, a date or a bigint "
+            f"of milliseconds"
+        )
+    return EventTime(column, milliseconds(max_out_of_orderness))
+
+
+def milliseconds(span: Any) -> int:
+    """A span of time in milliseconds: text such as "5 seconds", a Duration, Time or timedelta, or milliseconds."""
+    if span is None:
+        return 0
+    if isinstance(span, timedelta):
+        found = span // timedelta(milliseconds=1)
+    elif hasattr(span, "to_milliseconds"):
+        found = span.to_milliseconds()
+    else:
+        found = parse_duration_ms(span)
+    if found < 0:
+        raise UsageError(f"{span!r} is a negative span of time; give 0 or more")
+    return int(found)

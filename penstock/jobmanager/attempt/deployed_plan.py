@@ -1,0 +1,35 @@
+"""The part of a job that its TaskManagers need."""
+
+from dataclasses import replace
+
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
+from penstock.jobmanager.settings.job_settings import JobSettings
+from penstock.runtime.taskmanager import DeployedPlan
+
+
+def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
+    """The part of the graph that TaskManagers need; sources and sinks as live objects stay here."""
+    stages = {stage.id: _emptied(stage) if settings.passthrough else stage for stage in graph.stages}
+    edges = [edge for stage in graph.stages for edge in stage.outputs]
+    targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
+    channels = {
+        edge.id: stages[edge.source.stage_id].parallelism
+        for stage in graph.stages
+        for edge in stage.inputs
+        if isinstance(edge.source, StageOutput)
+    }
+    checkpoints = settings.checkpoints or CheckpointSettings(None)
+    return DeployedPlan(
+        stages,
+        channels,
+        targets,
+        drop_untimed=settings.null_event_time == "drop",
+        backend=settings.backend,
+        max_spool_bytes=checkpoints.max_spool_bytes,
+    )
+
+
+def _emptied(stage: StagePlan) -> StagePlan:
+    """The stage without its operators: what is left is the data path, the most that any function could reach."""
+    return replace(stage, operators=())

@@ -1,0 +1,338 @@
+"""The epochs of one attempt, as the JobManager sees them: one at a time, from header to commit (PROTOCOL section 3).
+
+Knows nothing of Spark or sockets: an engine asks for a header, runs the stages, and commits once every subtask has
+reported. Reports and failures come from other threads.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock import failpoint
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.savepoints import Savepoints
+from penstock.checkpoint.sink_commits import SinkCommitter
+from penstock.clock import Clock
+from penstock.errors import PenstockError, RpcError
+from penstock.graph.job_graph import JobGraph, SourceRef
+from penstock.model.ids import SubtaskId, Version
+from penstock.model.snapshot import Committable, Manifest, SourcePosition
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
+from penstock.runtime.alignment import source_key
+from penstock.runtime.process.messages import Deployed, EpochHeader, SubtaskReport
+
+REPORT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class EpochSummary:
+    """A committed epoch, for progress and for sinks that live in the JobManager."""
+
+    epoch: int
+    rows_in: int
+    """Read from the sources; what a stage gets from another stage is not counted again."""
+    rows_out: int
+    now_ms: int
+    printed: list[str]
+    collected: list[tuple[str, bytes]]
+    committables: list[Committable]
+    checkpoint: int | None
+    untimed: int = 0
+    """Rows that were left out because they had no event time."""
+
+
+@dataclass
+class AttemptState:
+    """What an attempt starts from: a restored manifest, or nothing."""
+
+    job_id: str
+    attempt: int
+    versions: dict[SubtaskId, Version]
+    epoch: int = 0
+    now_ms: int = 0
+    watermarks: dict[str, int] = field(default_factory=dict)
+    max_timestamps: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(job_id: str, attempt: int, versions: dict[SubtaskId, Version], manifest: Manifest | None) -> "AttemptState":
+        """The state after restoring the manifest."""
+        if manifest is None:
+            return AttemptState(job_id, attempt, versions)
+        return AttemptState(
+            job_id,
+            attempt,
+            versions,
+            manifest.epoch,
+            manifest.now_ms,
+            dict(manifest.watermarks),
+            dict(manifest.max_timestamps),
+        )
+
+
+class EpochBook:
+    """Begins and commits the epochs of one attempt. `begin` and `commit` by one thread at a time, `report` by any."""
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        state: AttemptState,
+        coordinator: CheckpointCoordinator | None,
+        clock: Clock,
+        committer: SinkCommitter | None = None,
+    ) -> None:
+        """`committer`: each epoch is a transaction, which it commits; None: output waits for checkpoints."""
+        self._committer = committer
+        self._graph = graph
+        self._state = state
+        self._coordinator = coordinator
+        self._clock = clock
+        self._delays = {g.uid: g.out_of_orderness_ms for stage in graph.stages for g in stage.watermark_generators}
+        self._readers = _reading_stages(graph)
+        self._reports: dict[SubtaskId, SubtaskReport] = {}
+        self._changed = threading.Condition()
+        self._failure: PenstockError | None = None
+        self._running: EpochHeader | None = None
+        self._next_timers: dict[SubtaskId, tuple[int | None, int | None]] = {}
+        self._waiting: dict[SubtaskId, int] = {}
+        self._told_epoch = state.epoch
+        """Of the newest completed checkpoint that the functions know of."""
+        self._told_aborted: set[int] = set()
+        self._news_sent: tuple[int, list[int]] = (state.epoch, [])
+        """What `_told_epoch` and `_told_aborted` become when the running epoch commits."""
+        self.on_failure: Callable[[], None] = lambda: None
+        self.savepoints: Savepoints | None = None
+        """Who takes savepoints at barriers of this attempt."""
+
+    # ---- what other threads say
+
+    def report(self, report: SubtaskReport) -> None:
+        """A subtask has finished the running epoch (PROTOCOL R10)."""
+        with self._changed:
+            if self._running is None or report.epoch != self._running.epoch:
+                raise RpcError(f"a report of epoch {report.epoch}, but {self._running} is running")
+            self._reports[report.subtask] = report
+            self._changed.notify_all()
+
+    def fail(self, error: PenstockError) -> None:
+        """The attempt is over; the first error is the one that counts."""
+        with self._changed:
+            if self._failure is None:
+                self._failure = error
+            self._changed.notify_all()
+        self.on_failure()
+
+    @property
+    def failure(self) -> PenstockError | None:
+        """What ended the attempt."""
+        return self._failure
+
+    # ---- one epoch
+
+    def begin(self, *, final: bool = False, forced: bool = False, savepoint: bool = False) -> EpochHeader:
+        """The header of the next epoch, with a checkpoint if one may start now.
+
+        `savepoint`: its barrier carries the savepoint that is wanted. It is taken at a checkpoint (PROTOCOL R29).
+        """
+        if self._failure is not None:
+            raise self._failure
+        wish = self.savepoints.due() if savepoint and self.savepoints is not None else None
+        state = self._state
+        epoch = state.epoch + 1
+        now_ms = max(self._clock.now_ms(), self._reached_ms)
+        checkpoint = None
+        base = None
+        if self._coordinator is not None:
+            self._coordinator.check_fenced()
+            checkpoint = self._coordinator.start(
+                epoch, list(state.versions), forced=final or forced or wish is not None
+            )
+            newest = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
+            base = newest.checkpoint_id if newest is not None else None
+        order = None
+        if wish is not None and self.savepoints is not None:
+            order = self.savepoints.begin(epoch, list(state.versions), checkpoint)
+        drain = wish is not None and wish.drain
+        completed, aborted = self.checkpoint_news()
+        header = EpochHeader(
+            state.job_id,
+            state.attempt,
+            epoch,
+            now_ms,
+            checkpoint,
+            base,
+            self._watermarks(final=final or drain),
+            commit_epoch=self._committer is not None,
+            final=final,
+            completed=completed.checkpoint_id if completed is not None else None,
+            aborted=aborted,
+            spool_after_ms=self._spool_after_ms(checkpoint, aligned=final or order is not None),
+            drain=drain,
+            savepoint=order,
+        )
+        self._news_sent = (completed.epoch if completed is not None else self._told_epoch, aborted)
+        with self._changed:
+            self._reports.clear()
+            self._running = header
+        return header
+
+    @property
+    def _reached_ms(self) -> int:
+        """Time never goes back, not even behind the checkpoint before the first epoch (PROTOCOL I-6)."""
+        newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        return max(self._state.now_ms, newest.now_ms if newest is not None else 0)
+
+    def checkpoint_news(self) -> tuple[Manifest | None, list[int]]:
+        """The newest checkpoint completed, and those aborted, that functions have not been told of in any epoch."""
+        if self._coordinator is None:
+            return None, []
+        newest = self._coordinator.newest_completed
+        failed = [stats.checkpoint_id for stats in self._coordinator.history() if stats.status == "failed"]
+        is_news = newest is not None and newest.epoch > self._told_epoch
+        return newest if is_news else None, [number for number in failed if number not in self._told_aborted]
+
+    def _spool_after_ms(self, checkpoint: int | None, *, aligned: bool) -> int | None:
+        if self._coordinator is None or aligned:  # PROTOCOL R13, R31: savepoints and the last epoch are aligned
+            return None
+        return self._coordinator.spool_after_ms(checkpoint, waiting=self.waiting > 0)
+
+    def _watermarks(self, *, final: bool) -> dict[str, int]:
+        """Of every generator: its greatest timestamp less its delay, never less than before (PROTOCOL R9)."""
+        watermarks = dict(self._state.watermarks)
+        for uid, delay in self._delays.items():
+            if final:
+                watermarks[uid] = MAX_WATERMARK
+            elif uid in self._state.max_timestamps:
+                made = self._state.max_timestamps[uid] - delay - 1
+                watermarks[uid] = max(watermarks.get(uid, MIN_WATERMARK), made)
+        return watermarks
+
+    def set_source_watermark(self, source_id: int, watermark: int) -> None:
+        """From the next epoch on; of a source without event time of its own, or of one that has ended (MAX)."""
+        name = source_key(source_id)
+        self._state.watermarks[name] = max(watermark, self._state.watermarks.get(name, MIN_WATERMARK))
+
+    @property
+    def parents(self) -> Mapping[SubtaskId, Version]:
+        """The version each subtask has now."""
+        return self._state.versions
+
+    def commit(self, header: EpochHeader, position: SourcePosition | None) -> EpochSummary:
+        """PROTOCOL R14: every subtask has reported, so the epoch has happened."""
+        reports = self._await_reports(header)
+        state = self._state
+        versions = {report.subtask: report.version for report in reports}
+        committables = [c for report in reports for c in report.committables]
+        for report in reports:
+            for uid, timestamp in report.max_timestamps.items():
+                state.max_timestamps[uid] = max(timestamp, state.max_timestamps.get(uid, MIN_WATERMARK))
+            self._next_timers[report.subtask] = (report.next_event_timer, report.next_processing_timer)
+            self._waiting[report.subtask] = report.waiting
+        state.epoch, state.now_ms = header.epoch, header.now_ms
+        state.versions = versions
+        self._told_epoch = self._news_sent[0]
+        self._told_aborted.update(self._news_sent[1])
+        state.watermarks = dict(header.watermarks)
+        # Before a checkpoint can cover the epoch: what it covers does not come again (PROTOCOL R28).
+        waiting = committables if self._committer is None else self._release(committables)
+        failpoint.before("C12")
+        if self._coordinator is not None or header.savepoint is not None:
+            record = EpochRecord(
+                header.epoch,
+                header.now_ms,
+                versions,
+                waiting,
+                position,
+                dict(state.watermarks),  # a checkpoint may complete after later epochs have moved them
+                dict(state.max_timestamps),
+                self._graph.max_parallelism,
+                header.final,
+            )
+            if header.savepoint is not None and self.savepoints is not None:
+                self.savepoints.epoch_committed(record)  # first: the checkpoint's files may go once it is known
+            if self._coordinator is not None:
+                self._coordinator.epoch_committed(record)
+        failpoint.after("C12")
+        with self._changed:
+            self._running = None
+        return EpochSummary(
+            header.epoch,
+            sum(r.rows_in for r in reports if r.subtask.stage in self._readers),
+            sum(r.rows_out for r in reports),
+            header.now_ms,
+            [line for r in reports for line in r.printed],
+            [item for r in reports for item in r.collected],
+            committables,
+            header.checkpoint,
+            sum(r.untimed for r in reports),
+        )
+
+    def _release(self, committables: Sequence[Committable]) -> list[Committable]:
+        """Commit the epoch's transactions; nothing is left for a checkpoint to commit."""
+        assert self._committer is not None
+        if self._coordinator is not None and committables:
+            self._coordinator.check_fenced()  # PROTOCOL R4: before commits
+        for committable in committables:
+            failpoint.before("C20")
+            self._committer.commit([committable])
+            failpoint.after("C20")
+        return []
+
+    def _await_reports(self, header: EpochHeader) -> list[SubtaskReport]:
+        expected = set(self._state.versions)
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or expected <= set(self._reports), REPORT_TIMEOUT_S)
+            if self._failure is not None:
+                raise self._failure
+            missing = expected - set(self._reports)
+            if missing:
+                names = ", ".join(map(str, sorted(missing, key=str)))
+                raise RpcError(f"epoch {header.epoch}: no report from {names}")
+            return [self._reports[subtask] for subtask in sorted(expected, key=str)]
+
+    # ---- when to run an epoch without new data
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch."""
+        return self._state.epoch
+
+    @property
+    def watermark(self) -> int | None:
+        """The lowest of the generators' watermarks; None where a job has none."""
+        made = self._watermarks(final=False)
+        return min((made.get(uid, MIN_WATERMARK) for uid in self._delays), default=None)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that subtasks have been given and not worked on; until there are none, no new ones are read (R13)."""
+        return sum(self._waiting.values())
+
+    def restored(self, deployed: Deployed) -> None:
+        """The next timers of freshly restored subtasks, and the rows in flight that they hold."""
+        subtasks = [subtask for subtask, _ in deployed.versions]
+        self._next_timers.update(zip(subtasks, deployed.next_timers, strict=True))
+        self._waiting.update(zip(subtasks, deployed.waiting, strict=True))
+
+    def timers_due(self) -> bool:
+        """Whether an empty epoch would fire a timer now."""
+        now_ms = max(self._clock.now_ms(), self._reached_ms)
+        watermarks = self._watermarks(final=False)
+        newest = max((watermarks.get(uid, MIN_WATERMARK) for uid in self._delays), default=MIN_WATERMARK)
+        advanced = watermarks != self._state.watermarks
+        return any(
+            (processing is not None and processing <= now_ms) or (advanced and event is not None and event <= newest)
+            for event, processing in self._next_timers.values()
+        )
+
+
+def _reading_stages(graph: JobGraph) -> set[str]:
+    """For every source one stage that reads it."""
+    readers: set[str] = set()
+    covered: set[int] = set()
+    for stage in graph.stages:
+        sources = {edge.source.source_id for edge in stage.inputs if isinstance(edge.source, SourceRef)}
+        if sources - covered:
+            covered |= sources
+            readers.add(stage.id)
+    return readers

@@ -1,0 +1,74 @@
+"""Where the sources stand: the offset-log folder of the attempt, and its copies in checkpoints (PROTOCOL R19)."""
+
+import hashlib
+from pathlib import Path
+
+from penstock.checkpoint.file_names import source_file_path
+from penstock.checkpoint.snapshot.manifest import verify_file
+from penstock.model.snapshot import Manifest, SourcePosition, StateFile
+from penstock.spark import offset_log
+from penstock.storage.memory import MemoryStorage
+from penstock.storage.storage import Storage
+
+INLINE_LIMIT_BYTES = 20 * 1024
+
+
+class SourceTracker:
+    """The position after the last committed epoch; `position` puts it into storage for a checkpoint."""
+
+    def __init__(
+        self,
+        folder: Path,
+        storage: Storage | None,
+        manifest: Manifest | None,
+        uids: list[str],
+        origin: Storage | None = None,
+    ) -> None:
+        """`origin`: where the manifest's files are, if the job is a fork: not in its own storage."""
+        self._folder = folder
+        self._storage = storage
+        self._uids = uids
+        self._origin = origin
+        self._restored = manifest.sources if manifest is not None else None
+        self._batch_id = self._restored.batch_id if self._restored is not None else -1
+        self._last = self._restored
+        self.is_known = False
+        """Where each source stands. One that is new may begin somewhere else the next time, until it was asked once."""
+
+    def restore(self) -> None:
+        """Make the attempt's own folder, so that the query goes on behind the restored position, source by source."""
+        data = None
+        if self._restored is not None and self._restored.file is not None:
+            saved = self._restored.source_uids
+            data = offset_log.arrange(self._read(self._restored.file), saved, self._uids)
+            if self._origin is not None or saved != self._uids:
+                self._last = None
+            self.is_known = set(self._uids) <= set(saved)
+        if data is None:
+            self._batch_id = -1
+        offset_log.build(self._folder, data, self._batch_id, new_query_id=self._origin is not None)
+
+    def _read(self, file: StateFile) -> bytes:
+        return verify_file(self._origin or self._storage or MemoryStorage(), file)
+
+    def advance(self, batch_id: int) -> None:
+        """The epoch of this batch is done."""
+        self._batch_id = batch_id
+        self.is_known = True
+
+    def position(self, checkpoint: int, attempt: int) -> SourcePosition:
+        """The position as part of a checkpoint: behind the last `run_epoch`, not at the newest file (R15)."""
+        if self._last is not None and self._last.batch_id == self._batch_id and self._last.file is not None:
+            if self._last.file.inline is not None:
+                return self._last
+        data = offset_log.capture(self._folder, self._batch_id)
+        self._last = SourcePosition(self._batch_id, self._put(data, checkpoint, attempt), self._uids)
+        return self._last
+
+    def _put(self, data: bytes, checkpoint: int, attempt: int) -> StateFile:
+        digest = hashlib.sha256(data).hexdigest()
+        if len(data) <= INLINE_LIMIT_BYTES or self._storage is None:  # without checkpoints, for a savepoint
+            return StateFile("", len(data), digest, data)
+        path = source_file_path(attempt, checkpoint)
+        self._storage.put_new(path, data)
+        return StateFile(path, len(data), digest)

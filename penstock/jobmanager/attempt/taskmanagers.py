@@ -1,0 +1,187 @@
+"""The TaskManagers of one attempt: they register, get their subtasks, report, and are missed when they go silent."""
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.clock import Clock
+from penstock.errors import PenstockError, RpcError, TaskManagerLostError
+from penstock.model.snapshot import (
+    CheckpointAck,
+    CheckpointDecline,
+    SavepointAck,
+    SavepointDecline,
+    SavepointNews,
+    SavepointProgress,
+)
+from penstock.runtime.process.messages import (
+    Acked,
+    CheckpointsEnded,
+    Declined,
+    Deploy,
+    Deployed,
+    Heartbeat,
+    Hello,
+    Register,
+    Stop,
+    SubtaskFailure,
+    SubtaskReport,
+)
+from penstock.runtime.process.rpc import RpcClient, RpcServer, error_of
+
+REGISTER_TIMEOUT_S = 60.0
+DEPLOY_TIMEOUT_S = 600.0
+SILENCE_LIMIT_S = 20.0
+TELL_TIMEOUT_S = 60.0
+CHECK_S = 1.0
+
+
+@dataclass(frozen=True)
+class AttemptEvents:
+    """Where the TaskManagers' messages go."""
+
+    report: Callable[[SubtaskReport], None]
+    ack: Callable[[CheckpointAck], None]
+    decline: Callable[[CheckpointDecline], None]
+    fail: Callable[[PenstockError], None]
+    savepoint_news: Callable[[SavepointNews], None]
+
+
+class TaskManagers:
+    """The JobManager's end of the connections. `close` ends every TaskManager of the attempt."""
+
+    def __init__(self, host: str, hello: Hello, clock: Clock) -> None:
+        self._hello = hello
+        self._clock = clock
+        self._events: AttemptEvents | None = None
+        self._registered: dict[str, Register] = {}
+        self._clients: dict[str, RpcClient] = {}
+        self._seen: dict[str, float] = {}
+        self._lost_early: list[tuple[str, str]] = []
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._server = RpcServer(host, hello, self._handle, self._gone)
+        self.address = self._server.address
+
+    def listen(self, events: AttemptEvents) -> None:
+        """Pass messages on from now on, and watch for silence. One that has gone meanwhile is told at once."""
+        with self._changed:
+            self._events = events
+        for name, why in self._lost_early:
+            self._lost(name, why)
+        threading.Thread(target=self._watch, name="heartbeats", daemon=True).start()
+
+    def await_registered(self, count: int) -> list[Register]:
+        """The TaskManagers, in the order of their names, once there are `count`."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._registered) >= count, REGISTER_TIMEOUT_S)
+            if len(self._registered) < count:
+                raise TaskManagerLostError(
+                    f"{len(self._registered)} of {count} TaskManagers registered within {REGISTER_TIMEOUT_S:.0f} s; "
+                    f"their logs say why (`penstock logs`)"
+                )
+            return [self._registered[name] for name in sorted(self._registered)]
+
+    def deploy(self, orders: Mapping[str, Deploy]) -> Deployed:
+        """Give each TaskManager its subtasks; what all of them have restored."""
+        all_of_them = Deployed([], [], [])
+        results: list[Any] = []
+        threads = [
+            threading.Thread(target=self._deploy_one, args=(name, order, results)) for name, order in orders.items()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEPLOY_TIMEOUT_S)
+        for result in results:
+            if isinstance(result, PenstockError):
+                raise result
+            all_of_them.versions.extend(result.versions)
+            all_of_them.next_timers.extend(result.next_timers)
+            all_of_them.waiting.extend(result.waiting)
+        if len(results) != len(orders):
+            raise TaskManagerLostError(
+                f"only {len(results)} of {len(orders)} TaskManagers restored their state in time"
+            )
+        return all_of_them
+
+    def _deploy_one(self, name: str, order: Deploy, results: list[Any]) -> None:
+        register = self._registered[name]
+        try:
+            client = RpcClient((register.host, register.tcp_port), self._hello)
+            self._clients[name] = client
+            answer = client.call(order, DEPLOY_TIMEOUT_S)
+            results.append(answer if isinstance(answer, Deployed) else RpcError(f"unexpected answer {answer!r}"))
+        except PenstockError as error:
+            results.append(error)
+
+    def tell(self, message: CheckpointsEnded) -> None:
+        """Let the functions know how the last checkpoints ended."""
+        for client in self._clients.values():
+            client.call(message, TELL_TIMEOUT_S)
+
+    # ---- messages
+
+    def _handle(self, sender: str, message: Any) -> Any:
+        self._seen[sender] = self._clock.monotonic_s()
+        if isinstance(message, Heartbeat):
+            return None
+        if isinstance(message, Register):
+            with self._changed:
+                self._registered[message.taskmanager] = message
+                self._changed.notify_all()
+            return None
+        if self._events is None:
+            raise RpcError("the attempt has not begun")
+        if isinstance(message, SubtaskReport):
+            self._events.report(message)
+        elif isinstance(message, Acked):
+            self._events.ack(message.ack)
+        elif isinstance(message, Declined):
+            self._events.decline(message.decline)
+        elif isinstance(message, SavepointAck | SavepointDecline | SavepointProgress):
+            self._events.savepoint_news(message)
+        elif isinstance(message, SubtaskFailure):
+            error = error_of(message.error, message.args)
+            if message.log_tail:
+                error.__notes__ = ["last lines of the TaskManager's log:", *message.log_tail]
+            self._events.fail(error)
+        else:
+            raise RpcError(f"a JobManager does not take a {type(message).__name__}")
+        return None
+
+    def _gone(self, sender: str) -> None:
+        self._lost(sender, "its connection has ended")
+
+    def _lost(self, name: str, why: str) -> None:
+        with self._changed:
+            if self._events is None:
+                self._lost_early.append((name, why))
+                return
+        if not self._closing.is_set():
+            self._events.fail(TaskManagerLostError(f"TaskManager {name} is lost: {why}"))
+
+    def _watch(self) -> None:
+        while not self._closing.wait(CHECK_S):
+            now = self._clock.monotonic_s()
+            for name, seen in list(self._seen.items()):
+                if now - seen > SILENCE_LIMIT_S:
+                    self._lost(name, f"no heartbeat for {now - seen:.0f} s")
+
+    def close(self, reason: str, *, job_ended: bool) -> None:
+        """Stop every TaskManager and end the endpoint; those that do not listen end by themselves."""
+        self._closing.set()
+        for client in self._clients.values():
+            try:
+                client.call(Stop(reason, job_ended), 5.0)
+            except PenstockError:
+                continue  # it is gone already, or its watchdog ends it
+            finally:
+                client.close()
+        self._server.close()
+        for register in self._registered.values():
+            # One that was killed could not remove its folder; on another machine there is none of this name.
+            shutil.rmtree(Path(register.unix_path).parent, ignore_errors=True)

@@ -1,0 +1,136 @@
+"""How a program's graph becomes a running job: its identity, new or resumed, and the job itself."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from penstock.checkpoint.job_folders import UnreadableJob
+from penstock.checkpoint.log.log_view import LogView
+from penstock.checkpoint.savepoints import has_ended
+from penstock.clock import SystemClock
+from penstock.control.registry import Registry
+from penstock.control.submission import current_submission
+from penstock.control.takeover import require_free
+from penstock.errors import JobConflictError, UsageError
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.attempt.recovery import JobIdentity, open_start
+from penstock.jobmanager.control_server import JobControl, job_facts
+from penstock.jobmanager.job import Job
+from penstock.jobmanager.job_request import JobRequest
+from penstock.jobmanager.settings.job_settings import JobSettings
+from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED, start_options, start_warnings
+from penstock.model.configuration import Configuration
+from penstock.model.execution import JobExecutionResult
+from penstock.model.ids import new_job_id
+from penstock.model.options import parse_duration_ms
+from penstock.spark.session import check_session
+
+
+def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> Job:
+    """Start the job in the background."""
+    check_session(spark)
+    settings = JobSettings.of(name, configuration)
+    start = start_options(configuration)
+    for warning in (*graph.warnings, *settings.warnings, *start_warnings(configuration)):
+        print(f"warning: {warning}", file=sys.stderr)
+    submission = current_submission()
+    identity, resumed = JobIdentity(new_job_id(), name, _program()), False
+    if submission is not None and submission.resume:
+        _require_free(settings, configuration, name)
+        found = _resumable(settings, name)
+        if found is None:
+            print(
+                f"no job named {name!r} to resume under {settings.storage.address}: this is a new job", file=sys.stderr
+            )
+        else:
+            identity, resumed = JobIdentity(found, name, _program()), True
+    if not resumed:
+        snapshot = open_start(graph, start)  # what speaks against it is said before anything exists
+        if snapshot is not None and has_ended(snapshot.manifest):
+            print(f"warning: {TIME_HAS_ENDED}", file=sys.stderr)
+    control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
+    request = JobRequest(
+        identity=identity,
+        graph=graph,
+        settings=settings,
+        allow_fallback=submission.allow_fallback if submission is not None else False,
+        resumed=resumed,
+        start=start,
+        rest=control.address if control is not None else None,
+        report=submission.report if submission is not None else None,
+    )
+    if control is None:
+        return Job(request, spark, SystemClock())
+    with control.closed_on_error():
+        job = Job(request, spark, SystemClock())
+        control.serve(job, job_facts(request))
+    return job
+
+
+def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> JobExecutionResult:
+    """Run the job to its end; an interrupt cancels it."""
+    job = submit_job(graph, configuration, name, spark)
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        job.cancel()
+        raise
+
+
+def _require_free(settings: JobSettings, configuration: Configuration, name: str) -> None:
+    """No driver is at work on the job; one that is only silent is replaced, and that is said."""
+    limit_ms = parse_duration_ms(configuration.get_string("penstock.driver.timeout", "60 s"))
+    for record in require_free(Registry(settings.registry_dir), name, limit_ms):
+        print(
+            f"the driver of job {record.job_id} (process {record.pid} on {record.host}) has said nothing for "
+            f"{limit_ms / 1000:g} s or more: this one takes the job over",
+            file=sys.stderr,
+        )
+
+
+def _resumable(settings: JobSettings, name: str) -> str | None:
+    """The newest job of that name that has not finished or been cancelled; JobConflictError if that is not one."""
+    if settings.checkpoints is None:
+        raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
+    open_jobs = [
+        (job_id, view)
+        for job_id, view in settings.storage.jobs(partial(_pass_over, name))
+        if view.claim is not None
+        and view.claim.name == name
+        and (view.status is None or view.status.status not in ("finished", "cancelled"))
+    ]
+    resumable = [job_id for job_id, view in open_jobs if not _is_gone(view)]
+    if len(resumable) > 1:
+        raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; remove the others")
+    if open_jobs and not resumable:
+        raise UsageError(
+            f"job {open_jobs[-1][0]} has failed, and its checkpoints were deleted with it, as "
+            f"execution.checkpointing.externalized-checkpoint-retention asked for: there is nothing to resume; start "
+            f"it without --resume, and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
+        )
+    return resumable[0] if resumable else None
+
+
+def _is_gone(view: LogView) -> bool:
+    """The job has ended, and its checkpoints went with it (features 6.2)."""
+    is_empty = view.started and not view.retained and view.origin is None
+    return is_empty and view.status is not None
+
+
+def _pass_over(name: str, job: UnreadableJob) -> None:
+    """PROTOCOL R6: a job that cannot be read is named; one that may be the wanted job is not taken for none."""
+    if job.may_be(name):
+        raise job.refusal(
+            f"; it may be the job {name!r} that is to be resumed: bring its log back, or move {job.address} away if it "
+            f"is another one"
+        ) from job.error
+    print(f"warning: {job}; it is not {name!r} and is left alone", file=sys.stderr)
+
+
+def _program() -> str:
+    submission = current_submission()
+    if submission is not None:
+        return str(submission.job_file)
+    main = sys.modules.get("__main__")
+    return Path(getattr(main, "__file__", None) or "notebook").name

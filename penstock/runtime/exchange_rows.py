@@ -1,0 +1,209 @@
+"""Rows of an exchange as Arrow columns, on both sides of a stage.
+
+Into a stage:  `__edge` (input position, -1 for a barrier), `__barrier`,
+               `__ts` (event time, where a job has one), then `i<edge>_<n>` per record field of every input edge and
+               `k<edge>_<n>` per key column where the key came from a Python selector.
+Out of a stage, per edge: `__target` (subtask of a barrier), `__barrier`, `__ts`, `c<n>` per record field,
+               `k<n>` per key column. The JVM turns one form into the other and computes hash and target itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.codec.keys import KeyCodec, null_key
+from penstock.codec.row_codec import RowCodec
+from penstock.errors import UnsupportedValueError
+from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
+from penstock.graph.pickling import loads
+from penstock.runtime.kept_output import KeptBatches
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.process.messages import Barrier
+
+EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
+BARRIER_EDGE = -1
+
+_barrier_decoder = msgspec.msgpack.Decoder(Barrier)
+
+
+def encode_barrier(barrier: Barrier) -> bytes:
+    """A barrier as the content of its control row."""
+    return msgspec.msgpack.encode(barrier)
+
+
+def has_timestamps(stage: StagePlan) -> bool:
+    """Whether rows into this stage carry an event time column."""
+    return any(not isinstance(edge.source, SourceRef) or edge.event_time is not None for edge in stage.inputs)
+
+
+def positions_read(stage: StagePlan) -> set[int]:
+    """The positions whose records an operator or an output edge takes."""
+    outputs = {edge.source.position for edge in stage.outputs if not isinstance(edge.source, SourceRef)}
+    return outputs.union(*(operator.inputs for operator in stage.operators))
+
+
+def key_columns_of(edge: EdgePlan) -> list[int]:
+    """Positions of the key in the record's fields, for a key that is made of columns."""
+    names = [name for name, _ in RowCodec(edge.record_type).fields]
+    return [names.index(column) for column in edge.key_columns or ()]
+
+
+class StageInput:
+    """Turns the Arrow batches of a stage's input into batches of records, edge by edge."""
+
+    def __init__(self, stage: StagePlan, *, drop_untimed: bool = False) -> None:
+        self._edges = [
+            EdgeColumns(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
+            for index, edge in enumerate(stage.inputs)
+        ]
+        self._event_times = [edge.event_time for edge in stage.inputs]
+        self._read = positions_read(stage)
+        self._timed = has_timestamps(stage)
+        self._drop_untimed = drop_untimed
+
+    def items(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EdgeBatch | Barrier]:
+        """Records and barriers, in the order in which they came."""
+        for batch in batches:
+            if batch.num_rows:
+                yield from self._split(batch)
+
+    def _split(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
+        edges = batch.column(EDGE).to_numpy(zero_copy_only=False)
+        present = [int(edges[0])] if edges.min() == edges.max() else [int(edge) for edge in np.unique(edges)]
+        for edge in present:
+            part = batch if len(present) == 1 else batch.filter(pa.array(edges == edge))
+            if edge == BARRIER_EDGE:
+                yield from (_barrier_decoder.decode(data) for data in part.column(BARRIER).to_pylist())
+            else:
+                timed = self._with_event_time(edge, part)
+                is_read = -1 - edge in self._read
+                decoded = self._edges[edge].decode(timed, timed=self._timed) if is_read else Batch([])
+                yield EdgeBatch(edge, decoded, timed.num_rows, part.num_rows - timed.num_rows, timed)
+
+    def _with_event_time(self, edge: int, part: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a source that have an event time; where rows without one are not dropped they are an error."""
+        event_time = self._event_times[edge]
+        if event_time is None or not part.column(TIMESTAMP).null_count:
+            return part
+        if not self._drop_untimed:
+            raise UnsupportedValueError(
+                f"a row has no event time: its column {event_time.column!r} is null; set penstock.event-time.null: "
+                f"drop to leave such rows out (they are counted), or fill the column before from_dataframe()"
+            )
+        return part.filter(part.column(TIMESTAMP).is_valid())
+
+
+class EdgeColumns:
+    """The columns of one input edge in its stage's input: which they are, and the records in them."""
+
+    def __init__(self, index: int, edge: EdgePlan, *, keyed: bool) -> None:
+        self._codec = RowCodec(edge.record_type)
+        self._names = [f"i{index}_{n}" for n in range(len(self._codec.fields))]
+        self._keys: KeyCodec | None = None
+        self._key_field: int | None = None
+        """The field that is the key as it is decoded."""
+        self._own_names: list[str] = []
+        """Of key columns beside the record's."""
+        if keyed:
+            self._keys = KeyCodec(edge.key_types)
+            if edge.key_selector is None:
+                positions = key_columns_of(edge)
+                self._key_names = [self._names[position] for position in positions]
+                if [t.name for t in edge.key_types] in (["STRING"], ["LONG"], ["INT"]):
+                    self._key_field = positions[0]
+            else:
+                self._key_names = self._own_names = [f"k{index}_{n}" for n in range(len(self._keys.fields))]
+
+    def encode(self, batch: Batch) -> pa.RecordBatch:
+        """The rows of a batch as they come from an exchange, with their event time."""
+        arrays = [_timestamp_column(batch), *self._codec.encode(batch.records)]
+        if self._own_names:
+            assert self._keys is not None and batch.keys is not None
+            arrays += self._keys.encode(batch.keys)
+        return pa.RecordBatch.from_arrays(arrays, [TIMESTAMP, *self._names, *self._own_names])
+
+    def select(self, part: pa.RecordBatch) -> pa.RecordBatch:
+        """Those columns of a stage's input that are this edge's."""
+        timestamp = [TIMESTAMP] if TIMESTAMP in part.schema.names else []
+        return part.select([*timestamp, *self._names, *self._own_names])
+
+    def hashes(self, part: pa.RecordBatch) -> npt.NDArray[np.int32]:
+        """The hash of each row's key."""
+        assert self._keys is not None
+        return self._keys.hash_batch([part.column(name) for name in self._key_names])
+
+    def decode(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
+        fields = self._codec.decode_columns([part.column(name) for name in self._names])
+        records = self._codec.make_records(fields)
+        timestamps = _timestamps(part) if timed else None
+        if self._keys is None:
+            return Batch(records, timestamps)
+        if self._key_field is not None:  # the very objects: their hash is computed once
+            if part.column(self._key_names[0]).null_count:
+                raise null_key()
+            return Batch(records, timestamps, fields[self._key_field])
+        return Batch(records, timestamps, self._keys.decode([part.column(name) for name in self._key_names]))
+
+
+def _timestamp_column(batch: Batch) -> pa.Array:
+    count = len(batch.records)
+    return pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64())
+
+
+def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
+    column = part.column(TIMESTAMP)
+    if column.null_count == len(column):
+        return None
+    values: list[int | None] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+    return values
+
+
+class ArrowOutput:
+    """What a subtask emits on one edge, as Arrow batches; kept until the next epoch (PROTOCOL R10)."""
+
+    def __init__(self, edge: EdgePlan, target_parallelism: int, folder: Path | None = None) -> None:
+        self._codec = RowCodec(edge.record_type)
+        self._keys = KeyCodec(edge.key_types) if edge.key_selector is not None else None
+        self._select: Callable[[Any], Any] | None = None
+        if edge.key_selector is not None:
+            self._select = loads(edge.key_selector).get_key
+        self._targets = target_parallelism
+        self.schema = output_schema(edge)
+        self._batches = KeptBatches(self.schema, folder)
+
+    def add(self, batch: Batch) -> None:
+        """Encode a batch at once, so that a value that does not fit is an error of the operator that made it."""
+        count = len(batch.records)
+        if not count:
+            return
+        arrays = [pa.nulls(count, pa.int32()), pa.nulls(count, pa.binary())]
+        arrays.append(_timestamp_column(batch))
+        arrays += self._codec.encode(batch.records)
+        if self._keys is not None and self._select is not None:
+            keys, select = self._keys, self._select
+            arrays += keys.encode([keys.to_state_key(select(record)) for record in batch.records])
+        self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+
+    def end(self, barrier: Barrier) -> KeptBatches:
+        """The epoch's batches, with a barrier for each downstream subtask behind them."""
+        if self._targets:
+            count = self._targets
+            arrays = [pa.array(range(count), pa.int32()), pa.array([encode_barrier(barrier)] * count, pa.binary())]
+            arrays += [pa.nulls(count, field.type) for field in list(self.schema)[2:]]
+            self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        self._batches.end()
+        return self._batches
+
+
+def output_schema(edge: EdgePlan) -> pa.Schema:
+    """The columns of a stage's output on this edge."""
+    fields = [pa.field(TARGET, pa.int32()), pa.field(BARRIER, pa.binary()), pa.field(TIMESTAMP, pa.int64())]
+    fields += [pa.field(f"c{n}", arrow) for n, (_, arrow) in enumerate(RowCodec(edge.record_type).fields)]
+    if edge.key_selector is not None:
+        fields += [pa.field(f"k{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]
+    return pa.schema(fields)

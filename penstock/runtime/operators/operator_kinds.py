@@ -1,0 +1,17 @@
+"""Which operator runs which kind of function."""
+
+from penstock.errors import TypeMismatchError
+from penstock.graph.job_graph import OperatorPlan
+from penstock.runtime.operators.broadcast_operator import Broadcast
+from penstock.runtime.operators.function_context import OperatorContext
+from penstock.runtime.operators.record_operators import KINDS, Operator
+
+EVERY_KIND: dict[str, type[Operator]] = {**KINDS, "broadcast": Broadcast, "keyed_broadcast": Broadcast}
+
+
+def make_operator(plan: OperatorPlan, context: OperatorContext) -> Operator:
+    """The operator of a plan, not yet opened."""
+    kind = EVERY_KIND.get(plan.kind)
+    if kind is None:
+        raise TypeMismatchError(f"operator {plan.name!r} is of an unknown kind {plan.kind!r}")
+    return kind(plan, context)

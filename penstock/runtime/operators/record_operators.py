@@ -1,0 +1,259 @@
+"""The operators a stage is made of: a batch in, a batch out, the user's function called for each record.
+
+An operator belongs to one subtask and one thread. Records go through a chain batch by batch, so the inner loops are
+plain Python loops over lists. If the user's function raises, `position` says which record of the batch it was.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from operator import length_hint
+from typing import Any
+
+from penstock.graph.job_graph import OperatorPlan
+from penstock.graph.pickling import loads
+from penstock.model.time import MIN_WATERMARK
+from penstock.runtime.operators.batch import Batch
+from penstock.runtime.operators.function_context import Context, OperatorContext, OperatorTimers
+
+
+class Operator(ABC):
+    """One operator in one subtask. `open` before the first batch, `close` at the end."""
+
+    timers: OperatorTimers | None = None
+    """Where the function can register timers."""
+
+    def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
+        self.plan = plan
+        self.context = context
+        self.function = loads(plan.function)
+        self.watermark = MIN_WATERMARK
+        self._records: Iterator[Any] | None = None
+        self._count = 0
+
+    def open(self) -> None:
+        """Let the function fetch its state handles."""
+        self.function.open(self.context)
+
+    def close(self) -> None:
+        """Let the function go."""
+        self.function.close()
+
+    @property
+    def position(self) -> int:
+        """Index in the batch of the record that is being processed."""
+        return self._count - length_hint(self._records) - 1 if self._records is not None else -1
+
+    def _each(self, batch: Batch) -> Iterator[Any]:
+        """The batch's records, remembered so that `position` can tell where we are."""
+        self._records = iter(batch.records)
+        self._count = len(batch.records)
+        return self._records
+
+    @abstractmethod
+    def process(self, batch: Batch) -> Batch | None:
+        """What the batch makes this operator emit."""
+
+    def process_from(self, position: int, batch: Batch) -> Batch | None:
+        """The same, for an operator to which it matters where the batch comes from."""
+        return self.process(batch)
+
+    def advance(self, watermark: int, now_ms: int) -> Batch | None:
+        """Move both clocks; what the timers that are due emit."""
+        self.watermark = watermark
+        return None
+
+
+class Map(Operator):
+    """One record out for each record in."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        call = self.function.map
+        return Batch([call(record) for record in self._each(batch)], batch.timestamps)
+
+
+class FlatMap(Operator):
+    """Any number of records out."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        call, out = self.function.flat_map, Output(batch.timestamps)
+        for record in self._each(batch):
+            out.extend(call(record))
+        return out.batch()
+
+
+class Filter(Operator):
+    """Some of the records."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        call = self.function.filter
+        if batch.timestamps is None:
+            return Batch([record for record in self._each(batch) if call(record)])
+        kept = [(r, t) for r, t in zip(self._each(batch), batch.timestamps, strict=True) if call(r)]
+        return Batch([r for r, _ in kept], [t for _, t in kept])
+
+
+class Process(Operator):
+    """A ProcessFunction: any number of records out, with the record's timestamp at hand."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        out = Output(batch.timestamps)
+        context = Context(self.context, OperatorTimers(self, None))
+        call = self.function.process_element
+        timestamps = batch.timestamps or [None] * len(batch)
+        for record, timestamp in zip(self._each(batch), timestamps, strict=True):
+            context.set_timestamp(timestamp)
+            out.extend(call(record, context))
+        return out.batch()
+
+
+class Timestamps(Operator):
+    """Gives records their event time; the JobManager makes the watermark of the maxima (PROTOCOL R9)."""
+
+    def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
+        super().__init__(plan, context)
+        self.max_timestamp = MIN_WATERMARK
+        self._assigner = self.function.timestamp_assigner
+
+    def open(self) -> None:
+        """Nothing to fetch: a strategy has no state."""
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        if self._assigner is None:
+            timestamps = batch.timestamps or [None] * len(batch)
+        else:
+            given = batch.timestamps or [None] * len(batch)
+            extract = self._assigner.extract_timestamp
+            pairs = zip(self._each(batch), given, strict=True)
+            timestamps = [int(extract(r, MIN_WATERMARK if t is None else t)) for r, t in pairs]
+        self.max_timestamp = max(
+            self.max_timestamp, max((t for t in timestamps if t is not None), default=MIN_WATERMARK)
+        )
+        return Batch(batch.records, timestamps)
+
+
+class KeyedMap(Operator):
+    """`map` on a keyed stream."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        keys, call, out = self.context.current_key(), self.function.map, []
+        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+            out.append(call(record))
+        return Batch(out, batch.timestamps)
+
+
+class KeyedFlatMap(Operator):
+    """`flat_map` on a keyed stream."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        keys, call, out = self.context.current_key(), self.function.flat_map, Output(batch.timestamps)
+        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+            out.extend(call(record))
+        return out.batch()
+
+
+class KeyedFilter(Operator):
+    """`filter` on a keyed stream."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        keys, call, out = self.context.current_key(), self.function.filter, Output(batch.timestamps)
+        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+            out.extend((record,) if call(record) else None)
+        return out.batch()
+
+
+class Reduce(Operator):
+    """Folds the records of a key into one value and emits it after each record."""
+
+    def open(self) -> None:
+        super().open()
+        self._state = self.context.reduce_state(self.plan)
+
+    def process(self, batch: Batch) -> Batch | None:
+        keys, call, state, out = self.context.current_key(), self.function.reduce, self._state, []
+        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+            current = state.value()
+            value = record if current is None else call(current, record)
+            state.update(value)
+            out.append(value)
+        return Batch(out, batch.timestamps)
+
+
+class KeyedProcess(Operator):
+    """A KeyedProcessFunction: state and timers of the current key, in both time domains."""
+
+    def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
+        super().__init__(plan, context)
+        self._service = OperatorTimers(self, context.backend())
+        self.timers = self._service
+        self._process_context = Context(context, self._service)
+
+    def process(self, batch: Batch) -> Batch | None:
+        if batch.timestamps is not None:
+            return self._process_timed(batch)
+        out: list[Any] = []
+        extend, keys = out.extend, self.context.current_key()
+        context, call = self._process_context, self.function.process_element
+        context.set_timestamp(None)
+        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+            emitted = call(record, context)
+            if emitted is not None:
+                extend(emitted)
+        return Batch(out)
+
+    def _process_timed(self, batch: Batch) -> Batch | None:
+        out = Output(batch.timestamps)
+        keys, context, call = self.context.current_key(), self._process_context, self.function.process_element
+        columns = zip(self._each(batch), batch.keys or (), batch.timestamps or (), strict=True)
+        for record, keys.key, timestamp in columns:
+            context.set_timestamp(timestamp)
+            out.extend(call(record, context))
+        return out.batch()
+
+    def advance(self, watermark: int, now_ms: int) -> Batch | None:
+        super().advance(watermark, now_ms)
+        out: list[Any] = []
+        timestamps: list[int | None] = []
+        self._records = None
+        for timestamp, domain in self._service.fire(watermark, now_ms):
+            emitted = self.function.on_timer(timestamp, self._process_context.for_timer(timestamp, domain))
+            if emitted is not None:
+                out.extend(emitted)
+                timestamps.extend([timestamp] * (len(out) - len(timestamps)))
+        return Batch(out, timestamps) if out else None
+
+
+class Output:
+    """Collects what a function emits, each with the timestamp of the record that caused it."""
+
+    def __init__(self, timestamps: list[int | None] | None) -> None:
+        self._given = iter(timestamps) if timestamps is not None else None
+        self._records: list[Any] = []
+        self._timestamps: list[int | None] = []
+
+    def extend(self, emitted: Any) -> None:
+        before = len(self._records)
+        if emitted is not None:
+            self._records.extend(emitted)
+        if self._given is not None:
+            timestamp = next(self._given)
+            self._timestamps.extend([timestamp] * (len(self._records) - before))
+
+    def batch(self) -> Batch:
+        return Batch(self._records, self._timestamps if self._given is not None else None)
+
+
+KINDS: dict[str, type[Operator]] = {
+    "map": Map,
+    "flat_map": FlatMap,
+    "filter": Filter,
+    "process": Process,
+    "timestamps": Timestamps,
+    "keyed_map": KeyedMap,
+    "keyed_flat_map": KeyedFlatMap,
+    "keyed_filter": KeyedFilter,
+    "keyed_process": KeyedProcess,
+    "reduce": Reduce,
+}

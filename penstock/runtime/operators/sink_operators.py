@@ -1,0 +1,130 @@
+"""Sinks as the last operators of a chain: print, collect, and the transactional ones (PROTOCOL R28)."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.codec.row_codec import RowCodec
+from penstock.graph.job_graph import OperatorPlan
+from penstock.graph.pickling import loads
+from penstock.model.ids import SubtaskId
+from penstock.model.sink import SinkContext, SinkWriter
+from penstock.model.snapshot import Committable
+from penstock.model.types import TypeInformation
+
+
+class EpochSink(Protocol):
+    """What a subtask asks of its sinks in each epoch."""
+
+    def begin_epoch(self) -> None: ...
+    def write(self, records: Sequence[Any]) -> None: ...
+    def roll_back(self) -> None: ...
+    def pre_commit(self, epoch: int) -> list[Committable]: ...
+    def close(self) -> None: ...
+
+
+class Transactions:
+    """A user's sink: its writer makes transactions, the JobManager commits them."""
+
+    def __init__(self, plan: OperatorPlan, context: SinkContext) -> None:
+        self._context = context
+        self._writer: SinkWriter = loads(plan.function).config.open(context)
+
+    def begin_epoch(self) -> None:
+        self._writer.begin_epoch()
+
+    def write(self, records: Sequence[Any]) -> None:
+        self._writer.write(records)
+
+    def roll_back(self) -> None:
+        self._writer.roll_back()
+
+    def pre_commit(self, epoch: int) -> list[Committable]:
+        context = self._context
+        return [
+            Committable(context.sink_uid, context.subtask, epoch, transaction, data)
+            for transaction, data in self._writer.pre_commit()
+        ]
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Printed:
+    """`stream.print()`: lines that the JobManager prints when the epoch commits."""
+
+    def __init__(self, plan: OperatorPlan, subtask: SubtaskId) -> None:
+        identifier = loads(plan.function).config
+        self._prefix = f"{identifier}:{subtask.index + 1}> " if identifier else f"{subtask.index + 1}> "
+        self.lines: list[str] = []
+
+    def begin_epoch(self) -> None:
+        self.lines = []
+
+    def write(self, records: Sequence[Any]) -> None:
+        self.lines.extend(f"{self._prefix}{record}" for record in records)
+
+    def roll_back(self) -> None:
+        self.lines = []
+
+    def pre_commit(self, epoch: int) -> list[Committable]:
+        return []
+
+    def close(self) -> None:
+        self.lines = []
+
+
+class Collected:
+    """`execute_and_collect()`: the epoch's records travel to the JobManager as Arrow streams."""
+
+    def __init__(self, plan: OperatorPlan) -> None:
+        self.uid = plan.uid
+        self.payloads: list[bytes] = []
+        self._type = plan.input_type
+
+    def begin_epoch(self) -> None:
+        self.payloads = []
+
+    def write(self, records: Sequence[Any]) -> None:
+        """Encodes at once, so that a value that does not fit is an error of the operator that made it."""
+        self.payloads.append(encode_records(records, self._type))
+
+    def roll_back(self) -> None:
+        self.payloads = []
+
+    def pre_commit(self, epoch: int) -> list[Committable]:
+        return []
+
+    def close(self) -> None:
+        self.payloads = []
+
+
+def open_sink(plan: OperatorPlan, context: SinkContext) -> EpochSink:
+    """The sink of a plan, ready for its first epoch."""
+    kind = plan.config["sink"]
+    if kind == "print":
+        return Printed(plan, context.subtask)
+    if kind == "collect":
+        return Collected(plan)
+    return Transactions(plan, context)
+
+
+def encode_records(records: Sequence[Any], type_info: TypeInformation) -> bytes:
+    """Records as an Arrow stream."""
+    codec = RowCodec(type_info)
+    schema = pa.schema([pa.field(name, arrow) for name, arrow in codec.fields])
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(codec.encode(records), schema=schema))
+    return bytes(stream.getvalue())
+
+
+def decode_records(data: bytes, type_info: TypeInformation) -> list[Any]:
+    """The records in an Arrow stream made by `encode_records`."""
+    codec = RowCodec(type_info)
+    records: list[Any] = []
+    with pa.ipc.open_stream(data) as reader:
+        for batch in reader:
+            records.extend(codec.decode_batch(batch.columns))
+    return records

@@ -1,0 +1,53 @@
+"""A folder of this process for what backends keep on disk. What killed processes left is removed.
+
+A process holds a lock in its folder as long as it lives. Its name says which one it is, but containers that share a
+disk do not see each other's processes.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from penstock.runtime.process.watchdog import identity, is_same_process, remove_at_exit
+from penstock.state.backend.backend_settings import BackendSettings
+
+_LOCK = "lock"
+_NAME = re.compile(r"penstock-state-([0-9]+)-([0-9]+\.[0-9]+)-.*")
+
+
+def make_state_folder(settings: BackendSettings, number: int) -> Path:
+    """A new folder in one of the local directories: processes with other numbers take the others in turn."""
+    parent = Path(settings.local_dirs[number % len(settings.local_dirs)] if settings.local_dirs else "")
+    if not settings.local_dirs:
+        parent = Path(tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(parent)
+    pid, started = identity(os.getpid())
+    made = Path(tempfile.mkdtemp(prefix=f"new-penstock-state-{pid}-{started!r}-", dir=parent))
+    fcntl.flock(os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
+    folder = made.rename(made.with_name(made.name.removeprefix("new-")))  # nobody sees it without its lock
+    remove_at_exit(str(folder))
+    return folder
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove the folders of processes that are no more: after `kill -9` nobody else does."""
+    for folder in parent.glob("penstock-state-*"):
+        name = _NAME.fullmatch(folder.name)
+        if name is not None and not is_same_process(int(name[1]), float(name[2])) and not _is_locked(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether a process holds the folder's lock; True where that cannot be found out."""
+    try:
+        with open(folder / _LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False  # it was being removed when its process ended
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,237 @@
+"""The spool: rows that a subtask has been given and not yet worked on (PROTOCOL R13).
+
+With unaligned checkpoints an epoch does not wait until its rows are processed: past its limit it reads its input to the
+end and puts the rest behind the spool. The spool belongs to the subtask's version: the next epoch works on it first, a
+dropped run leaves it as it was, and a checkpoint holds a copy. Rows are written once, in segments; later epochs only
+move the place from which the first segment counts, so later checkpoints can refer to the same files.
+"""
+
+import logging
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import failpoint
+from penstock.errors import CheckpointCorruptError, CheckpointError
+from penstock.graph.job_graph import EdgePlan, StagePlan
+from penstock.model.ids import new_nonce
+from penstock.runtime.exchange_rows import TIMESTAMP, EdgeColumns, positions_read
+from penstock.runtime.operators.batch import EdgeBatch
+
+MAX_SPOOL_BYTES = 1 << 30
+SEGMENT_BYTES = 8 * 1024 * 1024
+HELD_BYTES = 256 * 1024
+"""A segment up to this size stays in memory."""
+EDGE_KEY, TYPES_KEY = b"penstock.edge", b"penstock.types"
+
+
+@dataclass(frozen=True)
+class SealedSpool:
+    """The spool as a checkpoint holds it: later epochs do not change it."""
+
+    segments: tuple["Segment", ...] = ()
+    skip: int = 0
+    """Rows of the first segment that have been worked on."""
+
+    @property
+    def rows(self) -> int:
+        return sum(segment.rows for segment in self.segments) - self.skip
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the rows that wait; those of the first segment are taken to be alike."""
+        total = sum(segment.size_bytes for segment in self.segments)
+        return total - self.skip * self.segments[0].size_bytes // self.segments[0].rows if self.segments else 0
+
+
+class Segment:
+    """Some rows of one input edge as an Arrow stream. Never changed; its file goes with the last who holds it."""
+
+    def __init__(self, data: bytes, rows: int, folder: Path) -> None:
+        self.id = new_nonce()
+        self.rows = rows
+        self.size_bytes = len(data)
+        self.is_stuck = False
+        """It was to be in a file, and the disk does not take it."""
+        self._data: bytes | None = data
+        if len(data) > HELD_BYTES:
+            self._path = folder / f"spool-{self.id}"
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_bytes(data)
+        except OSError as error:
+            logging.getLogger(__name__).warning("rows that wait stay in memory, and no more shall wait: %s", error)
+            with suppress(OSError):
+                self._path.unlink()
+            self.is_stuck = True
+            return
+        self._data = None
+        weakref.finalize(self, self._path.unlink, missing_ok=True)
+
+    def read(self) -> bytes:
+        """The stream's bytes."""
+        return self._data if self._data is not None else self._path.read_bytes()
+
+
+class Spool:
+    """The rows that one subtask still has to work on, in order. One epoch at a time."""
+
+    def __init__(self, stage: StagePlan, folder: Path, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._max_parallelism = stage.max_parallelism
+        read = positions_read(stage)
+        self._plans: dict[int, EdgePlan] = {
+            index: edge
+            for index, edge in enumerate(stage.inputs)
+            if stage.keyed and edge.partitioning != "broadcast" and -1 - index in read
+        }
+        self._columns = {index: EdgeColumns(index, edge, keyed=True) for index, edge in self._plans.items()}
+        self._segments: list[Segment] = []
+        self._skip = 0
+        self._saved = SealedSpool()
+        self._open: list[pa.RecordBatch] = []
+        """Rows of one edge that are not in a segment yet."""
+        self._open_edge = -1
+        self._open_bytes = 0
+
+    # ---- one epoch
+
+    def begin_epoch(self) -> None:
+        """What happens from here on can be taken back."""
+        self._saved = self.seal()
+
+    def finish_epoch(self) -> None:
+        """It cannot be taken back any more."""
+        self._saved = SealedSpool()
+
+    def roll_back(self) -> None:
+        """As it was when the epoch began."""
+        self._segments, self._skip = list(self._saved.segments), self._saved.skip
+        self._open.clear()
+        self._open_bytes = 0
+
+    def takes(self, edge: int) -> bool:
+        """Whether rows of this edge can wait: those of a keyed input, whose order counts per key only."""
+        return edge in self._plans
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
+        return self.seal().rows + sum(int(part.num_rows) for part in self._open)
+
+    @property
+    def is_full(self) -> bool:
+        """No more rows shall wait: `penstock.unaligned.max-spool`, or a disk that takes no more."""
+        if any(segment.is_stuck for segment in self._segments):
+            return True
+        return sum(segment.size_bytes for segment in self._segments) + self._open_bytes > self._max_bytes
+
+    def add(self, item: EdgeBatch) -> None:
+        """Let rows wait behind all others."""
+        columns = self._columns[item.edge]
+        part = columns.encode(item.batch) if item.columns is None else columns.select(item.columns)
+        if self._open_edge != item.edge or self._open_bytes >= SEGMENT_BYTES:
+            self.flush()
+        self._open_edge = item.edge
+        self._open.append(part)
+        self._open_bytes += part.nbytes
+
+    def flush(self) -> None:
+        """Put what was added into a segment."""
+        if not self._open:
+            return
+        failpoint.before("C27")
+        schema = self._open[0].schema.with_metadata(self._metadata(self._open_edge))
+        self._segments.append(_segment(self._open, schema, self._folder))
+        failpoint.after("C27")
+        self._open.clear()
+        self._open_bytes = 0
+
+    def work_off(self, take: Callable[[EdgeBatch], int]) -> None:
+        """Give the waiting rows away in order, until `take` takes less than it was given: it says how many it took."""
+        self.flush()
+        while self._segments:
+            for item in self._items(self._segments[0], self._skip):
+                taken = take(item)
+                self._skip += taken
+                if taken < len(item.batch):
+                    return
+            del self._segments[0]
+            self._skip = 0
+
+    def _items(self, segment: Segment, skip: int) -> Iterator[EdgeBatch]:
+        edge, parts = self._parts(segment.read(), "the spool")
+        for part in parts:
+            if skip >= part.num_rows:
+                skip -= part.num_rows
+                continue
+            rest = part.slice(skip)
+            skip = 0
+            batch = self._columns[edge].decode(rest, timed=TIMESTAMP in rest.schema.names)
+            yield EdgeBatch(edge, batch, len(batch), 0, rest)
+
+    # ---- checkpoints
+
+    def seal(self) -> SealedSpool:
+        """The waiting rows as they are now."""
+        return SealedSpool(tuple(self._segments), self._skip)
+
+    def restore(self, data: bytes, skip: int, path: str) -> Segment:
+        """Let the rows of a whole segment of this very subtask wait, as they did when it was written."""
+        _, parts = self._parts(data, path)
+        segment = Segment(data, sum(part.num_rows for part in parts), self._folder)
+        if not self._segments:
+            self._skip = skip
+        self._segments.append(segment)
+        return segment
+
+    def restore_some(self, data: bytes, skip: int, key_groups: tuple[int, int], path: str) -> None:
+        """Let those rows of a segment of any subtask wait whose keys are in one of these key groups."""
+        edge, parts = self._parts(data, path)
+        columns = self._columns[edge]
+        for part in parts:
+            rest = part.slice(min(skip, part.num_rows))
+            skip = max(0, skip - part.num_rows)
+            groups = np.mod(columns.hashes(rest), np.int32(self._max_parallelism))
+            mine = rest.filter(pa.array((groups >= key_groups[0]) & (groups <= key_groups[1])))
+            if mine.num_rows:
+                batch = columns.decode(mine, timed=TIMESTAMP in mine.schema.names)
+                self.add(EdgeBatch(edge, batch, len(batch), 0, mine))
+        self.flush()
+
+    def _parts(self, data: bytes, path: str) -> tuple[int, list[pa.RecordBatch]]:
+        """The edge that a stream's rows came on, and the rows."""
+        try:
+            reader = pa.ipc.open_stream(data)
+            metadata, parts = reader.schema.metadata or {}, list(reader)
+            edge = int(metadata[EDGE_KEY])
+        except (pa.ArrowInvalid, OSError, KeyError, ValueError) as error:
+            raise CheckpointCorruptError(path, "rows in flight", str(error)) from error
+        if edge not in self._plans or metadata != self._metadata(edge):
+            raise CheckpointError(
+                f"{path!r} holds rows in flight to another input than the program has ({metadata}); a checkpoint with "
+                f"such rows goes on with the same program: restore it with that one and stop it in order"
+            )
+        return edge, parts
+
+    def _metadata(self, edge: int) -> dict[bytes, bytes]:
+        plan = self._plans[edge]
+        key = ", ".join([*(plan.key_columns or ()), *map(str, plan.key_types)])
+        return {EDGE_KEY: str(edge).encode(), TYPES_KEY: f"{plan.record_type} by {key}".encode()}
+
+
+def _segment(parts: Sequence[pa.RecordBatch], schema: pa.Schema, folder: Path) -> Segment:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for part in parts:
+            writer.write_batch(part.replace_schema_metadata(schema.metadata))
+    return Segment(sink.getvalue().to_pybytes(), sum(part.num_rows for part in parts), folder)

@@ -1,0 +1,130 @@
+"""Sources as one streaming DataFrame, and the rows of one source in a batch of it (DESIGN 3, step 1).
+
+One source: its own columns. Several: `__source` and one nullable struct column per source, so that one Spark query with
+one offset log reads them all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
+from penstock.errors import UsageError
+from penstock.graph.job_graph import EdgePlan, JobGraph, SourcePlan, SourceRef
+from penstock.runtime.exchange_rows import TIMESTAMP
+from penstock.spark.python_sources import read_collection, read_sequence
+
+SOURCE = "__source"
+
+
+@dataclass(frozen=True)
+class EpochLimits:
+    """How much of a source one epoch takes, where the source has such a limit; None: all that is there."""
+
+    max_rows: int | None = None
+    max_files: int | None = None
+
+
+def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) -> DataFrame:
+    """The streaming DataFrame of all sources of the job."""
+    frames = [_open(session, source, limits) for source in graph.sources]
+    frame = frames[0] if len(frames) == 1 else combine(frames)
+    _require_distinct(frame)
+    return frame
+
+
+def _require_distinct(frame: DataFrame) -> None:
+    """Spark writes one offset for each use of a stream, and one log for each stream: with several of both nothing says
+    which belong together, so a position could not be cut (PROTOCOL R19)."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    streams = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming()]
+    distinct = [leaf for index, leaf in enumerate(streams) if not any(leaf.equals(o) for o in streams[:index])]
+    if 1 < len(distinct) < len(streams):
+        raise UsageError(
+            "one streaming DataFrame is used twice beside another one; call spark.readStream…load() once for each use, "
+            "or use from_dataframe() once and branch the stream behind it"
+        )
+
+
+def combine(frames: Sequence[DataFrame]) -> DataFrame:
+    """Several sources side by side: row by row, one struct is set and the others are null."""
+    wrapped = []
+    for index, frame in enumerate(frames):
+        columns = [F.lit(index).alias(SOURCE)]
+        for other, schema in enumerate(f.schema for f in frames):
+            if other == index:
+                columns.append(F.struct(*[F.col(_quoted(name)) for name in frame.columns]).alias(f"s{other}"))
+            else:
+                columns.append(F.lit(None).cast(schema).alias(f"s{other}"))
+        wrapped.append(frame.select(*columns))
+    union = wrapped[0]
+    for frame in wrapped[1:]:
+        union = union.union(frame)
+    return union
+
+
+def split_source(rows: DataFrame, graph: JobGraph, edge: EdgePlan) -> DataFrame:
+    """The rows of an edge's source, after its SQL steps, with the event time beside them where it has one."""
+    assert isinstance(edge.source, SourceRef)
+    position = [source.id for source in graph.sources].index(edge.source.source_id)
+    frame = rows
+    if len(graph.sources) > 1:
+        frame = rows.where(F.col(SOURCE) == position).select(f"s{position}.*")
+    carried = []
+    if edge.event_time is not None:
+        frame = frame.withColumn(TIMESTAMP, event_time_ms(frame, edge.event_time.column))
+        carried = [TIMESTAMP]
+    for op in edge.jvm_ops:
+        frame = apply_sql(frame, op, carried)
+    return frame
+
+
+def apply_sql(frame: DataFrame, op: tuple[str, ...], carried: Sequence[str] = ()) -> DataFrame:
+    """One step in SQL; `carried` columns survive a select."""
+    kind, *arguments = op
+    if kind == "where":
+        return frame.where(arguments[0])
+    if kind == "with_column":
+        return frame.withColumn(arguments[0], F.expr(arguments[1]))
+    return frame.select(*[F.expr(text) for text in arguments], *[F.col(name) for name in carried])
+
+
+def event_time_ms(frame: DataFrame, column: str):  # type: ignore[no-untyped-def]
+    """The event time of a row in milliseconds: of a timestamp or date column, or a number of milliseconds."""
+    kind = dict(frame.dtypes)[column]
+    value = F.col(_quoted(column))
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return F.unix_millis(value.cast("timestamp"))
+    if kind in ("bigint", "int"):
+        return value.cast("bigint")
+    raise UsageError(
+        f"event time column {column!r} is of type {kind}; use a timestamp, a date or a bigint of milliseconds"
+    )
+
+
+def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> DataFrame:
+    given = source.spec.object
+    if isinstance(given, CollectionSource):
+        return read_collection(session, given, limits.max_rows)
+    if isinstance(given, NumberSequenceSource):
+        return read_sequence(session, given, limits.max_rows)
+    if isinstance(given, FileSource):
+        return _read_files(session, given, limits.max_files)
+    frame: DataFrame = given
+    return frame
+
+
+def _read_files(session: SparkSession, source: FileSource, max_files: int | None) -> DataFrame:
+    # Spark passes files by that are a week older than the newest; a new file counts, however old it says it is.
+    reader = session.readStream.format(source.format).options(**source.options).option("maxFileAge", "36500d")
+    if max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", max_files)
+    if source.schema_ddl is not None:
+        reader = reader.schema(source.schema_ddl)
+    return reader.load(source.path)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,341 @@
+"""State handles on live tables: what user functions read and write, always for the current key.
+
+A handle works on its table's dictionaries directly. The first change of an entry in an epoch saves the old value in
+`undo`; every other access is one or two dictionary operations. Values are checked and put in their stored form on the
+way in, and copied on the way out where they could be changed, so that no stored object is reachable from user code
+(PROTOCOL R10). Without a current key the key cannot be hashed, and every access raises StateAccessError.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from penstock.errors import StateAccessError, UnsupportedValueError
+from penstock.model.functions import AggregateFunction, ReduceFunction
+from penstock.model.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from penstock.state.backend.current_key import CurrentKey
+from penstock.state.backend.map_keys import MapKeys
+from penstock.state.backend.value_guard import Guard
+from penstock.state.heap.heap_tables import ABSENT, ListTable, MapTable, ValueTable
+
+
+class HeapValueState(ValueState[Any]):
+    """One value per key."""
+
+    __slots__ = ("_current", "_get", "_live", "_load", "_plain", "_store", "_undo")
+
+    def __init__(self, current: CurrentKey, table: ValueTable, guard: Guard) -> None:
+        self._current = current
+        self._live, self._undo, self._get = table.live, table.undo, table.live.get
+        self._plain, self._store, self._load = guard.plain, guard.store, guard.load
+
+    def value(self) -> Any:
+        """The value; None when there is none."""
+        if self._load is None:
+            return self._get(self._current.key)
+        value = self._get(self._current.key)
+        return None if value is None else self._load(value)
+
+    def update(self, value: Any) -> None:
+        """Replace the value; None clears it."""
+        if type(value) not in self._plain:
+            if value is None:
+                self.clear()
+                return
+            value = self._store(value)
+        key = self._current.key
+        if key not in self._undo:
+            self._undo[key] = self._get(key)
+        self._live[key] = value
+
+    def clear(self) -> None:
+        """Forget the value."""
+        key = self._current.key
+        if key in self._live:
+            old = self._live.pop(key)
+            self._undo.setdefault(key, old)
+
+
+class ReducingHandle(ReducingState[Any]):
+    """One value per key, folded by a function."""
+
+    __slots__ = ("_reduce", "_value")
+
+    def __init__(self, value: ValueState[Any]) -> None:
+        self._value = value
+
+    def bind(self, function: ReduceFunction) -> None:
+        """Fold with this function from now on."""
+        self._reduce = function.reduce
+
+    def get(self) -> Any:
+        """The folded value; None when nothing was added."""
+        return self._value.value()
+
+    def add(self, value: Any) -> None:
+        """Fold a value in; None clears the state."""
+        if value is None:
+            self._value.clear()
+            return
+        current = self._value.value()
+        self._value.update(value if current is None else self._reduce(current, value))
+
+    def clear(self) -> None:
+        """Forget the value."""
+        self._value.clear()
+
+
+class AggregatingHandle(AggregatingState[Any, Any]):
+    """One accumulator per key, fed by a function. The accumulator is what is stored."""
+
+    __slots__ = ("_function", "_value")
+
+    def __init__(self, value: ValueState[Any]) -> None:
+        self._value = value
+
+    def bind(self, function: AggregateFunction) -> None:
+        """Aggregate with this function from now on."""
+        self._function = function
+
+    def get(self) -> Any:
+        """The result of the accumulator; None when nothing was added."""
+        accumulator = self._value.value()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add a value to the accumulator; None clears the state."""
+        if value is None:
+            self._value.clear()
+            return
+        accumulator = self._value.value()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._value.update(self._function.add(value, accumulator))
+
+    def clear(self) -> None:
+        """Forget the accumulator."""
+        self._value.clear()
+
+
+class HeapListState(ListState[Any]):
+    """A list per key."""
+
+    __slots__ = ("_current", "_live", "_load", "_plain", "_store", "_table", "_undo")
+
+    def __init__(self, current: CurrentKey, table: ListTable, guard: Guard) -> None:
+        self._current = current
+        self._table = table
+        self._live, self._undo = table.live, table.undo
+        self._plain, self._store, self._load = guard.plain, guard.store, guard.load
+
+    def get(self) -> list[Any]:
+        """The elements, in the order they were added, as a list of the caller's own."""
+        elements = self._live.get(self._current.key)
+        if elements is None:
+            return []
+        return elements.copy() if self._load is None else list(map(self._load, elements))
+
+    def add(self, value: Any) -> None:
+        """Add one element at the end."""
+        if type(value) not in self._plain:
+            value = self._stored(value)
+        key = self._current.key
+        elements = self._live.get(key)
+        if elements is None or key not in self._undo:
+            elements = self._table.open(key)
+        elements.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Add several elements at the end; if one of them does not fit, none is added."""
+        added = self._all_stored(values)
+        if added:
+            self._table.open(self._current.key).extend(added)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace all elements; without any the state is cleared."""
+        self._table.replace(self._current.key, self._all_stored(values))
+
+    def clear(self) -> None:
+        """Forget all elements."""
+        self._table.replace(self._current.key, [])
+
+    def _stored(self, value: Any) -> Any:
+        if value is None:
+            raise UnsupportedValueError("You cannot add null to a ListState.")
+        return self._store(value)
+
+    def _all_stored(self, values: Iterable[Any]) -> list[Any]:
+        if values is None:
+            raise UnsupportedValueError("List of values to add cannot be null.")
+        return [value if type(value) in self._plain else self._stored(value) for value in values]
+
+
+class HeapMapState(MapState[Any, Any]):
+    """A dictionary per key. There is no order among its keys that a restore would keep, and no size()."""
+
+    __slots__ = (
+        "_current", "_exact_key", "_live", "_load", "_plain", "_store", "_table", "_to_kept", "_to_user", "_undo",
+        "changes",
+    )  # fmt: skip
+
+    def __init__(self, current: CurrentKey, table: MapTable, keys: MapKeys, guard: Guard) -> None:
+        self._current = current
+        self._table = table
+        self._live, self._undo = table.live, table.undo
+        self._exact_key, self._to_kept, self._to_user = keys.plain, keys.to_kept, keys.to_user
+        self._plain, self._store, self._load = guard.plain, guard.store, guard.load
+        self.changes = 0
+        """Grows with every change, so that iterators notice one."""
+
+    def get(self, key: Any) -> Any:
+        """The value of a map key; None when it is absent."""
+        if type(key) not in self._exact_key:
+            key = self._to_kept(key)
+        entries = self._live.get(self._current.key)
+        if entries is None:
+            return None
+        value = entries.get(key)
+        return value if self._load is None or value is None else self._load(value)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a map key. None is a value too."""
+        if type(key) not in self._exact_key:
+            key = self._to_kept(key)
+        if type(value) not in self._plain and value is not None:
+            value = self._store(value)
+        current = self._current.key
+        undo = self._undo.get(current)
+        if undo is None:
+            undo = self._table.open(current)
+        entries = self._live.get(current)
+        if entries is None:
+            entries = self._live[current] = {}
+        if key not in undo:
+            undo[key] = entries.get(key, ABSENT)
+        entries[key] = value
+        self.changes += 1
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Set the values of several map keys; if one of them does not fit, none is set."""
+        exact, plain = self._exact_key, self._plain
+        stored = {}
+        for key, value in dict_value.items():
+            kept = key if type(key) in exact else self._to_kept(key)
+            stored[kept] = value if type(value) in plain or value is None else self._store(value)
+        current = self._current.key
+        if not stored:
+            return
+        undo = self._undo.get(current)
+        if undo is None:
+            undo = self._table.open(current)
+        entries = self._live.setdefault(current, {})
+        for key in stored:
+            if key not in undo:
+                undo[key] = entries.get(key, ABSENT)
+        entries.update(stored)
+        self.changes += 1
+
+    def remove(self, key: Any) -> None:
+        """Remove a map key; an absent one is fine."""
+        self.changes += 1
+        self.remove_kept(self._current.key, key if type(key) in self._exact_key else self._to_kept(key))
+
+    def remove_kept(self, current: Any, key: Any) -> None:
+        """Remove a kept map key of some state key."""
+        if key not in self._live.get(current, ()):
+            return
+        undo = self._undo.get(current)
+        if undo is None:
+            undo = self._table.open(current)
+        entries = self._live[current]
+        old = entries.pop(key)
+        undo.setdefault(key, old)
+        if not entries:
+            del self._live[current]
+
+    def contains(self, key: Any) -> bool:
+        """Whether the map key is there."""
+        return (key if type(key) in self._exact_key else self._to_kept(key)) in self._live.get(self._current.key, ())
+
+    def items(self) -> "MapIterator":
+        """All (map key, value) pairs."""
+        return MapIterator(self, self._item)
+
+    def keys(self) -> "MapIterator":
+        """All map keys."""
+        return MapIterator(self, self._user_key)
+
+    def values(self) -> "MapIterator":
+        """All values."""
+        return MapIterator(self, self._user_value)
+
+    def is_empty(self) -> bool:
+        """Whether there is no map key."""
+        return self._current.key not in self._live
+
+    def clear(self) -> None:
+        """Remove all map keys."""
+        self.changes += 1
+        self._table.clear(self._current.key)
+
+    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
+        """The current state key, and its kept map keys with their stored values."""
+        current = self._current.key
+        entries = self._live.get(current)
+        return current, [] if entries is None else list(entries.items())
+
+    def _item(self, kept: Any, value: Any) -> tuple[Any, Any]:
+        return self._user_key(kept, value), self._user_value(kept, value)
+
+    def _user_key(self, kept: Any, value: Any) -> Any:
+        return kept if self._to_user is None else self._to_user(kept)
+
+    def _user_value(self, kept: Any, value: Any) -> Any:
+        return value if self._load is None or value is None else self._load(value)
+
+
+class IterableMap(Protocol):
+    """What an iterator needs of a map state."""
+
+    changes: int
+
+    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]: ...
+    def remove_kept(self, current: Any, key: Any) -> None: ...
+
+
+class MapIterator(Iterator[Any]):
+    """Goes over a map state as it is at the start; any change but by its own `remove` is an error at the next step."""
+
+    __slots__ = ("_changes", "_current", "_items", "_last", "_state", "_view")
+
+    def __init__(self, state: IterableMap, view: Callable[[Any, Any], Any]) -> None:
+        self._state = state
+        self._view = view
+        self._changes = state.changes
+        self._last: Any = ABSENT
+        self._current, items = state.kept_items()
+        self._items = iter(items)
+
+    def __next__(self) -> Any:
+        if self._changes != self._state.changes:
+            raise _concurrent_modification()
+        kept, value = next(self._items)
+        self._last = kept
+        return self._view(kept, value)
+
+    def remove(self) -> None:
+        """Remove the entry that was given last."""
+        if self._last is ABSENT:
+            raise StateAccessError("You need to call the '__next__' method before calling this method.")
+        if self._changes != self._state.changes:
+            raise _concurrent_modification()
+        self._state.remove_kept(self._current, self._last)
+        self._state.changes += 1
+        self._changes = self._state.changes
+        self._last = ABSENT
+
+
+def _concurrent_modification() -> StateAccessError:
+    return StateAccessError(
+        "Concurrent modification detected. You can not modify the map state when iterating it except using the "
+        "'remove' method of this iterator."
+    )

@@ -1,0 +1,302 @@
+"""Live entries of the states of one operator, with what is needed to take an epoch back and to seal a delta.
+
+Entries are changed in place. The first change of an entry in an epoch saves what was there in `undo`; `roll_back` puts
+it back. Handles work on `live` and `undo` directly: there is no layer between a state access and its dictionary.
+
+What a seal holds is never changed later: stored values are replaced, not modified; a list only grows, and is sealed
+with its length; the dictionary of a map is copied before the first change after a full seal (copy on write).
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Protocol
+
+from penstock.state.format.table_rows import Rows
+from penstock.state.heap.change_log import ChangeLog
+
+
+class Absent:
+    """Stands in `undo` for an entry that was not there, where None can be a value."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+
+ABSENT = Absent()
+
+Seal = Callable[[], Rows]
+
+
+class Table(Protocol):
+    """Entries of one state, for all keys of the subtask."""
+
+    live: dict[Any, Any]
+    undo: dict[Any, Any]
+    changes: ChangeLog
+
+    def changed(self) -> Iterable[Hashable]:
+        """Entries that the epoch changed."""
+
+    def roll_back(self) -> None:
+        """Put everything back to where it was when `undo` was empty; `undo` is empty again."""
+
+    def seal_all(self) -> Seal:
+        """All entries as they are now."""
+
+    def seal_changes(self, changed: Iterable[Any]) -> Seal:
+        """These entries as they are now."""
+
+    def apply(self, rows: Rows) -> None:
+        """Put restored rows in place, in their order. Not part of an epoch."""
+
+    def entry_count(self) -> int:
+        """How many rows a full seal has."""
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether a full seal has no more than `count` rows."""
+
+
+class ValueTable:
+    """One stored value per key; never None. Value, reducing and aggregating state."""
+
+    __slots__ = ("changes", "live", "undo")
+
+    def __init__(self) -> None:
+        self.live: dict[Any, Any] = {}
+        self.undo: dict[Any, Any] = {}
+        self.changes = ChangeLog()
+
+    def changed(self) -> Iterable[Hashable]:
+        """Keys that the epoch changed."""
+        return self.undo
+
+    def roll_back(self) -> None:
+        """Put the old values back."""
+        live = self.live
+        for key, old in self.undo.items():
+            if old is None:
+                live.pop(key, None)
+            else:
+                live[key] = old
+        self.undo.clear()
+
+    def seal_all(self) -> Seal:
+        """All values. Stored values are never modified, so references are enough."""
+        keys, values = list(self.live), list(self.live.values())
+        return lambda: Rows(keys, None, values, None)
+
+    def seal_changes(self, changed: Iterable[Any]) -> Seal:
+        """The values of these keys."""
+        keys = list(changed)
+        values = list(map(self.live.get, keys))
+        return lambda: Rows(keys, None, values, [value is None for value in values])
+
+    def apply(self, rows: Rows) -> None:
+        """Put restored values in place."""
+        if rows.deleted is None:
+            self.live.update(zip(rows.keys, rows.values, strict=True))
+            return
+        for key, value, deleted in zip(rows.keys, rows.values, rows.deleted, strict=True):
+            if deleted:
+                self.live.pop(key, None)
+            else:
+                self.live[key] = value
+
+    def entry_count(self) -> int:
+        """How many keys have a value."""
+        return len(self.live)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether no more than `count` keys have a value."""
+        return len(self.live) <= count
+
+
+class ListTable:
+    """A list per key; never empty. Lists grow in place; any other change puts a new list in place.
+
+    `undo` holds the old length while an epoch has only added, the old list once it was replaced, None where there was
+    none.
+    """
+
+    __slots__ = ("changes", "live", "undo")
+
+    def __init__(self) -> None:
+        self.live: dict[Any, list[Any]] = {}
+        self.undo: dict[Any, int | list[Any] | None] = {}
+        self.changes = ChangeLog()
+
+    def open(self, key: Any) -> list[Any]:
+        """The list of a key, ready to grow; for the first addition of an epoch to this key, or a cleared one."""
+        elements = self.live.get(key)
+        if elements is None:
+            elements = self.live[key] = []
+            self.undo.setdefault(key, None)
+        elif key not in self.undo:
+            self.undo[key] = len(elements)
+        return elements
+
+    def replace(self, key: Any, elements: list[Any]) -> None:
+        """Put another list in place; an empty one removes the key."""
+        old = self.live.pop(key, None)
+        length = self.undo.get(key) if key in self.undo else -1
+        if type(length) is int:  # nothing but additions so far
+            self.undo[key] = old if old is None or length in (-1, len(old)) else old[:length]
+        if elements:
+            self.live[key] = elements
+
+    def changed(self) -> Iterable[Hashable]:
+        """Keys that the epoch changed."""
+        return self.undo
+
+    def roll_back(self) -> None:
+        """Put the old lists back. A grown list is cut in a copy: a seal may hold the list itself."""
+        live = self.live
+        for key, old in self.undo.items():
+            if old is None:
+                live.pop(key, None)
+            elif isinstance(old, int):
+                live[key] = live[key][:old]
+            else:
+                live[key] = old
+        self.undo.clear()
+
+    def seal_all(self) -> Seal:
+        """All lists, each with its length: what is added later lies behind it."""
+        return _seal_lists(list(self.live), list(self.live.values()))
+
+    def seal_changes(self, changed: Iterable[Any]) -> Seal:
+        """The lists of these keys."""
+        keys = list(changed)
+        return _seal_lists(keys, list(map(self.live.get, keys)))
+
+    def apply(self, rows: Rows) -> None:
+        """Put restored lists in place."""
+        for index, (key, elements) in enumerate(zip(rows.keys, rows.values, strict=True)):
+            if rows.deleted is not None and rows.deleted[index]:
+                self.live.pop(key, None)
+            else:
+                self.live[key] = elements
+
+    def entry_count(self) -> int:
+        """How many keys have a list."""
+        return len(self.live)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether no more than `count` keys have a list."""
+        return len(self.live) <= count
+
+
+def _seal_lists(keys: list[Any], lists: list[list[Any] | None]) -> Seal:
+    lengths = [-1 if elements is None else len(elements) for elements in lists]
+
+    def rows() -> Rows:
+        values = [
+            None if elements is None else elements[:length] for elements, length in zip(lists, lengths, strict=True)
+        ]
+        return Rows(keys, None, values, [length < 0 for length in lengths])
+
+    return rows
+
+
+class MapTable:
+    """A dictionary per key; never empty. `undo` holds, per key, the old values of the map keys that changed."""
+
+    __slots__ = ("_owned", "changes", "live", "undo")
+
+    def __init__(self) -> None:
+        self.live: dict[Any, dict[Any, Any]] = {}
+        self.undo: dict[Any, dict[Any, Any]] = {}
+        self.changes = ChangeLog()
+        self._owned: set[Any] | None = None
+        """Keys whose dictionary no seal holds; None when no seal holds any."""
+
+    def open(self, key: Any) -> dict[Any, Any]:
+        """The undo entries of a key, which may be changed from now on. For its first change in an epoch."""
+        self._own(key)
+        entries = self.undo[key] = {}
+        return entries
+
+    def _own(self, key: Any) -> None:
+        if self._owned is not None and key not in self._owned:
+            self._owned.add(key)
+            if key in self.live:
+                self.live[key] = self.live[key].copy()
+
+    def clear(self, key: Any) -> None:
+        """Remove all map keys of a key."""
+        if key not in self.live:
+            return
+        self._own(key)
+        entries = self.live.pop(key)
+        # The old values are what the dictionary held, except where the epoch has changed them before.
+        self.undo[key] = {**entries, **self.undo[key]} if key in self.undo else entries
+
+    def changed(self) -> Iterable[Hashable]:
+        """(key, map key) pairs that the epoch changed."""
+        return ((key, map_key) for key, entries in self.undo.items() for map_key in entries)
+
+    def roll_back(self) -> None:
+        """Put the old values back, in copies: a seal may hold the dictionaries."""
+        for key, old in self.undo.items():
+            entries = {**self.live.get(key, {}), **old}
+            for map_key, value in old.items():
+                if value is ABSENT:
+                    del entries[map_key]
+            self._put(key, entries)
+        self.undo.clear()
+
+    def _put(self, key: Any, entries: dict[Any, Any]) -> None:
+        if self._owned is not None:
+            self._owned.add(key)
+        if entries:
+            self.live[key] = entries
+        else:
+            self.live.pop(key, None)
+
+    def seal_all(self) -> Seal:
+        """All dictionaries. From now on each is copied before it is changed."""
+        keys, dictionaries = list(self.live), list(self.live.values())
+        self._owned = set()
+
+        def rows() -> Rows:
+            repeated = [key for key, entries in zip(keys, dictionaries, strict=True) for _ in entries]
+            map_keys = [map_key for entries in dictionaries for map_key in entries]
+            values = [value for entries in dictionaries for value in entries.values()]
+            return Rows(repeated, map_keys, values, None)
+
+        return rows
+
+    def seal_changes(self, changed: Iterable[Any]) -> Seal:
+        """These (key, map key) pairs."""
+        pairs = list(changed)
+        get, none = self.live.get, dict[Any, Any]()
+        values = [get(key, none).get(map_key, ABSENT) for key, map_key in pairs]
+
+        def rows() -> Rows:
+            deleted = [value is ABSENT for value in values]
+            stored = [None if value is ABSENT else value for value in values]
+            return Rows([key for key, _ in pairs], [map_key for _, map_key in pairs], stored, deleted)
+
+        return rows
+
+    def apply(self, rows: Rows) -> None:
+        """Put restored entries in place."""
+        assert rows.map_keys is not None
+        live = self.live
+        for index, (key, map_key, value) in enumerate(zip(rows.keys, rows.map_keys, rows.values, strict=True)):
+            if rows.deleted is not None and rows.deleted[index]:
+                entries = live.get(key, {})
+                entries.pop(map_key, None)
+                if not entries:
+                    live.pop(key, None)
+            elif (found := live.get(key)) is not None:
+                found[map_key] = value
+            else:
+                live[key] = {map_key: value}
+
+    def entry_count(self) -> int:
+        """How many map keys all keys have; looks at every key."""
+        return sum(map(len, self.live.values()))
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether all keys together have no more than `count` map keys; looks at every key only if it may be so."""
+        return len(self.live) <= count and self.entry_count() <= count

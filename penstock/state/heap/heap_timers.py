@@ -1,0 +1,106 @@
+"""Pending timers of one operator and clock, in the form of a table."""
+
+from collections.abc import Callable, Hashable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from penstock.state.format.table_rows import Rows
+from penstock.state.heap.change_log import ChangeLog
+
+_MIN_STALE = 64
+
+
+class TimerTable:
+    """Timers as (timestamp, state key): a dictionary is the truth, a heap gives the order.
+
+    The heap may hold timers that are no longer pending, or one twice; whatever leaves it is looked up in the truth
+    first. It is made anew when most of it is stale, after a roll-back and after a restore.
+    """
+
+    __slots__ = ("_heap", "_order", "changes", "live", "undo")
+
+    def __init__(self, order: Callable[[Any], Any]) -> None:
+        self.live: dict[tuple[int, Any], None] = {}
+        self.undo: dict[tuple[int, Any], bool] = {}
+        """Whether a timer that the epoch changed was pending before."""
+        self.changes = ChangeLog()
+        self._order = order
+        self._heap: list[tuple[int, Any, Any]] = []
+
+    def add(self, timestamp: int, key: Any) -> None:
+        """Make a timer pending; one that is pending stays one."""
+        timer = (timestamp, key)
+        if timer not in self.live:
+            self.undo.setdefault(timer, False)
+            self.live[timer] = None
+            heappush(self._heap, (timestamp, self._order(key), key))
+
+    def discard(self, timestamp: int, key: Any) -> None:
+        """Make a timer not pending; an absent one is fine."""
+        timer = (timestamp, key)
+        if timer in self.live:
+            self.undo.setdefault(timer, True)
+            del self.live[timer]
+            if len(self._heap) > 2 * len(self.live) + _MIN_STALE:
+                self._rebuild()
+
+    def first(self) -> tuple[int, Any] | None:
+        """The pending timer that fires first."""
+        heap, live = self._heap, self.live
+        while heap:
+            timestamp, _, key = heap[0]
+            if (timestamp, key) in live:
+                return timestamp, key
+            heappop(heap)
+        return None
+
+    def pending(self) -> Iterable[tuple[int, Any]]:
+        """All pending timers."""
+        return self.live
+
+    def _rebuild(self) -> None:
+        order = self._order
+        self._heap[:] = [(timestamp, order(key), key) for timestamp, key in self.live]
+        heapify(self._heap)
+
+    def changed(self) -> Iterable[Hashable]:
+        """Timers that the epoch registered, deleted or fired."""
+        return self.undo
+
+    def roll_back(self) -> None:
+        """Put back what was pending."""
+        for timer, was_pending in self.undo.items():
+            if was_pending:
+                self.live[timer] = None
+            else:
+                self.live.pop(timer, None)
+        self.undo.clear()
+        self._rebuild()
+
+    def seal_all(self) -> Callable[[], Rows]:
+        """All pending timers."""
+        timers = list(self.live)
+        return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], None)
+
+    def seal_changes(self, changed: Iterable[Any]) -> Callable[[], Rows]:
+        """These timers, those no longer pending as deletes."""
+        timers = list(changed)
+        deleted = [timer not in self.live for timer in timers]
+        return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], deleted)
+
+    def apply(self, rows: Rows) -> None:
+        """Put restored timers in place."""
+        for index, timer in enumerate(zip(rows.values, rows.keys, strict=True)):
+            if rows.deleted is not None and rows.deleted[index]:
+                self.live.pop(timer, None)
+            else:
+                self.live[timer] = None
+        self._rebuild()
+
+    def entry_count(self) -> int:
+        """How many timers are pending."""
+        return len(self.live)
+
+    def has_at_most(self, count: int) -> bool:
+        """Whether no more than `count` timers are pending."""
+        return len(self.live) <= count

@@ -1,0 +1,253 @@
+"""Tables of states in RocksDB. What an epoch changes stays in `delta` until `commit` puts it into the epoch's batch.
+
+Rows: a value is one row per key; a list is one row per epoch that added to it; a map is one row per map key. Reading
+looks into `delta` first. Nothing that comes out of RocksDB is shared: it was decoded for the caller.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from penstock.codec import tagged
+from penstock.model.snapshot import StateTableInfo
+from penstock.model.type_information import parse_type
+from penstock.state.backend.map_keys import map_keys_of
+from penstock.state.format.opaque_types import opaque
+from penstock.state.format.table_rows import Rows
+from penstock.state.heap.heap_tables import ABSENT
+from penstock.state.rocksdb.key_bytes import KeyBytes, pack_long
+from penstock.state.rocksdb.store import Batch, Family
+from penstock.state.rocksdb.value_bytes import value_bytes
+
+MAX_CHUNKS = 32
+"""Rows of a list; one that is read with more is written anew."""
+
+
+class RocksValueTable:
+    """One value per key; never None. Value, reducing and aggregating state."""
+
+    def __init__(self, info: StateTableInfo, family: Family, keys: KeyBytes) -> None:
+        self.family = family
+        self.delta: dict[Any, Any] = {}
+        """None where the value was removed."""
+        self._keys = keys
+        self._value = value_bytes(parse_type(info.value_type))
+        self._row = value_bytes(opaque(parse_type(info.value_type)))
+
+    def load(self, key: Any) -> Any:
+        """The value as it was before the epoch; None when there was none."""
+        data = self.family.get(self._keys.row(key))
+        return None if data is None else self._value.decode(data)
+
+    def commit(self, batch: Batch) -> None:
+        """Put the epoch's changes into the batch."""
+        family, row, encode = self.family, self._keys.row, self._value.encode
+        for key, value in self.delta.items():
+            if value is None:
+                batch.delete(family, row(key))
+            else:
+                batch.put(family, row(key), encode(value))
+
+    def forget(self) -> None:
+        """The epoch's changes are written, or were dropped."""
+        self.delta.clear()
+
+    def apply(self, rows: Rows, batch: Batch) -> None:
+        """Put restored rows into the batch."""
+        for index, (key, value) in enumerate(zip(rows.keys, rows.values, strict=True)):
+            if rows.deleted is not None and rows.deleted[index]:
+                batch.delete(self.family, self._keys.row(key))
+            else:
+                batch.put(self.family, self._keys.row(key), self._row.encode(value))
+
+    def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
+        """(state key, None, value) of scanned rows."""
+        return ((self._keys.key_of_row(row), None, self._row.decode(data)) for row, data in scan)
+
+
+@dataclass
+class ListDelta:
+    """What an epoch did to a list."""
+
+    replaced: bool = False
+    """The elements that were there before are gone."""
+    elements: list[Any] = field(default_factory=list)
+
+
+class RocksListTable:
+    """A list per key; an empty one has no rows."""
+
+    def __init__(self, info: StateTableInfo, family: Family, keys: KeyBytes, first_chunk: int) -> None:
+        self.family = family
+        self.delta: dict[Any, ListDelta] = {}
+        self._keys = keys
+        self._next_chunk = first_chunk
+        """Grows with each row, so that the rows of a list lie in the order in which they were written."""
+        self._value = value_bytes(parse_type(info.value_type))
+        self._row = value_bytes(opaque(parse_type(info.value_type)))
+
+    def open(self, key: Any) -> ListDelta:
+        """What the epoch did to a key's list, to be changed."""
+        delta = self.delta.get(key)
+        if delta is None:
+            delta = self.delta[key] = ListDelta()
+        return delta
+
+    def load(self, key: Any) -> list[Any]:
+        """The elements as they were before the epoch."""
+        chunks = [data for _, data in self.family.scan_prefix(self._keys.scope(key))]
+        if len(chunks) > MAX_CHUNKS:
+            delta = self.open(key)
+            # Decoded once more below: the caller may change what it gets.
+            delta.replaced, delta.elements = True, [*self._decode(chunks), *delta.elements]
+        return self._decode(chunks)
+
+    def _decode(self, chunks: list[bytes]) -> list[Any]:
+        return [element for data in chunks for element in self._value.decode(data)]
+
+    def commit(self, batch: Batch) -> None:
+        """Put the epoch's changes into the batch."""
+        for key, delta in self.delta.items():
+            scope = self._keys.scope(key)
+            if delta.replaced:
+                self._delete(scope, batch)
+            if delta.elements:
+                self._put(scope, self._value.encode(delta.elements), batch)
+
+    def _delete(self, scope: bytes, batch: Batch) -> None:
+        for row, _ in self.family.scan_prefix(scope):
+            batch.delete(self.family, row)
+
+    def _put(self, scope: bytes, data: bytes, batch: Batch) -> None:
+        batch.put(self.family, scope + pack_long(self._next_chunk), data)
+        self._next_chunk += 1
+
+    def forget(self) -> None:
+        """The epoch's changes are written, or were dropped."""
+        self.delta.clear()
+
+    def apply(self, rows: Rows, batch: Batch) -> None:
+        """Put restored rows into the batch: each is the whole list of its key, and of several the last one holds."""
+        for key, index in {key: index for index, key in enumerate(rows.keys)}.items():
+            scope = self._keys.scope(key)
+            self._delete(scope, batch)
+            if rows.deleted is None or not rows.deleted[index]:
+                self._put(scope, self._row.encode(rows.values[index]), batch)
+
+    def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
+        """(state key, None, whole list) of scanned rows."""
+        split, decode = self._keys.split_scope, self._row.decode
+        chunks = ((split(row)[0], decode(data)) for row, data in scan)
+        for key, group in groupby(chunks, key=lambda chunk: chunk[0]):
+            yield key, None, [element for _, chunk in group for element in chunk]
+
+
+@dataclass
+class MapDelta:
+    """What an epoch did to a map."""
+
+    cleared: bool = False
+    """The entries that were there before are gone."""
+    entries: dict[Any, Any] = field(default_factory=dict)
+    """ABSENT where a map key was removed."""
+
+
+class RocksMapTable:
+    """A dictionary per key."""
+
+    def __init__(self, info: StateTableInfo, family: Family, keys: KeyBytes) -> None:
+        assert info.map_key_type is not None
+        self.family = family
+        self.delta: dict[Any, MapDelta] = {}
+        self._keys = keys
+        self._kept = map_keys_of(parse_type(info.map_key_type))
+        self._is_tagged = parse_type(info.map_key_type).kind == "tagged"
+        self._value = value_bytes(parse_type(info.value_type))
+        self._row = value_bytes(opaque(parse_type(info.value_type)))
+
+    def open(self, key: Any) -> MapDelta:
+        """What the epoch did to a key's map, to be changed."""
+        delta = self.delta.get(key)
+        if delta is None:
+            delta = self.delta[key] = MapDelta()
+        return delta
+
+    def get(self, key: Any, map_key: Any) -> Any:
+        """The value of a kept map key; ABSENT when it is not there."""
+        delta = self.delta.get(key)
+        if delta is not None:
+            if map_key in delta.entries:
+                return delta.entries[map_key]
+            if delta.cleared:
+                return ABSENT
+        data = self.family.get(self._keys.scope(key) + self._map_key_bytes(map_key))
+        return ABSENT if data is None else self._value.decode(data)
+
+    def items(self, key: Any) -> dict[Any, Any]:
+        """All kept map keys with their values, in a dictionary of the caller's own."""
+        delta = self.delta.get(key)
+        found: dict[Any, Any] = {}
+        if delta is None or not delta.cleared:
+            scope = self._keys.scope(key)
+            found = {
+                self._map_key_of(row[len(scope) :]): self._value.decode(data)
+                for row, data in self.family.scan_prefix(scope)
+            }
+        if delta is not None:
+            found.update(delta.entries)
+            found = {map_key: value for map_key, value in found.items() if value is not ABSENT}
+        return found
+
+    def is_empty(self, key: Any) -> bool:
+        """Whether there is no map key; reads no more rows than it must."""
+        delta = self.delta.get(key)
+        if delta is None:
+            return next(self.family.scan_prefix(self._keys.scope(key)), None) is None
+        if any(value is not ABSENT for value in delta.entries.values()):
+            return False
+        return not self.items(key)
+
+    def commit(self, batch: Batch) -> None:
+        """Put the epoch's changes into the batch."""
+        for key, delta in self.delta.items():
+            scope = self._keys.scope(key)
+            if delta.cleared:
+                for row, _ in self.family.scan_prefix(scope):
+                    batch.delete(self.family, row)
+            for map_key, value in delta.entries.items():
+                row = scope + self._map_key_bytes(map_key)
+                if value is ABSENT:
+                    batch.delete(self.family, row)
+                else:
+                    batch.put(self.family, row, self._value.encode(value))
+
+    def forget(self) -> None:
+        """The epoch's changes are written, or were dropped."""
+        self.delta.clear()
+
+    def apply(self, rows: Rows, batch: Batch) -> None:
+        """Put restored rows into the batch."""
+        assert rows.map_keys is not None
+        for index, (key, map_key, value) in enumerate(zip(rows.keys, rows.map_keys, rows.values, strict=True)):
+            row = self._keys.scope(key) + self._map_key_bytes(map_key)
+            if rows.deleted is not None and rows.deleted[index]:
+                batch.delete(self.family, row)
+            else:
+                batch.put(self.family, row, self._row.encode(value))
+
+    def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
+        """(state key, kept map key, value) of scanned rows."""
+        for row, data in scan:
+            key, rest = self._keys.split_scope(row)
+            yield key, self._map_key_of(rest), self._row.decode(data)
+
+    def _map_key_bytes(self, kept: Any) -> bytes:
+        return kept if self._is_tagged and type(kept) is bytes else tagged.encode_key(kept)
+
+    def _map_key_of(self, data: bytes) -> Any:
+        """The kept form: an untyped key that is neither text nor a number stays bytes."""
+        key = tagged.decode(data)
+        if self._is_tagged:
+            return key if type(key) is str or type(key) is int else data
+        return self._kept.to_kept(key)

@@ -1,0 +1,147 @@
+"""The harness's exchanges: plain objects from source to stage and from stage to stage, with their barriers."""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.codec.keys import KeyCodec
+from penstock.graph.job_graph import SPARK_SINK, EdgePlan, JobGraph, SourceRef, StageOutput, StagePlan
+from penstock.graph.pickling import loads
+from penstock.model.ids import SubtaskId
+from penstock.model.key_groups import key_group_of, subtask_of
+from penstock.model.time import MIN_WATERMARK
+from penstock.runtime.alignment import DRIVER
+from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.process.messages import Barrier, EpochHeader
+
+BATCH_RECORDS = 3
+"""Small, so that an epoch of a test has a first batch and some in the middle."""
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """A record of the broadcast stream."""
+
+    value: Any
+
+
+class ObjectOutput:
+    """An edge's output as it is: records and the barrier behind them."""
+
+    def __init__(self, edge: EdgePlan) -> None:
+        self._edge = edge
+        self._batches: list[Batch] = []
+
+    def add(self, batch: Batch) -> None:
+        self._batches.append(Batch(deepcopy(batch.records), batch.timestamps))
+
+    def end(self, barrier: Barrier) -> tuple[list[Batch], Barrier]:
+        return self._batches, barrier
+
+
+class Exchange:
+    """The edges of a job: which record goes where. One for all epochs."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        edges = [edge for stage in graph.stages for edge in stage.inputs]
+        self._selectors = {edge.id: loads(edge.key_selector) for edge in edges if edge.key_selector is not None}
+        self._codecs = {edge.id: KeyCodec(edge.key_types) for edge in edges if edge.key_types}
+
+    def feed(self, header: EpochHeader, records: Sequence[Any]) -> "StageFeed":
+        """The way of an epoch's records through the stages."""
+        return StageFeed(self, self._graph, header, records)
+
+    def timestamps(self, edge: EdgePlan, records: Sequence[Any]) -> list[int | None] | None:
+        """The event time of a source's records, where the job has one."""
+        extract = getattr(self._selectors.get(edge.id), "timestamp", None)
+        return None if extract is None else [extract(record) for record in records]
+
+    def route(self, batch: Batch, edge: EdgePlan, stage: StagePlan, index: int) -> Batch:
+        """The part of a batch that belongs to one subtask, with its keys where the stage is keyed."""
+        if edge.partitioning == "broadcast":
+            return Batch(deepcopy(batch.records), batch.timestamps)
+        keys: list[Any] | None = None
+        if stage.keyed:
+            codec = self._codecs[edge.id]
+            keys = [codec.to_state_key(self._key_of(record, edge)) for record in batch.records]
+            places = [key_group_of(codec.hash(key), stage.max_parallelism) for key in keys]
+            targets = [subtask_of(group, stage.max_parallelism, stage.parallelism) for group in places]
+        else:
+            # In blocks, so that records of one key keep their order on their way through the subtasks.
+            targets = [number * stage.parallelism // len(batch) for number in range(len(batch))]
+        chosen = [number for number, target in enumerate(targets) if target == index]
+        return Batch([batch.records[n] for n in chosen], _pick(batch.timestamps, chosen), _pick(keys, chosen))
+
+    def _key_of(self, record: Any, edge: EdgePlan) -> Any:
+        if edge.id in self._selectors:
+            return self._selectors[edge.id].get_key(record)
+        values = tuple(getattr(record, column) for column in edge.key_columns or ())
+        return values[0] if len(values) == 1 else values
+
+
+class StageFeed:
+    """One epoch's rows on their way through the stages."""
+
+    def __init__(self, exchange: Exchange, graph: JobGraph, header: EpochHeader, records: Sequence[Any]) -> None:
+        self._exchange = exchange
+        self._graph = graph
+        self.header = header
+        self._records = records
+        self._outputs: dict[int, list[tuple[list[Batch], Barrier]]] = {}
+
+    def add(self, output: dict[int, Any]) -> None:
+        """What a subtask has put on its output edges."""
+        for edge, kept in output.items():
+            self._outputs.setdefault(edge, []).append(kept)
+
+    def results(self) -> list[Any]:
+        """The records on edges that leave the job."""
+        edges = [edge for stage in self._graph.stages for edge in stage.outputs if edge.target == SPARK_SINK]
+        return [
+            r for edge in edges for batches, _ in self._outputs.get(edge.id, []) for b in batches for r in b.records
+        ]
+
+    def items(self, subtask: SubtaskId) -> Iterator[EdgeBatch | Barrier]:
+        """The input of one subtask."""
+        stage = self._graph.stage(subtask.stage)
+        # Broadcast records come first, so that a test can tell what the others meet; on Spark there is no such order.
+        ordered = sorted(enumerate(stage.inputs), key=lambda item: item[1].partitioning != "broadcast")
+        for index, edge in ordered:
+            for batch in self._edge_batches(edge):
+                routed = self._exchange.route(batch, edge, stage, subtask.index)
+                for start in range(0, len(routed), BATCH_RECORDS):
+                    part = routed.slice(start, start + BATCH_RECORDS)
+                    yield EdgeBatch(index, part, len(part))
+            if isinstance(edge.source, StageOutput):
+                yield from (barrier for _, barrier in self._outputs.get(edge.id, []))
+        if any(isinstance(edge.source, SourceRef) for edge in stage.inputs):
+            header = self.header
+            yield Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK, header.now_ms)
+
+    def _edge_batches(self, edge: EdgePlan) -> list[Batch]:
+        if isinstance(edge.source, StageOutput):
+            return [batch for batches, _ in self._outputs.get(edge.id, []) for batch in batches]
+        if edge.partitioning == "broadcast":
+            records = [record.value for record in self._records if isinstance(record, Broadcast)]
+        else:
+            records = [record for record in self._records if not isinstance(record, Broadcast)]
+        if not records:
+            return []
+        # Copies: a function may change its record, and a replay must bring it as it was.
+        return [Batch(deepcopy(records), self._exchange.timestamps(edge, records))]
+
+
+def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:
+    return None if values is None else [values[number] for number in chosen]
+
+
+def channels_of(graph: JobGraph) -> dict[int, int]:
+    """Edge id -> number of upstream subtasks."""
+    return {
+        edge.id: graph.stage(edge.source.stage_id).parallelism
+        for stage in graph.stages
+        for edge in stage.inputs
+        if isinstance(edge.source, StageOutput)
+    }
