@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -124,6 +125,27 @@ def test_only_the_spark_folder_imports_pyspark() -> None:
 
 def test_modules_are_named_after_what_they_hold() -> None:
     expect_none(m for m in MODULES if re.search(r"(^|_)(utils?|helpers?|managers?|misc)$", m.rsplit(".", 1)[-1]))
+
+
+def test_no_two_modules_have_one_name() -> None:
+    """Modules that users import under PyFlink's paths may repeat the name of the module that holds the thing."""
+    names = Counter(m.rsplit(".", 1)[-1] for m, path in MODULES.items() if path.name != "__init__.py" and is_ours(m))
+    expect_none(name for name, count in names.items() if count > 1)
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """Private classes are left out, and the modules that users import from."""
+    top_level = (
+        node.name
+        for module, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and is_ours(module)
+    )
+    expect_none(name for name, count in Counter(top_level).items() if count > 1)
+
+
+def is_ours(module: str) -> bool:
+    return layer_of(module) not in ("datastream", "common", "state_processor")
 
 
 def test_files_have_at_most_500_lines() -> None:

@@ -17,7 +17,7 @@ import msgspec
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.log.entries import Resumed, Savepoint, Stopping
+from penstock.checkpoint.log.entries import Resumed, SavepointEntry, Stopping
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.pending_checkpoint import EpochRecord
 from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
@@ -344,7 +344,7 @@ class Savepoints:
         order = pending.order
         failpoint.before("C28")
         if self._log is not None:
-            self._log.append(Savepoint(order.number, order.uri, digest(data)))
+            self._log.append(SavepointEntry(order.number, order.uri, digest(data)))
         failpoint.after("C28")
         put_certain(pending.storage, METADATA, data, self._wait)
         if self._coordinator is not None:

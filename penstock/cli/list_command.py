@@ -47,7 +47,7 @@ def registered(where: Where, *, everything: bool) -> list[JobRecord]:
     """The jobs of the registry; a record that cannot be read is named and passed over."""
     registry = where.registry
     records = job_queries.list_jobs(
-        registry, job_queries.Selection.ALL if everything else job_queries.Selection.NOT_ENDED
+        registry, job_queries.JobSelection.ALL if everything else job_queries.JobSelection.NOT_ENDED
     )
     for problem in registry.unreadable():
         print_warning(problem)

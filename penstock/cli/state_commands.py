@@ -16,7 +16,7 @@ from penstock.codec.tagged_json import from_json
 from penstock.control.inspect.state_diff import SnapshotDiff, StateDiff, diff_snapshots
 from penstock.control.inspect.state_export import export
 from penstock.control.inspect.state_rows import (
-    Selection,
+    RowSelection,
     SnapshotSummary,
     StateSummary,
     find_state,
@@ -69,7 +69,7 @@ def show(  # noqa: PLR0913 - the parameters are the command's flags
 ) -> None:
     """Show the rows of a state, or of one key."""
     snapshot, found = _open(path, operator, state, kind)
-    selection = Selection.of(snapshot, found, key)
+    selection = RowSelection.of(snapshot, found, key)
     rows, is_cut = _first_rows(selection, limit)
     documents = list(plain_rows(rows, selection.readable))
     text = rows_text(rows, selection.readable) if len(rows) else "no rows"
@@ -121,7 +121,7 @@ def export_state(  # noqa: PLR0913 - the parameters are the command's flags
 ) -> None:
     """Write a state to one Parquet, CSV or JSON file."""
     snapshot, found = _open(path, operator, state, kind)
-    rows = export(Selection.of(snapshot, found, key), to)
+    rows = export(RowSelection.of(snapshot, found, key), to)
     print_result(f"{rows} rows written to {to}", {"rows": rows, "file": str(to)})
 
 
@@ -132,7 +132,7 @@ def _open(path: str, operator: str, state: str, kind: str | None) -> tuple[Store
     return snapshot, find_state(snapshot, operator, state, kind)
 
 
-def _first_rows(selection: Selection, limit: int) -> tuple[pa.Table, bool]:
+def _first_rows(selection: RowSelection, limit: int) -> tuple[pa.Table, bool]:
     """Some rows, and whether there are more; no more files are read than it takes."""
     found, count = [selection.readable.schema.empty_table()], 0
     for part in selection.tables():

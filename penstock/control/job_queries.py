@@ -10,7 +10,7 @@ import msgspec
 from penstock.control.registry import JobRecord, Registry
 
 
-class Selection(Enum):
+class JobSelection(Enum):
     """Which jobs a list shows."""
 
     RUNNING = "running"
@@ -28,13 +28,13 @@ class LogLine:
     text: str
 
 
-def list_jobs(registry: Registry, selection: Selection = Selection.NOT_ENDED) -> list[JobRecord]:
+def list_jobs(registry: Registry, selection: JobSelection = JobSelection.NOT_ENDED) -> list[JobRecord]:
     """The selected jobs as they are now, oldest first."""
     return [
         _as_it_is_now(registry, record)
         for record in registry.list()
-        if selection is Selection.ALL
-        or (selection is Selection.NOT_ENDED and not record.ended)
+        if selection is JobSelection.ALL
+        or (selection is JobSelection.NOT_ENDED and not record.ended)
         or registry.is_running(record)
     ]
 

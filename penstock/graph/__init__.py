@@ -1,6 +1,6 @@
 """StreamGraph to JobGraph to ExecutionGraph: uids, chaining, stages, owners."""
 
-from penstock.graph.execution_graph import ExecutionGraph, Subtask, assign_subtasks
+from penstock.graph.execution_graph import ExecutionGraph, SubtaskAssignment, assign_subtasks
 from penstock.graph.job_graph import (
     SPARK_SINK,
     EdgePlan,
@@ -36,7 +36,7 @@ __all__ = [
     "StageOutput",
     "StagePlan",
     "StreamGraph",
-    "Subtask",
+    "SubtaskAssignment",
     "WatermarkGenerator",
     "assign_subtasks",
     "build_job_graph",

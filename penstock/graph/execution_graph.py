@@ -10,7 +10,7 @@ from penstock.model.key_groups import key_group_range
 
 
 @dataclass(frozen=True)
-class Subtask:
+class SubtaskAssignment:
     """One of the parallel instances of a stage."""
 
     id: SubtaskId
@@ -24,13 +24,13 @@ class ExecutionGraph:
     """All subtasks, by stage and index."""
 
     job: JobGraph
-    subtasks: tuple[Subtask, ...]
+    subtasks: tuple[SubtaskAssignment, ...]
 
-    def of_stage(self, stage_id: str) -> tuple[Subtask, ...]:
+    def of_stage(self, stage_id: str) -> tuple[SubtaskAssignment, ...]:
         """The subtasks of a stage, by index."""
         return tuple(subtask for subtask in self.subtasks if subtask.id.stage == stage_id)
 
-    def of_task_manager(self, task_manager: str) -> tuple[Subtask, ...]:
+    def of_task_manager(self, task_manager: str) -> tuple[SubtaskAssignment, ...]:
         """The subtasks that a TaskManager owns."""
         return tuple(subtask for subtask in self.subtasks if subtask.task_manager == task_manager)
 
@@ -48,7 +48,7 @@ def assign_subtasks(job: JobGraph, task_managers: Sequence[str]) -> ExecutionGra
     if not task_managers:
         raise UsageError("no TaskManager to assign subtasks to; start at least one")
     subtasks = [
-        Subtask(
+        SubtaskAssignment(
             SubtaskId(StageId(stage.id), index),
             key_group_range(stage.max_parallelism, stage.parallelism, index),
             task_managers[index % len(task_managers)],

@@ -37,9 +37,9 @@ from penstock.runtime.operators.record_operators import Operator, Timestamps
 from penstock.runtime.operators.sink_operators import Collected, EpochSink, Printed, open_sink
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport
 from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES, Spool
+from penstock.state.backend.backend_registry import make_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.registry import make_backend
 from penstock.state.operator.operator_states import OperatorStates
 
 PACKAGE = str(Path(__file__).parent.parent) + os.sep

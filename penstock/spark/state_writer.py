@@ -121,11 +121,11 @@ def to_stored(frame: DataFrame, columns: Sequence[StoredColumn], others: Sequenc
     passed = frame.select([F.col(column.name) for column in columns] + list(others))
     rest = [field for field in passed.schema.fields if field.name not in {column.name for column in columns}]
     tail = "".join(f", `{field.name}` {field.dataType.simpleString()}" for field in rest)
-    return passed.mapInArrow(Store(tuple(columns)), ddl + tail)
+    return passed.mapInArrow(EncodeColumns(tuple(columns)), ddl + tail)
 
 
 @dataclass(frozen=True)
-class Store:
+class EncodeColumns:
     """What `mapInArrow` calls: untyped columns to their stored form."""
 
     columns: tuple[StoredColumn, ...]

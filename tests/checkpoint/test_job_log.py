@@ -4,7 +4,7 @@ import pytest
 
 from penstock import failpoint
 from penstock.checkpoint.file_names import log_entry_path
-from penstock.checkpoint.log.entries import Discard, Restore, Resumed, Savepoint, Status, Stopping
+from penstock.checkpoint.log.entries import Discard, Restore, Resumed, SavepointEntry, Status, Stopping
 from penstock.checkpoint.log.job_log import BASE_EVERY
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.errors import FencedError, JobConflictError, LogCorruptError, StorageError, UnknownOutcomeError
@@ -50,7 +50,7 @@ def test_what_was_appended_is_read_back(tmp_path) -> None:
     log.append(complete_of(0))
     log.append(complete_of(1))
     log.append(Discard([0], ["shared/1-0-s0-0-aa"]))
-    log.append(Savepoint(4, "somewhere", "0" * 64))
+    log.append(SavepointEntry(4, "somewhere", "0" * 64))
     log.append(Stopping(5))
     read = open_log(storage).view()
     assert read == log.view()
@@ -305,7 +305,7 @@ def test_a_base_keeps_both_lines_the_end_and_the_stop(storage: MemoryStorage) ->
     log.append(Status("suspended", "failover"))
     grow_without_change = BASE_EVERY - log.view().number
     for _ in range(grow_without_change):
-        log.append(Savepoint(9, "somewhere", "0" * 64))
+        log.append(SavepointEntry(9, "somewhere", "0" * 64))
     log.shorten_if_due()
     assert log.view().base_number == BASE_EVERY + 1
     assert open_log(storage).view() == log.view()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
-from penstock.checkpoint.log.entries import Savepoint, Stopping
+from penstock.checkpoint.log.entries import SavepointEntry, Stopping
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.pending_checkpoint import EpochRecord
@@ -125,7 +125,7 @@ def test_it_is_published_once_all_parts_are_there_and_the_checkpoint_is_committe
     assert (found.checkpoint_id, found.epoch, found.now_ms, found.savepoint) == (NUMBER, EPOCH, 17, "canonical")
     assert (found.watermarks, found.max_timestamps, found.committables) == ({"w": 5}, {"w": 9}, [])
     entry = read_log(world.job).savepoint
-    assert entry == Savepoint(NUMBER, path, digest(world.open(path).files[METADATA]))
+    assert entry == SavepointEntry(NUMBER, path, digest(world.open(path).files[METADATA]))
     assert world.checkpoints.taken == [(order, False)]
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.control.job_queries import LogLine, LogTail, Selection, job_logs, job_status, list_jobs
+from penstock.control.job_queries import JobSelection, LogLine, LogTail, job_logs, job_status, list_jobs
 from penstock.control.registry import ProcessRecord, Registry
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
@@ -21,12 +21,12 @@ def registry_of_three(folder: Path) -> Registry:
 def test_a_list_shows_jobs_that_run_that_have_not_ended_or_all(tmp_path: Path) -> None:
     registry = registry_of_three(tmp_path)
 
-    def listed(selection: Selection) -> list[tuple[str, str]]:
+    def listed(selection: JobSelection) -> list[tuple[str, str]]:
         return [(record.job_id, record.status) for record in list_jobs(registry, selection)]
 
-    assert listed(Selection.RUNNING) == [(A_ID, "RUNNING")]
-    assert listed(Selection.NOT_ENDED) == [(A_ID, "RUNNING"), (B_ID, "LOST")]
-    assert listed(Selection.ALL) == [(A_ID, "RUNNING"), (B_ID, "LOST"), (C_ID, "FINISHED")]
+    assert listed(JobSelection.RUNNING) == [(A_ID, "RUNNING")]
+    assert listed(JobSelection.NOT_ENDED) == [(A_ID, "RUNNING"), (B_ID, "LOST")]
+    assert listed(JobSelection.ALL) == [(A_ID, "RUNNING"), (B_ID, "LOST"), (C_ID, "FINISHED")]
 
 
 def test_processes_are_shown_only_while_the_driver_lives(tmp_path: Path) -> None:

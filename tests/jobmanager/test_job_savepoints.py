@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
-from penstock.checkpoint.log.entries import Savepoint, Stopping
+from penstock.checkpoint.log.entries import SavepointEntry, Stopping
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
@@ -30,7 +30,7 @@ STOPPING = Stopping(7, "/savepoints", trigger_id="a" * 32)
 def test_n3_who_asked_for_a_stop_hears_of_it_from_the_next_attempt(tmp_path: Path, *, is_there: bool) -> None:
     log = claimed_log(MemoryStorage())
     log.append(STOPPING)
-    log.append(Savepoint(7, str(tmp_path), digest(b"manifest")))
+    log.append(SavepointEntry(7, str(tmp_path), digest(b"manifest")))
     if is_there:
         (tmp_path / METADATA).write_bytes(b"manifest")
     request = SavepointRequest(wish_of(STOPPING))

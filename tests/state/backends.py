@@ -13,9 +13,9 @@ from penstock.model.key_groups import key_group_range
 from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
+from penstock.state.backend.backend_registry import make_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.registry import make_backend
 from penstock.state.backend.sealed_state import SealedFiles, SealedTables
 from penstock.state.format.snapshot_file import encode_snapshot, read_chain
 from penstock.state.heap.hashmap_backend import HashMapBackend

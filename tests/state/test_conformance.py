@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.codec.keys import KeyCodec
+from penstock.state.backend.backend_registry import make_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.registry import make_backend
 from penstock.testing.conformance_state import CHECKS
 
 BACKENDS = {

@@ -24,7 +24,7 @@ from penstock.model.types import TAGGED, Types
 from penstock.state.format import snapshot_file, table_rows
 from penstock.state.format.snapshot_file import (
     MAGIC,
-    Contents,
+    SnapshotFileContents,
     encode_files,
     encode_snapshot,
     read_chain,
@@ -221,11 +221,11 @@ def test_random_bytes_are_a_corrupt_checkpoint(noise: bytes) -> None:
 def resealed(**changes: Any) -> bytes:
     """The sample with a changed first entry in the table of contents and a right checksum over it."""
     _, size, _ = HEAD.unpack_from(SAMPLE)
-    contents = msgspec.json.decode(SAMPLE[HEAD.size : HEAD.size + size], type=Contents)
+    contents = msgspec.json.decode(SAMPLE[HEAD.size : HEAD.size + size], type=SnapshotFileContents)
     entry = contents.tables[0]
     info_changes = {name: changes.pop(name) for name in list(changes) if name in StateTableInfo.__struct_fields__}
     entry = msgspec.structs.replace(entry, info=msgspec.structs.replace(entry.info, **info_changes), **changes)
-    text = msgspec.json.encode(Contents([entry, *contents.tables[1:]]))
+    text = msgspec.json.encode(SnapshotFileContents([entry, *contents.tables[1:]]))
     return HEAD.pack(MAGIC, len(text), zlib.crc32(text)) + text + SAMPLE[HEAD.size + size :]
 
 
@@ -266,11 +266,11 @@ def with_stream(table: pa.Table) -> bytes:
         writer.write_table(table)
     stream: bytes = sink.getvalue().to_pybytes()
     _, size, _ = HEAD.unpack_from(SAMPLE)
-    contents = msgspec.json.decode(SAMPLE[HEAD.size : HEAD.size + size], type=Contents)
+    contents = msgspec.json.decode(SAMPLE[HEAD.size : HEAD.size + size], type=SnapshotFileContents)
     first = msgspec.structs.replace(
         contents.tables[0], size=len(stream), crc32=zlib.crc32(stream), row_count=len(table)
     )
-    text = msgspec.json.encode(Contents([first]))
+    text = msgspec.json.encode(SnapshotFileContents([first]))
     return HEAD.pack(MAGIC, len(text), zlib.crc32(text)) + text + stream
 
 
@@ -348,16 +348,16 @@ def test_an_index_that_does_not_match_the_stream_loses_no_row_in_silence(
     monkeypatch.setattr(snapshot_file, "INDEXED_ROWS", 20)
     data = encoded(many_keys())
     contents = contents_of(data)
-    changed = msgspec.json.encode(Contents([msgspec.structs.replace(contents.tables[0], batches=batches)]))
+    changed = msgspec.json.encode(SnapshotFileContents([msgspec.structs.replace(contents.tables[0], batches=batches)]))
     start = HEAD.size + HEAD.unpack_from(data)[1]
     broken = HEAD.pack(MAGIC, len(changed), zlib.crc32(changed)) + changed + data[start:]
     with pytest.raises(CheckpointCorruptError):
         list(read_snapshot(broken, (0, 0), 16))
 
 
-def contents_of(data: bytes) -> Contents:
+def contents_of(data: bytes) -> SnapshotFileContents:
     size = HEAD.unpack_from(data)[1]
-    return msgspec.json.decode(data[HEAD.size : HEAD.size + size], type=Contents)
+    return msgspec.json.decode(data[HEAD.size : HEAD.size + size], type=SnapshotFileContents)
 
 
 def many_keys() -> Any:

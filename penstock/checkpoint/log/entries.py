@@ -70,7 +70,7 @@ class Discard(msgspec.Struct, frozen=True, tag="discard", tag_field="type", forb
     """
 
 
-class Savepoint(msgspec.Struct, frozen=True, tag="savepoint", tag_field="type", forbid_unknown_fields=True):
+class SavepointEntry(msgspec.Struct, frozen=True, tag="savepoint", tag_field="type", forbid_unknown_fields=True):
     """A savepoint was taken at the barrier of a checkpoint."""
 
     checkpoint: int
@@ -127,13 +127,13 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
     entry_count: int
     commits_begun: int = -1
     confirmed: list[int] = []
-    savepoint: Savepoint | None = None
+    savepoint: SavepointEntry | None = None
     claimed: str | None = None
     claimed_sha256: str = ""
 
 
 Entry: TypeAlias = (
-    Claim | Restore | Complete | Committing | Discard | Savepoint | Stopping | Resumed | Rescale | Status | Base
+    Claim | Restore | Complete | Committing | Discard | SavepointEntry | Stopping | Resumed | Rescale | Status | Base
 )
 
 TERMINAL = ("finished", "cancelled", "failed")

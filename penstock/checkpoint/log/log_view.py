@@ -14,7 +14,7 @@ from penstock.checkpoint.log.entries import (
     Record,
     Restore,
     Resumed,
-    Savepoint,
+    SavepointEntry,
     Status,
     Stopping,
 )
@@ -39,7 +39,7 @@ class LogView:
     status: Status | None = None
     stopping: Stopping | None = None
     """The job is to stop with a savepoint, and has not (PROTOCOL R30)."""
-    savepoint: Savepoint | None = None
+    savepoint: SavepointEntry | None = None
     """The newest one; its `_metadata` may be missing."""
     highest_checkpoint: int = -1
     """The highest checkpoint number in any entry, completed or not."""
@@ -125,7 +125,7 @@ def apply(view: LogView, record: Record) -> LogView:
             return replace(view, commits_begun=max(view.commits_begun, entry.checkpoint))
         case Discard():
             return _discarded(view, entry)
-        case Savepoint():
+        case SavepointEntry():
             return _counted(replace(view, savepoint=entry), [entry.checkpoint])
         case Stopping():
             return _counted(replace(view, stopping=entry), [entry.checkpoint])

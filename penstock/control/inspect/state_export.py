@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.checkpoint.snapshot.readable_state import ReadableState
-from penstock.control.inspect.state_rows import Selection, plain_rows
+from penstock.control.inspect.state_rows import RowSelection, plain_rows
 from penstock.errors import UsageError
 from penstock.model.ids import new_nonce
 
 FORMATS = ("parquet", "csv", "json")
 
 
-def export(selection: Selection, target: Path) -> int:
+def export(selection: RowSelection, target: Path) -> int:
     """Write the rows to a new file, whose name says the format; how many there were.
 
     The file appears when it is complete; one that exists is never overwritten.

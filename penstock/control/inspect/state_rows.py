@@ -141,7 +141,7 @@ def find_state(snapshot: StoredSnapshot, operator: str, name: str, kind: str | N
 
 
 @dataclass(frozen=True)
-class Selection:
+class RowSelection:
     """Rows of a state: all, or those of one key."""
 
     readable: ReadableState
@@ -150,7 +150,7 @@ class Selection:
     """A state key."""
 
     @classmethod
-    def of(cls, snapshot: StoredSnapshot, state: State, key_text: str | None) -> "Selection":
+    def of(cls, snapshot: StoredSnapshot, state: State, key_text: str | None) -> "RowSelection":
         """The rows of a state, or of the key that a text stands for."""
         if key_text is None:
             return cls(readable(state), snapshot)

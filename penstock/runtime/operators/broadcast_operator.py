@@ -121,7 +121,7 @@ class ReadingContext(KeyedBroadcastProcessFunction.OnTimerContext, BroadcastProc
         return self._now.timers.current_watermark()
 
 
-class Broadcast(Operator):
+class BroadcastOperator(Operator):
     """A BroadcastProcessFunction or, on a keyed stream, a KeyedBroadcastProcessFunction with state and timers."""
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:

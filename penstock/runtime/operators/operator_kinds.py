@@ -2,11 +2,11 @@
 
 from penstock.errors import TypeMismatchError
 from penstock.graph.job_graph import OperatorPlan
-from penstock.runtime.operators.broadcast_operator import Broadcast
+from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.record_operators import KINDS, Operator
 
-EVERY_KIND: dict[str, type[Operator]] = {**KINDS, "broadcast": Broadcast, "keyed_broadcast": Broadcast}
+EVERY_KIND: dict[str, type[Operator]] = {**KINDS, "broadcast": BroadcastOperator, "keyed_broadcast": BroadcastOperator}
 
 
 def make_operator(plan: OperatorPlan, context: OperatorContext) -> Operator:

@@ -54,7 +54,7 @@ class TableEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """First and last key group of each batch of the stream."""
 
 
-class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SnapshotFileContents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table of contents."""
 
     tables: list[TableEntry]
@@ -91,7 +91,7 @@ def encode_files(sealed: Sequence[SealedTables], *, compression: bool | None = N
 
 
 def _file(entries: list[TableEntry], streams: list[bytes]) -> bytes:
-    contents = msgspec.json.encode(Contents(entries))
+    contents = msgspec.json.encode(SnapshotFileContents(entries))
     return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
 
 
@@ -221,7 +221,7 @@ def _read_contents(data: bytes, path: str) -> tuple[int, list[TableEntry]]:
     if zlib.crc32(text) != crc32:
         raise CheckpointCorruptError(path, f"a table of contents with crc32 {crc32}", str(zlib.crc32(text)))
     try:
-        contents = msgspec.json.decode(text, type=Contents)
+        contents = msgspec.json.decode(text, type=SnapshotFileContents)
     except msgspec.MsgspecError as error:
         raise CheckpointCorruptError(path, "a table of contents", str(error)) from error
     position = 0

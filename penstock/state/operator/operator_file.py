@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     crc32: int
 
 
-class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OperatorFileContents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table of contents."""
 
     states: list[Entry]
@@ -76,7 +76,7 @@ def encode_operator_states(states: Sequence[SealedOperatorState], *, compression
         entries.append(Entry(state.info, offset, len(data), zlib.crc32(data)))
         streams.append(data)
         offset += len(data)
-    contents = msgspec.json.encode(Contents(entries))
+    contents = msgspec.json.encode(OperatorFileContents(entries))
     return b"".join([_HEAD.pack(MAGIC, len(contents), zlib.crc32(contents)), contents, *streams])
 
 
@@ -142,7 +142,7 @@ def read_operator_states(data: bytes, *, path: str = "operator state file") -> d
     if size > MAX_CONTENTS_BYTES or len(text) != size or zlib.crc32(text) != crc32:
         raise CheckpointCorruptError(path, f"a table of contents of {size} bytes with crc32 {crc32}", "another one")
     try:
-        entries = msgspec.json.decode(text, type=Contents).states
+        entries = msgspec.json.decode(text, type=OperatorFileContents).states
     except msgspec.MsgspecError as error:
         raise CheckpointCorruptError(path, "a table of contents", str(error)) from error
     found: dict[tuple[str, str, str], pa.Table] = {}

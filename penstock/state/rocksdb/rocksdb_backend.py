@@ -37,7 +37,7 @@ from penstock.state.rocksdb.key_bytes import KeyBytes
 from penstock.state.rocksdb.rocksdb_handles import RocksListState, RocksMapState, RocksValueState
 from penstock.state.rocksdb.rocksdb_tables import RocksListTable, RocksMapTable, RocksValueTable
 from penstock.state.rocksdb.rocksdb_timers import RocksTimerTable
-from penstock.state.rocksdb.store import Batch, Store
+from penstock.state.rocksdb.store import Store, WriteBatch
 from penstock.state.rocksdb.store_sizes import StoreSizes
 
 RocksTable = RocksValueTable | RocksListTable | RocksMapTable | RocksTimerTable
@@ -120,7 +120,7 @@ class RocksDBBackend(KeyedBackend):
     def finish_epoch(self) -> None:
         """End the epoch: its changes are the state now. Leaves the key context."""
         assert self._is_running
-        batch = Batch()
+        batch = WriteBatch()
         for table in self._tables.values():
             table.commit(batch)
         if len(batch):
@@ -241,7 +241,7 @@ class RocksDBBackend(KeyedBackend):
     def _apply(self, table: RocksTable, rows: pa.Table, info: StateTableInfo) -> None:
         part = decode_rows(rows, opaque_info(info))
         self._rows.expect(part.keys)
-        batch = Batch()
+        batch = WriteBatch()
         table.apply(part, batch)
         self.store.write(batch)
         self._rows.forget()

@@ -17,7 +17,7 @@ from penstock.state.format.opaque_types import opaque
 from penstock.state.format.table_rows import Rows
 from penstock.state.heap.heap_tables import ABSENT
 from penstock.state.rocksdb.key_bytes import KeyBytes, pack_long
-from penstock.state.rocksdb.store import Batch, Family
+from penstock.state.rocksdb.store import Family, WriteBatch
 from penstock.state.rocksdb.value_bytes import value_bytes
 
 MAX_CHUNKS = 32
@@ -40,7 +40,7 @@ class RocksValueTable:
         data = self.family.get(self._keys.row(key))
         return None if data is None else self._value.decode(data)
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: WriteBatch) -> None:
         """Put the epoch's changes into the batch."""
         family, row, encode = self.family, self._keys.row, self._value.encode
         for key, value in self.delta.items():
@@ -53,7 +53,7 @@ class RocksValueTable:
         """The epoch's changes are written, or were dropped."""
         self.delta.clear()
 
-    def apply(self, rows: Rows, batch: Batch) -> None:
+    def apply(self, rows: Rows, batch: WriteBatch) -> None:
         """Put restored rows into the batch."""
         for index, (key, value) in enumerate(zip(rows.keys, rows.values, strict=True)):
             if rows.deleted is not None and rows.deleted[index]:
@@ -106,7 +106,7 @@ class RocksListTable:
     def _decode(self, chunks: list[bytes]) -> list[Any]:
         return [element for data in chunks for element in self._value.decode(data)]
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: WriteBatch) -> None:
         """Put the epoch's changes into the batch."""
         for key, delta in self.delta.items():
             scope = self._keys.scope(key)
@@ -115,11 +115,11 @@ class RocksListTable:
             if delta.elements:
                 self._put(scope, self._value.encode(delta.elements), batch)
 
-    def _delete(self, scope: bytes, batch: Batch) -> None:
+    def _delete(self, scope: bytes, batch: WriteBatch) -> None:
         for row, _ in self.family.scan_prefix(scope):
             batch.delete(self.family, row)
 
-    def _put(self, scope: bytes, data: bytes, batch: Batch) -> None:
+    def _put(self, scope: bytes, data: bytes, batch: WriteBatch) -> None:
         batch.put(self.family, scope + pack_long(self._next_chunk), data)
         self._next_chunk += 1
 
@@ -127,7 +127,7 @@ class RocksListTable:
         """The epoch's changes are written, or were dropped."""
         self.delta.clear()
 
-    def apply(self, rows: Rows, batch: Batch) -> None:
+    def apply(self, rows: Rows, batch: WriteBatch) -> None:
         """Put restored rows into the batch: each is the whole list of its key, and of several the last one holds."""
         for key, index in {key: index for index, key in enumerate(rows.keys)}.items():
             scope = self._keys.scope(key)
@@ -208,7 +208,7 @@ class RocksMapTable:
             return False
         return not self.items(key)
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: WriteBatch) -> None:
         """Put the epoch's changes into the batch."""
         for key, delta in self.delta.items():
             scope = self._keys.scope(key)
@@ -226,7 +226,7 @@ class RocksMapTable:
         """The epoch's changes are written, or were dropped."""
         self.delta.clear()
 
-    def apply(self, rows: Rows, batch: Batch) -> None:
+    def apply(self, rows: Rows, batch: WriteBatch) -> None:
         """Put restored rows into the batch."""
         assert rows.map_keys is not None
         for index, (key, map_key, value) in enumerate(zip(rows.keys, rows.map_keys, rows.values, strict=True)):

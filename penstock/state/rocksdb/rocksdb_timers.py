@@ -8,7 +8,7 @@ from penstock.model.snapshot import StateTableInfo
 from penstock.model.time import MAX_WATERMARK
 from penstock.state.format.table_rows import Rows
 from penstock.state.rocksdb.key_bytes import KeyBytes, pack_long
-from penstock.state.rocksdb.store import Batch, Family
+from penstock.state.rocksdb.store import Family, WriteBatch
 
 Head = tuple[int, Any, Any, int]
 """Time, order, state key, key group."""
@@ -93,7 +93,7 @@ class RocksTimerTable:
         stored.update(self.delta)
         return (timer for timer in stored if self.delta.get(timer, True))
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: WriteBatch) -> None:
         """Put the epoch's changes into the batch."""
         for (timestamp, key), is_pending in self.delta.items():
             row = self._keys.timer(timestamp, key)
@@ -108,7 +108,7 @@ class RocksTimerTable:
         self._added.clear()
         self._heads = None
 
-    def apply(self, rows: Rows, batch: Batch) -> None:
+    def apply(self, rows: Rows, batch: WriteBatch) -> None:
         """Put restored timers into the batch."""
         for index, (key, timestamp) in enumerate(zip(rows.keys, rows.values, strict=True)):
             row = self._keys.timer(timestamp, key)

@@ -82,7 +82,7 @@ class Store:
         """States that have rows or had some."""
         return [name.removeprefix(_FAMILY) for name in self._families]
 
-    def write(self, batch: "Batch") -> None:
+    def write(self, batch: "WriteBatch") -> None:
         """All changes of a batch, or none."""
         try:
             self._db.write(batch.raw, self._no_log)
@@ -194,7 +194,7 @@ def _scan(rows: Any, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, b
     rows.status()
 
 
-class Batch:
+class WriteBatch:
     """Changes that are written together."""
 
     def __init__(self) -> None:
