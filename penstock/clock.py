@@ -1,4 +1,4 @@
-"""Time as an argument: the one place that reads the machine's clocks."""
+"""The clocks that code gets as an argument; the only module that reads the machine's clocks."""
 
 import time
 from typing import Protocol
@@ -8,11 +8,11 @@ class Clock(Protocol):
     """Wall time for users, monotonic time for waits."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, may jump."""
+        """Milliseconds since 1970. May jump."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds that only grow, for intervals and timeouts."""
+        """Seconds that never go back, for intervals and timeouts."""
         ...
 
 

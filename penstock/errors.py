@@ -1,4 +1,4 @@
-"""Every error Penstock raises on purpose.
+"""Every error that Penstock raises on purpose.
 
 PenstockError
 ├── UsageError                      the program or the command is wrong, nothing has run
@@ -7,15 +7,15 @@ PenstockError
 │   │   └── IncompatibleStateError  saved state does not fit what the program declares
 │   ├── StateAccessError
 │   └── NotPicklableError
-├── UnsupportedValueError           a value that no codec takes
+├── UnsupportedValueError           a value that no codec can store
 ├── UserFunctionError               the user's own code raised
 ├── StateBackendError               local files could not be read or written: the attempt ends, recovery follows
 ├── StorageError
 │   ├── FileMissingError            no file of that name
 │   ├── PathOutsideError            a name that leads out of the storage's folder
-│   ├── NameTakenError              R1: a name is never written twice
+│   ├── NameTakenError              a file of that name exists and is never overwritten
 │   └── UnknownOutcomeError         a write whose reply was lost
-│       └── NotDurableError         a file that is there, but perhaps not after a power failure
+│       └── NotDurableError         a file that a power failure may still remove
 ├── CheckpointError
 │   ├── CheckpointCorruptError
 │   ├── CheckpointMissingError
@@ -32,31 +32,31 @@ PenstockError
 ├── TaskManagerLostError
 ├── SinkTransactionLostError
 ├── RpcError
-│   └── ConnectionLostError         the peer has gone in the middle of a message or of an epoch's rows
-├── RequestRefusedError             a request to a job's control server that is not served
+│   └── ConnectionLostError         the peer disconnected within a message or within an epoch's rows
+├── RequestRefusedError             a request that a job's control server does not serve
 └── JobError
     ├── JobFailedError
-    ├── SourceFileLostError         a file has gone before it was read
+    ├── SourceFileLostError         a file was deleted before it was read
     ├── JobNotFoundError
     ├── JobConflictError
     │   └── WrongJobError
-    ├── NotReachableError           its control server does not answer, or does not let us in
-    └── WaitInterruptedError        somebody does not wait any longer: the job goes on
+    ├── NotReachableError           its control server does not answer, or refuses the token
+    └── WaitInterruptedError        the user interrupted a waiting command; the job goes on
 
-Messages say what failed, what was found against what was expected, and what to do. Every class passes all its
+Messages say what failed, what was expected and what was found, and what to do. Every class passes all its
 arguments to `Exception`, so errors survive pickling.
 """
 
 
 class PenstockError(Exception):
-    """Anything that Penstock itself reports."""
+    """The parent of all errors that Penstock reports."""
 
     retryable = False
     exit_code = 1
     code = ""
-    """What is wrong in one word for programs, such as `NOT_A_MANIFEST`; empty where the class says enough."""
+    """A word for programs, such as `NOT_A_MANIFEST`; empty where the class says enough."""
     __notes__: list[str]
-    """Shown below the message by Python 3.11 and by the command line, where there are any."""
+    """Notes that Python 3.11 and the command line show below the message."""
 
 
 class UsageError(PenstockError):
@@ -74,7 +74,7 @@ class TypeMismatchError(UsageError):
 
 
 class IncompatibleStateError(TypeMismatchError):
-    """A saved state does not fit what the program declares, and no rule of schema evolution fits either."""
+    """A saved state does not match its declaration in the program, and no schema evolution rule applies."""
 
     exit_code = 5
     code = "INCOMPATIBLE_STATE"
@@ -105,11 +105,11 @@ class NotPicklableError(UsageError):
 
 
 class UnsupportedValueError(PenstockError):
-    """A value that the declared type, or the tagged codec of untyped values, does not take."""
+    """A value does not fit its declared type, or is of a kind that the tagged codec cannot store."""
 
 
 class UserFunctionError(PenstockError):
-    """The user's own code raised; carries its traceback, the operator's name and the record's position."""
+    """The user's own code raised. Carries the traceback, the operator's name and the record's position."""
 
     def __init__(self, operator: str, position: str, traceback: str) -> None:
         super().__init__(operator, position, traceback)
@@ -120,37 +120,37 @@ class UserFunctionError(PenstockError):
 
 
 class StorageError(PenstockError):
-    """The checkpoint storage could not do what was asked."""
+    """An operation on the checkpoint storage failed."""
 
     retryable = True
 
 
 class FileMissingError(StorageError):
-    """The storage answered, and there is no file of that name."""
+    """The storage has no file of that name."""
 
     retryable = False
 
 
 class PathOutsideError(StorageError):
-    """The name is absolute, goes up, or leads through a link out of the storage's folder: it is not followed."""
+    """The name is absolute, goes up, or leaves the storage's folder through a link; it is not followed."""
 
     retryable = False
 
 
 class NameTakenError(StorageError):
-    """The name exists already; an existing file is never overwritten (PROTOCOL R1)."""
+    """The name exists already; existing files are never overwritten (PROTOCOL R1)."""
 
     retryable = False
 
 
 class UnknownOutcomeError(StorageError):
-    """A write whose reply was lost: it may or may not have happened; read back before deciding (PROTOCOL R5)."""
+    """The reply to a write was lost, so it may or may not have happened; read back before deciding (PROTOCOL R5)."""
 
 
 class NotDurableError(UnknownOutcomeError):
-    """The file is there, but an fsync of its folder failed: a power failure may take it away again.
+    """The file exists, but an fsync of its folder failed, so a power failure may still remove it.
 
-    A second fsync would say that all is well without having written anything, so the write is never repeated.
+    The write is never repeated: a second fsync would report success without writing anything.
     """
 
 
@@ -176,13 +176,13 @@ class CheckpointCorruptError(CheckpointError):
 
 
 class CheckpointMissingError(CheckpointError):
-    """A checkpoint file that the manifest lists is not there."""
+    """A checkpoint file that the manifest lists does not exist."""
 
     code = "MISSING_FILE"
 
 
 class SnapshotRefusedError(CheckpointError):
-    """A savepoint or checkpoint is what it says, but the job cannot start from it."""
+    """A savepoint or checkpoint is intact, but the job cannot start from it."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -200,11 +200,11 @@ class SnapshotNotFoundError(SnapshotRefusedError):
 
 
 class CheckpointDeclinedError(CheckpointError):
-    """A subtask could not take part in a checkpoint."""
+    """A subtask declined a checkpoint."""
 
 
 class CheckpointFailedError(CheckpointError):
-    """Checkpoints failed more often than tolerated, or a commit did not end in time; recovery follows."""
+    """Too many checkpoints failed, or a commit did not finish in time; recovery follows."""
 
     retryable = True
     exit_code = 1
@@ -215,7 +215,7 @@ class LogCorruptError(CheckpointError):
 
 
 class LogMissingError(LogCorruptError):
-    """A folder holds checkpoints and no job log: nothing says whose they are and which of them exist."""
+    """A folder holds checkpoints but no job log, so nothing says which job they belong to or which are complete."""
 
     code = "MISSING_IDENTITY"
 
@@ -233,7 +233,7 @@ class StateLostError(PenstockError):
 
 
 class StaleAttemptError(PenstockError):
-    """A message of an older attempt reached a process that obeys a newer one."""
+    """A message of an older attempt reached a process that serves a newer one."""
 
 
 class SupersededTaskError(PenstockError):
@@ -251,17 +251,17 @@ class SinkTransactionLostError(PenstockError):
 
 
 class RpcError(PenstockError):
-    """A message between JobManager, TaskManager and task could not be exchanged."""
+    """A message between JobManager, TaskManager and Spark task could not be exchanged."""
 
     retryable = True
 
 
 class ConnectionLostError(RpcError):
-    """The peer has gone in the middle of a message or of an epoch's rows."""
+    """The peer disconnected within a message or within an epoch's rows."""
 
 
 class RequestRefusedError(PenstockError):
-    """A request to a job's control server that is not served: the HTTP status, a word for programs, and why."""
+    """A job's control server does not serve a request. Carries the HTTP status, a code and the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(status, code, message)
@@ -269,7 +269,7 @@ class RequestRefusedError(PenstockError):
 
     @property
     def status(self) -> int:
-        """The status of the answer."""
+        """The HTTP status of the response."""
         return int(self.args[0])
 
     def __str__(self) -> str:
@@ -277,7 +277,7 @@ class RequestRefusedError(PenstockError):
 
 
 class JobError(PenstockError):
-    """Something about a whole job."""
+    """The parent of errors about a whole job."""
 
 
 class JobFailedError(JobError):
@@ -285,7 +285,7 @@ class JobFailedError(JobError):
 
 
 class SourceFileLostError(JobError):
-    """A file that a source has found is gone before it was read; Spark alone would pass it by without a word."""
+    """A file that a source had listed was deleted before it was read; Spark alone would skip it silently."""
 
 
 class JobNotFoundError(JobError):
@@ -313,6 +313,6 @@ class NotReachableError(JobError):
 
 
 class WaitInterruptedError(JobError):
-    """Somebody has interrupted a command that waited for a job, which goes on."""
+    """The user interrupted a command that was waiting for a job; the job goes on."""
 
     exit_code = 130

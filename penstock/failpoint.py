@@ -1,9 +1,9 @@
-"""Named places where a test may end or disturb the process: PROTOCOL's crash points C1 to C31.
+"""Named places where a test can kill or disturb the process: the crash points C1 to C31 of the protocol.
 
 `PENSTOCK_FAILPOINT=C8.before:kill:role=tm:hit=3` arms one; several are separated by commas. Every hit is appended to
-the file named by `PENSTOCK_FAILPOINT_LOG`, which is the proof that the fault really happened, and the reason why it
-does not happen again: a point fires once per log, also when a restarted process passes it as often. Unarmed, `before`
-and `after` cost one dictionary lookup.
+the file named by `PENSTOCK_FAILPOINT_LOG`. That line proves that the fault happened, and prevents it from happening
+again: a point fires once per log file, even if a restarted process passes it again. When nothing is armed, `before` and
+`after` cost one test of an empty dictionary.
 """
 
 import fcntl
@@ -19,12 +19,12 @@ HANG_S = 3600.0
 
 
 class InjectedCrash(BaseException):
-    """Raised by the action `raise`. A BaseException, so that no handler of ordinary errors swallows it."""
+    """Raised by the action `raise`. A BaseException, so that no `except Exception` swallows it."""
 
 
 @dataclass
 class Failpoint:
-    """One armed point: what happens at its `hit`-th passage in a process of the given role."""
+    """One armed point: `action` happens the `hit`-th time that a process of the given role passes it."""
 
     place: str
     action: str
@@ -76,7 +76,7 @@ def disarm() -> None:
 
 
 def set_role(role: str) -> None:
-    """Say what this process is; points for another role do not fire here."""
+    """Set the role of this process; points for other roles do not fire here."""
     global _role
     _role = role
 
@@ -103,7 +103,7 @@ def _reach(place: str) -> None:
 
 
 def _record(point: Failpoint) -> bool:
-    """Write the hit down; False if the log has it already."""
+    """Append the hit to the log; False if the log has it already."""
     path = os.environ.get("PENSTOCK_FAILPOINT_LOG")
     if path is None:
         return True
@@ -124,7 +124,7 @@ def _act(action: str, place: str) -> None:
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif kind == "stop":
-        # The whole process, until somebody sends SIGCONT; through this thread, so that it goes no step further.
+        # Stops the whole process until SIGCONT. Sent through this thread, so that it executes nothing more.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     elif kind == "raise":
         raise InjectedCrash(place)

@@ -1,4 +1,4 @@
-"""A clock that only moves when told to."""
+"""A clock that moves only when the test moves it."""
 
 START_MS = 1_700_000_000_000
 
@@ -20,5 +20,5 @@ class ManualClock:
         self._now_ms += milliseconds
 
     def set_wall(self, now_ms: int) -> None:
-        """Jump, also backwards, as wall clocks do."""
+        """Set the wall time; it may go back."""
         self._now_ms = now_ms

@@ -65,7 +65,7 @@ class FunctionProgram:
     timestamp: Callable[[Any], int] | None = None
     sink: Sink | None = None
     broadcast: tuple[MapStateDescriptor, ...] = ()
-    """The states of a second stream that every subtask gets in full."""
+    """The states of a broadcast stream."""
 
 
 class Selector(KeySelector):
@@ -81,7 +81,7 @@ class Selector(KeySelector):
 
 
 def function_graph(program: FunctionProgram) -> JobGraph:
-    """source (→ key_by) → function (→ sink), with the function's output on an edge to the harness."""
+    """source (→ key_by) → function (→ sink). The function's output also goes to the harness."""
     max_parallelism = program.max_parallelism or default_max_parallelism(program.parallelism)
     keyed = program.key is not None
     key_types = (resolve_type(program.key_type),) if keyed else ()

@@ -1,12 +1,12 @@
-"""A transactional sink in memory: what it has committed, and what crashes have left behind, can be looked at.
+"""A transactional sink in memory. Tests can inspect what it has committed and what crashes have left behind.
 
     sink = MemorySink()
     h = Harness.keyed(RunningTotal(), key=lambda r: r.customer, sink=sink)
     h.feed([order("ada", 2.0), CHECKPOINT, order("ada", 3.0), CRASH])
     assert sink.rows == [("ada", 2.0)]      # the second order is not in a checkpoint yet
 
-Its store stands for an outside system that outlives the job's processes: an open transaction of a crashed attempt
-stays until it is swept, a prepared one until it is committed or swept, and a committed one is known for ever.
+Its store stands for an external system that outlives the job's processes. An open transaction of a crashed attempt
+stays until it is swept, a prepared one until it is committed or swept. Committed ones are remembered for ever.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from penstock.model.snapshot import Committable
 
 
 class Phase(Enum):
-    """How far a transaction is."""
+    """The phase of a transaction."""
 
-    OPEN = "rows are added"
-    PREPARED = "it can be committed, from any process"
+    OPEN = "rows can be added"
+    PREPARED = "it can be committed by any process"
     COMMITTED = "its rows are visible"
 
 
@@ -46,7 +46,7 @@ class SinkStore:
         self.id = new_nonce()
         self.commit_count = 0
         self.repeated_commit_count = 0
-        """Commits of what was committed before: they change nothing."""
+        """Commits of transactions that were committed before; they change nothing."""
         self._transactions: dict[str, Transaction] = {}
         self._committed: list[Transaction] = []
         self.called: Callable[[str, str], None] = lambda when, transaction: None
@@ -54,18 +54,18 @@ class SinkStore:
         _stores[self.id] = self
 
     def begin(self, context: SinkContext, rows: Sequence[Any] = ()) -> Transaction:
-        """A new transaction that holds these rows."""
+        """A new transaction with these rows."""
         name = f"{context.job_id}-{context.attempt}-{context.sink_uid}-{context.subtask}-{new_nonce()}"
         transaction = self._transactions[name] = Transaction(name, context, list(rows))
         return transaction
 
     def abort(self, transaction: Transaction) -> None:
-        """Forget a transaction that is not committed."""
+        """Drop a transaction that is not committed."""
         assert transaction.phase is not Phase.COMMITTED
         self._transactions.pop(transaction.name, None)
 
     def commit(self, committable: Committable) -> None:
-        """Make the rows visible, once."""
+        """Make the rows visible. Committing again changes nothing."""
         transaction = self._transactions.get(committable.transaction)
         if transaction is None or transaction.phase is Phase.OPEN:
             found = "is not there" if transaction is None else "was not prepared"
@@ -82,12 +82,12 @@ class SinkStore:
 
     @property
     def rows(self) -> list[Any]:
-        """All rows that are visible, in the order in which they became so."""
+        """All visible rows, in the order of their commits."""
         return [row for transaction in self._committed for row in transaction.rows]
 
     @property
     def committed(self) -> list[str]:
-        """The names of committed transactions, in their order."""
+        """The names of committed transactions, in the order of their commits."""
         return [transaction.name for transaction in self._committed]
 
     @property
@@ -100,7 +100,7 @@ _stores: WeakValueDictionary[str, SinkStore] = WeakValueDictionary()
 
 
 class MemorySink(Sink):
-    """Rows into a SinkStore of this process, exactly once. For the harness: no other process sees the store."""
+    """Writes rows to a SinkStore of this process, exactly once. For the harness: no other process sees the store."""
 
     def __init__(self, store: SinkStore | None = None) -> None:
         self.store = store or SinkStore()
@@ -154,7 +154,7 @@ class _MemoryWriter(SinkWriter):
         held = self._prepared or self._open
         if held is None:
             return
-        # The rows of earlier epochs go on under a new name, so that no committable of this run publishes them.
+        # The rows of earlier epochs move to a new transaction, so that no committable of this run publishes them.
         self._store.abort(held)
         self._open = self._store.begin(self._context, held.rows[: self._mark]) if self._mark else None
         self._prepared = None

@@ -1,4 +1,4 @@
-"""Reads the state of a key from outside, for tests."""
+"""Reads the state of a key, for tests."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def owns(backend: KeyedBackend, key: Any) -> bool:
 
 
 def read_state(backend: KeyedBackend, name: str, key: Any) -> Any:
-    """A value, a list, a dict or a result; the current key is put back."""
+    """The state of a key: a value, a list, a dict or an aggregation result. Restores the current key."""
     keys = backend.keys
     before, keys.key = keys.key, backend.key_codec.to_state_key(key)
     try:
