@@ -1,4 +1,4 @@
-"""DataFrames that users give, as states to be written."""
+"""DataFrames of users as states to write."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +10,9 @@ from penstock.model.type_information import TypeInformation, parse_type
 from penstock.spark import state_columns, state_writer
 from penstock.spark.state_writer import StoredColumn
 from penstock.state.ttl.stamps import without_ttl
-from penstock.state_processor.planned_state import Place, Planned
+from penstock.state_processor.planned_state import Place, PlannedState
 from penstock.state_processor.state_types import (
-    KeyedWish,
+    KeyedStateSpec,
     StateTypes,
     key_column_type,
     keyed_info,
@@ -24,40 +24,48 @@ from penstock.state_processor.state_types import (
 TIMER_DOMAINS = ("event", "processing")
 
 
-def given_keyed(frame: Any, wish: KeyedWish, saved: Planned | None, keys: list[str] | None) -> Planned:
-    """A keyed state; `saved` is what it replaces, `keys` are the key types of its operator."""
+def keyed_state_of(
+    frame: Any, spec: KeyedStateSpec, saved: PlannedState | None, keys: list[str] | None
+) -> PlannedState:
+    """A keyed state. `saved` is the state that it replaces, `keys` are the key types of its operator."""
     columns = state_columns.column_types(frame)
-    what = f"state {wish.name!r} of operator {wish.uid!r}"
+    what = f"state {spec.name!r} of operator {spec.uid!r}"
     require_columns(list(columns), ["key", "value"], what)
     old = saved.info if saved is not None and isinstance(saved.info, StateTableInfo) else None
-    if (wish.kind or (old.kind if old is not None else "value")) == "map":
+    if (spec.kind or (old.kind if old is not None else "value")) == "map":
         require_columns(list(columns), ["key", "map_key", "value"], what)
-    info = keyed_info(wish, columns, old, keys)
-    if wish.ttl_ms is not None:
-        ttl_ms = wish.ttl_ms
+    info = keyed_info(spec, columns, old, keys)
+    if spec.ttl_ms is not None:
+        ttl_ms = spec.ttl_ms
     else:
         ttl_ms = saved.ttl_ms if saved is not None else 0
-    return Planned(info, ttl_ms, None, _stored(frame, info, wish.types, ttl_ms, is_saved=old is not None), frame)
+    return PlannedState(info, ttl_ms, None, _stored(frame, info, spec.types, ttl_ms, is_saved=old is not None), frame)
 
 
-def given_timers(frame: Any, domain: str, wish: KeyedWish, saved: Planned | None, keys: list[str] | None) -> Planned:
-    """The timers of one clock."""
+def timers_of_frame(
+    frame: Any, domain: str, spec: KeyedStateSpec, saved: PlannedState | None, keys: list[str] | None
+) -> PlannedState:
+    """The timers of one time domain."""
     columns = state_columns.column_types(frame)
-    require_columns(list(columns), ["key", "domain", "timestamp"], f"timers of operator {wish.uid!r}")
+    require_columns(list(columns), ["key", "domain", "timestamp"], f"timers of operator {spec.uid!r}")
     as_values = state_columns.timers_of(frame, domain, TIMER_DOMAINS)
-    value_wish = KeyedWish(wish.uid, wish.name, "value", StateTypes(wish.types.key, "bigint", None, wish.types.text), 0)
-    typed = keyed_info(value_wish, state_columns.column_types(as_values), None, keys)
-    info = StateTableInfo(wish.uid, wish.name, "timer", typed.key_types, "LONG")
-    stored = _stored(as_values, info, wish.types, 0, is_saved=saved is not None)
-    return Planned(info, 0, None, stored, as_values)
+    value_spec = KeyedStateSpec(
+        spec.uid, spec.name, "value", StateTypes(spec.types.key, "bigint", None, spec.types.text), 0
+    )
+    typed = keyed_info(value_spec, state_columns.column_types(as_values), None, keys)
+    info = StateTableInfo(spec.uid, spec.name, "timer", typed.key_types, "LONG")
+    stored = _stored(as_values, info, spec.types, 0, is_saved=saved is not None)
+    return PlannedState(info, 0, None, stored, as_values)
 
 
-def given_operator(frame: Any, place: Place, types: StateTypes, states: Mapping[Place, Planned]) -> Planned:
+def operator_state_of(
+    frame: Any, place: Place, types: StateTypes, states: Mapping[Place, PlannedState]
+) -> PlannedState:
     """A list, union or broadcast state."""
     uid, mode, name = place
     columns = state_columns.column_types(frame)
-    wanted = ["map_key", "value"] if mode == "broadcast" else ["value"]
-    require_columns(list(columns), wanted, f"state {name!r} of operator {uid!r}")
+    required = ["map_key", "value"] if mode == "broadcast" else ["value"]
+    require_columns(list(columns), required, f"state {name!r} of operator {uid!r}")
     other = next(
         (p for (u, m, n), p in states.items() if (u, n) == (uid, name) and {m, mode} == {"split", "union"}), None
     )
@@ -72,7 +80,7 @@ def given_operator(frame: Any, place: Place, types: StateTypes, states: Mapping[
     text = text_form(types, is_saved=old is not None, has_text=_has_text(frame, stored_types))
     parts = [StoredColumn(column, kind, text, column == "map_key") for column, kind in stored_types.items()]
     order = [frame[column] for column in ("subtask", "position") if column in columns]
-    return Planned(info, 0, None, state_columns.stored_columns(frame, parts, order), frame)
+    return PlannedState(info, 0, None, state_columns.stored_columns(frame, parts, order), frame)
 
 
 def _stored(frame: Any, info: StateTableInfo, types: StateTypes, ttl_ms: int, *, is_saved: bool) -> Any:
@@ -92,5 +100,5 @@ def _stored(frame: Any, info: StateTableInfo, types: StateTypes, ttl_ms: int, *,
 
 
 def _has_text(frame: Any, stored: Mapping[str, TypeInformation]) -> bool:
-    """Whether text is among what becomes untyped values."""
+    """Whether a text column is stored untyped."""
     return state_columns.has_text(frame, [name for name, type_info in stored.items() if has_untyped(type_info)])

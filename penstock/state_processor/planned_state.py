@@ -1,4 +1,4 @@
-"""One state of a savepoint that is to be written."""
+"""One state of a savepoint to write."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,23 +13,23 @@ Place = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A state of the loaded snapshot that is kept, or one that a DataFrame gives."""
+class PlannedState:
+    """A state kept from the loaded snapshot, or one made from a DataFrame."""
 
     info: StateTableInfo | OperatorStateInfo
-    """As it will be stored; the count of operator state is not kept up."""
+    """Its description in the manifest. The count of an operator state is filled in when it is written."""
     ttl_ms: int = 0
     state: State | None = None
-    """Of the loaded snapshot, under its old name."""
+    """The state of the loaded snapshot, under its old name."""
     stored: Any = None
-    """A DataFrame of stored columns; for keyed state with the hashes of keys."""
+    """A DataFrame of stored columns; for keyed state it has the hashes of the keys too."""
     shown: Any = None
-    """The DataFrame that the user gave."""
+    """The user's DataFrame."""
 
     @staticmethod
-    def kept(state: State) -> "Planned":
-        """A state as it is."""
-        return Planned(state.info, state.ttl_ms if isinstance(state, KeyedState) else 0, state)
+    def kept(state: State) -> "PlannedState":
+        """A state of the loaded snapshot, unchanged."""
+        return PlannedState(state.info, state.ttl_ms if isinstance(state, KeyedState) else 0, state)
 
     @property
     def name(self) -> str:
@@ -37,10 +37,10 @@ class Planned:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Its operator uid, mode and name."""
         mode = self.info.mode if isinstance(self.info, OperatorStateInfo) else "keyed"
         return self.info.operator_uid, mode, self.info.name
 
-    def renamed(self, uid: str) -> "Planned":
+    def renamed(self, uid: str) -> "PlannedState":
         """The same state of another operator."""
         return replace(self, info=msgspec.structs.replace(self.info, operator_uid=uid))

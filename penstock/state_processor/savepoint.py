@@ -17,19 +17,19 @@ from penstock.model.time import TimeDomain
 from penstock.spark import state_frames
 from penstock.spark.session import require_classic
 from penstock.state.timers import TIMER_NAMES
-from penstock.state_processor.input_frames import given_keyed, given_operator, given_timers
-from penstock.state_processor.planned_state import Place, Planned
+from penstock.state_processor.input_frames import keyed_state_of, operator_state_of, timers_of_frame
+from penstock.state_processor.planned_state import Place, PlannedState
 from penstock.state_processor.savepoint_files import write_savepoint
-from penstock.state_processor.state_types import KeyedWish, StateTypes, stated
+from penstock.state_processor.state_types import KeyedStateSpec, StateTypes, declared_type
 
 DEFAULT_MAX_PARALLELISM = 128
 DOMAINS = {"event": TIMER_NAMES[TimeDomain.EVENT_TIME], "processing": TIMER_NAMES[TimeDomain.PROCESSING_TIME]}
-"""What a timer's clock is called -> the table of its timers."""
+"""The name of a time domain -> the name of its timer table."""
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """A savepoint that exists, or one that `write` will make. Never changed: `with_…` gives another one.
+    """A savepoint that exists, or one that `write` will make. Immutable: `with_…` returns another one.
 
     >>> sp = Savepoint.load(spark, "savepoint-4f1c2a-0b1c2d3e4f50")                         # doctest: +SKIP
     >>> fixed = sp.keyed_state("running-total", "total").where("value >= 0")                # doctest: +SKIP
@@ -39,11 +39,11 @@ class Savepoint:
     spark: Any
     max_parallelism: int
     parallelism: int
-    """Of operators that are new; those of a loaded snapshot keep theirs."""
+    """The parallelism of new operators; those of the loaded snapshot keep theirs."""
     base: StoredSnapshot | None = None
-    states: Mapping[Place, Planned] = field(default_factory=dict)
+    states: Mapping[Place, PlannedState] = field(default_factory=dict)
     uids: Mapping[str, str | None] = field(default_factory=dict)
-    """Operator -> what it is called in the loaded snapshot; None for a new one."""
+    """Operator -> its uid in the loaded snapshot; None for a new one."""
 
     # ---- making one
 
@@ -51,13 +51,13 @@ class Savepoint:
     def load(spark: Any, path: str, *, verify: bool = False) -> "Savepoint":
         """A savepoint of either format, or a checkpoint (`chk-N` of a job's folder).
 
-        Every file must be there with its size; `verify` also reads each one against its hash.
+        Every file must exist with the right size; `verify` also checks the hash of each one.
         """
         require_classic(spark)
         base = open_stored(path)
         if verify:
             base.verify()
-        states = {(state.uid, state.mode, state.name): Planned.kept(state) for state in base.states()}
+        states = {(state.uid, state.mode, state.name): PlannedState.kept(state) for state in base.states()}
         uids: dict[str, str | None] = {uid: uid for uid in base.operator_uids()}
         return Savepoint(spark, base.manifest.max_parallelism, _default_parallelism(spark), base, states, uids)
 
@@ -65,9 +65,9 @@ class Savepoint:
     def new(
         spark: Any, max_parallelism: int = DEFAULT_MAX_PARALLELISM, *, parallelism: int | None = None
     ) -> "Savepoint":
-        """An empty one. Sources of a job that starts from it begin at their beginning.
+        """An empty savepoint. A job that starts from it reads its sources from the beginning.
 
-        `parallelism`: into how many parts its states are cut; a job may start from it with any other.
+        `parallelism` is the number of files per state; a job may start from it at any parallelism.
         """
         require_classic(spark)
         _require_groups(max_parallelism)
@@ -106,8 +106,8 @@ class Savepoint:
     ) -> Any:
         """A DataFrame with `key_group`, `key`, `map_key` of a map, `value`, and `expires_at` of a state with TTL.
 
-        Untyped keys and values are JSON text, or what the `…_type` arguments declare them to be. Where the snapshot
-        does not say how long entries live, the last column is `last_access`.
+        Untyped keys and values are JSON text, unless the `…_type` arguments declare their types. If the snapshot does
+        not record the time to live, the last column is `last_access`.
         """
         return self._frame(uid, name, "keyed", (key_type, map_key_type, value_type))
 
@@ -158,62 +158,62 @@ class Savepoint:
         types: StateTypes | None = None,
         ttl: Any = None,
     ) -> "Savepoint":
-        """Put this state in place of the one of that name, or add it.
+        """Replace the state of that name, or add it.
 
         Args:
-            uid: The operator; one that is not there is added.
+            uid: The operator; it is added if it does not exist.
             name: The state's name.
-            frame: `key`, `value`, for a map `map_key`, and with a time to live `expires_at`, if it is known. Other
-                columns are ignored; key groups are computed anew.
-            kind: value, list, map, reducing or aggregating; that of the state it replaces, or value.
-            types: Where they are neither those of the state it replaces nor those of the columns.
-            ttl: Time to live: `Time`, `Duration` or milliseconds; 0 for none, by default as it was.
+            frame: `key`, `value`, for a map `map_key`, and with a time to live optionally `expires_at`. Other columns
+                are ignored; key groups are recomputed.
+            kind: value, list, map, reducing or aggregating. Default: that of the replaced state, or value.
+            types: Where they differ from those of the replaced state and of the columns.
+            ttl: Time to live: `Time`, `Duration` or milliseconds; 0 for none. Default: that of the replaced state.
         """
-        wish = KeyedWish(uid, name, kind, types or StateTypes(), _milliseconds(ttl))
+        spec = KeyedStateSpec(uid, name, kind, types or StateTypes(), _milliseconds(ttl))
         saved = self.states.get((uid, "keyed", name))
-        return self._with(given_keyed(frame, wish, saved, self._key_types(uid)))
+        return self._with(keyed_state_of(frame, spec, saved, self._key_types(uid)))
 
     def with_operator_state(self, uid: str, name: str, frame: Any, *, types: StateTypes | None = None) -> "Savepoint":
         """Put or add a list state; `frame` has `value`, and may say `subtask` and `position`."""
-        return self._with(given_operator(frame, (uid, "split", name), types or StateTypes(), self.states))
+        return self._with(operator_state_of(frame, (uid, "split", name), types or StateTypes(), self.states))
 
     def with_union_state(self, uid: str, name: str, frame: Any, *, types: StateTypes | None = None) -> "Savepoint":
         """Put or add a union list state; `frame` has `value`, and may say `subtask` and `position`."""
-        return self._with(given_operator(frame, (uid, "union", name), types or StateTypes(), self.states))
+        return self._with(operator_state_of(frame, (uid, "union", name), types or StateTypes(), self.states))
 
     def with_broadcast_state(self, uid: str, name: str, frame: Any, *, types: StateTypes | None = None) -> "Savepoint":
         """Put or add a broadcast state; `frame` has `map_key` and `value`."""
-        return self._with(given_operator(frame, (uid, "broadcast", name), types or StateTypes(), self.states))
+        return self._with(operator_state_of(frame, (uid, "broadcast", name), types or StateTypes(), self.states))
 
     def with_timers(self, uid: str, frame: Any, *, types: StateTypes | None = None) -> "Savepoint":
-        """Put these timers in place of all timers of an operator; `frame` has `key`, `domain`, `timestamp`."""
+        """Replace all timers of an operator; `frame` has `key`, `domain`, `timestamp`."""
         made = self
         for domain, name in DOMAINS.items():
             saved = self.states.get((uid, "keyed", name))
-            wish = KeyedWish(uid, name, "timer", types or StateTypes(), None)
-            made = made._with(given_timers(frame, domain, wish, saved, self._key_types(uid)))
+            spec = KeyedStateSpec(uid, name, "timer", types or StateTypes(), None)
+            made = made._with(timers_of_frame(frame, domain, spec, saved, self._key_types(uid)))
         return made
 
     def remove_operator(self, uid: str) -> "Savepoint":
-        """Without an operator and all its state."""
+        """This savepoint without an operator and its state."""
         self._require(uid)
         states = {place: planned for place, planned in self.states.items() if place[0] != uid}
         return replace(self, states=states, uids={name: old for name, old in self.uids.items() if name != uid})
 
     def remove_state(self, uid: str, name: str) -> "Savepoint":
-        """Without a state; all states of that name, where keyed and operator state share it."""
+        """This savepoint without a state. If a keyed and an operator state share the name, both go."""
         gone = [place for place in self.states if (place[0], place[2]) == (uid, name)]
         if not gone:
             self._planned(uid, name, None)
         return replace(self, states={place: planned for place, planned in self.states.items() if place not in gone})
 
     def rename_operator(self, old: str, new: str) -> "Savepoint":
-        """With another uid for an operator."""
+        """This savepoint with another uid for an operator."""
         self._require(old)
         if new in self.uids:
             raise UsageError(f"there is an operator {new!r} already; remove it first, or choose another uid")
         if not new:
-            raise UsageError("a uid is not empty")
+            raise UsageError("the new uid is empty")
         states = {
             (new if uid == old else uid, mode, name): planned.renamed(new) if uid == old else planned
             for (uid, mode, name), planned in self.states.items()
@@ -222,18 +222,18 @@ class Savepoint:
         return replace(self, states=states, uids=uids)
 
     def with_max_parallelism(self, max_parallelism: int) -> "Savepoint":
-        """With another number of key groups: every key finds its new one (features S6)."""
+        """This savepoint with another number of key groups; every key moves to its new one (features S6)."""
         _require_groups(max_parallelism)
         raw = sorted({uid for (uid, mode, _) in self.states if mode == "raw_keyed"})
         if raw and max_parallelism != self.max_parallelism:
-            raise UsageError(f"operator {raw[0]!r} has raw state by key group, whose bytes cannot be split anew")
+            raise UsageError(f"operator {raw[0]!r} has raw state by key group, whose bytes cannot be split again")
         parallelism = min(self.parallelism, max_parallelism)
         return replace(self, max_parallelism=max_parallelism, parallelism=parallelism)
 
     def write(self, target_dir: str) -> str:
         """Write a canonical savepoint into a new folder below `target_dir`; its path.
 
-        The manifest comes last: a folder without `_metadata` is what a failed write has left.
+        The manifest comes last: a folder without `_metadata` is the leftover of a failed write.
         """
         return write_savepoint(self.spark, self, target_dir)
 
@@ -241,7 +241,7 @@ class Savepoint:
 
     def _loaded(self) -> StoredSnapshot:
         if self.base is None:
-            raise UsageError("this savepoint is not written yet; write it, and load what `write` returns")
+            raise UsageError("this savepoint is not written yet; write it, then load the path that write() returns")
         return self.base
 
     def _frame(self, uid: str, name: str, mode: str, types: tuple[Any, Any, Any]) -> Any:
@@ -249,12 +249,12 @@ class Savepoint:
         if planned.shown is not None:
             return planned.shown
         assert planned.state is not None
-        key, map_key, value = map(stated, types)
+        key, map_key, value = map(declared_type, types)
         return state_frames.state_frame(
             self.spark, self._loaded(), readable(planned.state, DeclaredTypes(key, map_key, value))
         )
 
-    def _planned(self, uid: str, name: str, mode: str | None) -> Planned:
+    def _planned(self, uid: str, name: str, mode: str | None) -> PlannedState:
         self._require(uid)
         planned = self.states.get((uid, mode or "", name))
         if planned is None:
@@ -268,16 +268,16 @@ class Savepoint:
         if uid not in self.uids:
             raise UsageError(f"there is no operator {uid!r}; there are: {', '.join(map(repr, self.uids)) or 'none'}")
 
-    def _of(self, uid: str) -> list[Planned]:
+    def _of(self, uid: str) -> list[PlannedState]:
         self._require(uid)
         return [planned for place, planned in self.states.items() if place[0] == uid]
 
     def _key_types(self, uid: str) -> list[str] | None:
-        """The types of an operator's keys, where any of its states says them."""
+        """The key types of an operator, if one of its states has them."""
         infos = [planned.info for place, planned in self.states.items() if place[0] == uid]
         return next((info.key_types for info in infos if isinstance(info, StateTableInfo)), None)
 
-    def _with(self, planned: Planned) -> "Savepoint":
+    def _with(self, planned: PlannedState) -> "Savepoint":
         info = planned.info
         keys = self._key_types(info.operator_uid)
         if isinstance(info, StateTableInfo) and keys is not None and keys != info.key_types:

@@ -1,4 +1,4 @@
-"""Writing a savepoint: the files by the executors, what is unchanged copied, the manifest last."""
+"""Writes a savepoint: executors write the files and copy unchanged ones; the manifest comes last."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ from penstock.model.snapshot import (
 from penstock.model.time import MIN_WATERMARK
 from penstock.spark import state_frames, state_writer
 from penstock.spark.state_writer import Copy, Handles, Target
-from penstock.state_processor.planned_state import Place, Planned
+from penstock.state_processor.planned_state import Place, PlannedState
 from penstock.storage.address import join_address
 from penstock.storage.storage import Storage, open_storage
 
 
 class Plan(Protocol):
-    """What is to be written: a `Savepoint`."""
+    """What to write: a `Savepoint`."""
 
     @property
     def max_parallelism(self) -> int: ...
@@ -55,7 +55,7 @@ class Plan(Protocol):
     @property
     def base(self) -> StoredSnapshot | None: ...
     @property
-    def states(self) -> Mapping[Place, Planned]: ...
+    def states(self) -> Mapping[Place, PlannedState]: ...
     @property
     def uids(self) -> Mapping[str, str | None]: ...
 
@@ -67,13 +67,13 @@ class StageShape:
     id: str
     parallelism: int
     uids: tuple[str, ...]
-    """As they are called now."""
+    """Their present uids."""
     old: tuple[SubtaskSnapshot, ...] = ()
-    """In the loaded snapshot, by index."""
+    """The subtasks of the loaded snapshot, by index."""
 
 
 def write_savepoint(spark: Any, plan: Plan, target_dir: str) -> str:
-    """The path of a new savepoint; nothing is left of one that could not be written."""
+    """The path of the new savepoint. Removes the folder if writing fails."""
     require_settled(plan.base)
     stages = _stages(plan)
     job_id = plan.base.manifest.job_id if plan.base is not None else new_job_id()
@@ -84,7 +84,7 @@ def write_savepoint(spark: Any, plan: Plan, target_dir: str) -> str:
         manifest = _manifest(plan, stages, files, job_id, storage)
         data = encode_manifest(manifest)
         for path in set(storage.list("")) - file_paths(manifest):
-            storage.delete(path)  # of a task that Spark has run twice
+            storage.delete(path)  # left by a task that Spark ran twice
         storage.put_new(METADATA, data)
     except BaseException:
         clear_folder(storage)
@@ -93,13 +93,15 @@ def write_savepoint(spark: Any, plan: Plan, target_dir: str) -> str:
 
 
 def require_settled(base: StoredSnapshot | None) -> None:
-    """Raise UsageError for a checkpoint that is more than its state: with rows in flight, or output to commit."""
+    """Raise UsageError for a checkpoint that also holds rows in flight or uncommitted output."""
     if base is None or base.manifest.savepoint:
         return
     way_out = "take a savepoint of the job (`penstock savepoint JOB`) and change that"
     checkpoint = open_snapshot(base.uri)  # PROTOCOL R25: its job's log says that it is complete
     if any(snapshot.spool for snapshot in checkpoint.manifest.subtasks):
-        raise UsageError(f"{base.uri} is an unaligned checkpoint with rows in flight, which no table holds; {way_out}")
+        raise UsageError(
+            f"{base.uri} is an unaligned checkpoint with rows in flight, which are not part of any state; {way_out}"
+        )
     if checkpoint.manifest.committables:
         raise UsageError(f"{base.uri} has sink output that may not be committed yet; {way_out}")
 
@@ -118,7 +120,7 @@ def _stages(plan: Plan) -> dict[str, StageShape]:
         if shape.parallelism > plan.max_parallelism:
             raise UsageError(
                 f"operators {', '.join(map(repr, uids))} have parallelism {shape.parallelism}, more than the max "
-                f"parallelism {plan.max_parallelism} that was asked for; take a savepoint at a lower parallelism"
+                f"parallelism {plan.max_parallelism} requested; take a savepoint at a lower parallelism"
             )
         found.update(dict.fromkeys(uids, shape))
     numbers = (f"new{number}" for number in range(len(plan.uids) + len(old_stages)))
@@ -138,7 +140,7 @@ def _operators(snapshots: Iterable[SubtaskSnapshot]) -> list[str]:
     return list(found)
 
 
-def _write_state(spark: Any, plan: Plan, planned: Planned, uri: str, stages: Mapping[str, StageShape]) -> Handles:
+def _write_state(spark: Any, plan: Plan, planned: PlannedState, uri: str, stages: Mapping[str, StageShape]) -> Handles:
     info = planned.info
     shape = stages[info.operator_uid]
     target = Target(uri, shape.id, shape.parallelism, plan.max_parallelism)
@@ -155,8 +157,8 @@ def _write_state(spark: Any, plan: Plan, planned: Planned, uri: str, stages: Map
     return state_writer.write_operator(frame, info, target)
 
 
-def _copied(spark: Any, base: StoredSnapshot, planned: Planned, target: Target) -> Handles:
-    """The files of a state that does not change, under its operator's present uid."""
+def _copied(spark: Any, base: StoredSnapshot, planned: PlannedState, target: Target) -> Handles:
+    """Copies of an unchanged state's files, under its operator's present uid."""
     assert planned.state is not None
     old = (planned.state.uid, planned.state.mode, planned.state.name)
     indices, copies = [], []
@@ -171,7 +173,7 @@ def _copied(spark: Any, base: StoredSnapshot, planned: Planned, target: Target) 
     return list(zip(indices, made, strict=True))
 
 
-def _copy(file: StateFile, table: TableFile, planned: Planned, subtask: SubtaskId) -> Copy:
+def _copy(file: StateFile, table: TableFile, planned: PlannedState, subtask: SubtaskId) -> Copy:
     uid, mode, name = planned.place
     path = keyed_path(uid, name, subtask) if mode == "keyed" else operator_path(uid, mode, name, subtask)
     return Copy(file, path, msgspec.structs.replace(table, operator_uid=uid))
@@ -213,7 +215,7 @@ def _copied_sources(base: StoredSnapshot, storage: Storage) -> SourcePosition:
 
 
 def _snapshot(plan: Plan, shape: StageShape, index: int, files: Mapping[Place, Handles]) -> SubtaskSnapshot:
-    """What one subtask has: the tables of its stage's operators, and its own files of them."""
+    """One subtask: the tables of its stage's operators, and its own files of them."""
     tables: list[StateTableInfo] = []
     states: list[OperatorStateInfo] = []
     keyed_files: list[StateFile] = []

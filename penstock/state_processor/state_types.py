@@ -1,4 +1,4 @@
-"""What a DataFrame is as a state: which columns it must have, and the types with which they are stored."""
+"""How a DataFrame becomes a state: the columns that it needs, and the types that they are stored with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ TEXTS = ("json", "plain")
 
 @dataclass(frozen=True)
 class StateTypes:
-    """The types with which a state is stored, where they are not those of the DataFrame's columns.
+    """The types that a state is stored with, where they differ from those of the DataFrame's columns.
 
     A type is written as in a program (`Types.LONG()`, `"bigint"`), or "untyped" for a state or key without a declared
-    type. `key` may be a list, for a stream with several key columns. `text` says what a text column is that becomes
-    untyped: "json", as `keyed_state` gives it, or "plain", the value itself.
+    type. `key` may be a list, for a stream with several key columns. `text` says how to read a text column
+    that is stored untyped: as "json", which is what `keyed_state` returns, or as "plain" text.
     """
 
     key: Any = None
@@ -37,88 +37,90 @@ class StateTypes:
             raise UsageError(f"text={self.text!r} is not one of 'json' and 'plain'")
 
 
-def stated(spec: Any) -> TypeInformation | None:
-    """The type that a user has written; None: nothing."""
+def declared_type(spec: Any) -> TypeInformation | None:
+    """The type that the user declared, or None."""
     if spec is None:
         return None
     return TAGGED if isinstance(spec, str) and spec == UNTYPED else resolve_type(spec)
 
 
 @dataclass(frozen=True)
-class KeyedWish:
-    """A keyed state that is to be written."""
+class KeyedStateSpec:
+    """A keyed state to write."""
 
     uid: str
     name: str
     kind: str | None
     types: StateTypes
     ttl_ms: int | None
-    """None: as it was saved, or no time to live."""
+    """None: that of the saved state, or no time to live."""
 
 
 def keyed_info(
-    wish: KeyedWish, columns: dict[str, Any], saved: StateTableInfo | None, keys: list[str] | None
+    spec: KeyedStateSpec, columns: dict[str, Any], saved: StateTableInfo | None, keys: list[str] | None
 ) -> StateTableInfo:
-    """How a state is stored.
+    """The description of a keyed state in the manifest.
 
     Args:
         columns: The DataFrame's columns and their Spark types.
         saved: The state that it replaces.
         keys: The key types of the operator's other states.
     """
-    kind = wish.kind or (saved.kind if saved is not None else "value")
+    kind = spec.kind or (saved.kind if saved is not None else "value")
     if kind not in KINDS:
         raise UsageError(f"kind={kind!r} is not one of {', '.join(KINDS)}")
     before = without_ttl(saved) if saved is not None and saved.kind == kind else None
-    value = stated(wish.types.value) or (parse_type(before.value_type) if before else resolve_type(columns["value"]))
+    value = declared_type(spec.types.value) or (
+        parse_type(before.value_type) if before else resolve_type(columns["value"])
+    )
     if kind == "list" and value.name != "LIST":
         value = list_of(value)
     map_key = None
     if kind == "map":
         old = before.map_key_type if before is not None else None
-        found = stated(wish.types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
+        found = declared_type(spec.types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
         map_keys_of(found)  # refuses a type that cannot be one
         map_key = str(found)
-    key_types = _key_types(wish.types.key, columns["key"], saved.key_types if saved is not None else keys)
+    key_types = _key_types(spec.types.key, columns["key"], saved.key_types if saved is not None else keys)
     KeyCodec([parse_type(text) for text in key_types])  # refuses types that cannot be keys
-    info = StateTableInfo(wish.uid, wish.name, kind, key_types, str(value), map_key)
-    has_ttl = bool(wish.ttl_ms) or (wish.ttl_ms is None and saved is not None and saved.ttl)
+    info = StateTableInfo(spec.uid, spec.name, kind, key_types, str(value), map_key)
+    has_ttl = bool(spec.ttl_ms) or (spec.ttl_ms is None and saved is not None and saved.ttl)
     return with_ttl(info) if has_ttl else info
 
 
 def operator_info(
     place: tuple[str, str, str], columns: dict[str, Any], types: StateTypes, saved: OperatorStateInfo | None
 ) -> OperatorStateInfo:
-    """How an operator state is stored; `place` is its operator uid, mode and name."""
+    """The description of an operator state in the manifest; `place` is its operator uid, mode and name."""
     uid, mode, name = place
-    value = stated(types.value) or (parse_type(saved.value_type) if saved else resolve_type(columns["value"]))
+    value = declared_type(types.value) or (parse_type(saved.value_type) if saved else resolve_type(columns["value"]))
     map_key = None
     if mode == "broadcast":
         old = saved.map_key_type if saved is not None else None
-        found = stated(types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
+        found = declared_type(types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
         map_keys_of(found)
         map_key = str(found)
     return OperatorStateInfo(uid, name, mode, str(value), map_key, 0)
 
 
-def require_columns(columns: Sequence[str], wanted: Sequence[str], what: str) -> None:
+def require_columns(columns: Sequence[str], required: Sequence[str], what: str) -> None:
     """Raise UsageError unless a DataFrame has these columns."""
-    missing = [name for name in wanted if name not in columns]
+    missing = [name for name in required if name not in columns]
     if missing:
         raise UsageError(
-            f"the DataFrame of {what} has no column {missing[0]!r}; it needs {', '.join(wanted)} and has "
+            f"the DataFrame of {what} has no column {missing[0]!r}; it needs {', '.join(required)} and has "
             f"{', '.join(columns)}"
         )
 
 
 def text_form(types: StateTypes, *, is_saved: bool, has_text: bool) -> str:
-    """What text is in the columns that become untyped values, `has_text`; it must be said where nobody can know."""
+    """How to read text columns that are stored untyped. The user must say so for a new state with such columns."""
     if types.text is not None:
         return types.text
     if has_text and not is_saved:
         raise UsageError(
-            "a text column becomes an untyped value: say types=StateTypes(…, text='plain') if the text is the value, "
-            "or text='json' if it is JSON, as keyed_state() gives it"
+            "a text column is stored as an untyped value; pass types=StateTypes(…, text='plain') if the text is the "
+            "value itself, or text='json' if it is JSON, as keyed_state() returns it"
         )
     return "json"
 
@@ -126,7 +128,7 @@ def text_form(types: StateTypes, *, is_saved: bool, has_text: bool) -> str:
 def _key_types(given: Any, column: Any, saved: list[str] | None) -> list[str]:
     if given is not None:
         several = given if isinstance(given, list | tuple) else [given]
-        return [str(stated(spec)) for spec in several]
+        return [str(declared_type(spec)) for spec in several]
     if saved is not None:
         return saved
     found = resolve_type(column)

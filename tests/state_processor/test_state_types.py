@@ -9,7 +9,7 @@ from penstock.errors import UsageError
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.ttl.stamps import with_ttl
 from penstock.state_processor.state_types import (
-    KeyedWish,
+    KeyedStateSpec,
     StateTypes,
     keyed_info,
     operator_info,
@@ -28,8 +28,8 @@ def info(
     saved: StateTableInfo | None = None,
     **columns: str,
 ) -> StateTableInfo:
-    wish = KeyedWish("op", "s", kind, types or StateTypes(), ttl_ms)
-    return keyed_info(wish, {**COLUMNS, **columns}, saved, None)
+    spec = KeyedStateSpec("op", "s", kind, types or StateTypes(), ttl_ms)
+    return keyed_info(spec, {**COLUMNS, **columns}, saved, None)
 
 
 def test_a_new_state_has_the_types_of_its_columns() -> None:
@@ -60,16 +60,16 @@ def test_the_time_to_live_stays_comes_and_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("required", "message"),
     [
         ({"kind": "set"}, "not one of value, list, map"),
         ({"types": StateTypes(key=Types.PICKLED_BYTE_ARRAY())}, "cannot be a key"),
         ({"kind": "map", "types": StateTypes(map_key="array<int>")}, "cannot be the type of map keys"),
     ],
 )
-def test_what_cannot_be_stored_is_refused(wanted: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_stored_is_refused(required: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        info(**wanted)
+        info(**required)
 
 
 def test_operator_state_has_the_types_of_its_columns() -> None:
