@@ -32,7 +32,7 @@ def build_manifest(
 ) -> Manifest:
     """The manifest of a checkpoint whose acks are all there and whose epoch is committed."""
     record = pending.record
-    assert record is not None, "R20: a checkpoint is completed only after its epoch"
+    assert record is not None, "a checkpoint is completed only after its epoch"
     if record.source is None:
         raise CheckpointError(f"epoch {record.epoch} was committed without the source position of its checkpoint")
     return Manifest(

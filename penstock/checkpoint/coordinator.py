@@ -210,7 +210,7 @@ class CheckpointCoordinator:
             self._require_owner()
             view = self._log.view()
             if view.started or view.claim is None:
-                raise CheckpointError("a job with a checkpoint never starts from nothing; restore it (PROTOCOL R23)")
+                raise CheckpointError("a job with a checkpoint never starts from nothing; restore it")
             with self._lock:
                 number = self.next_id
                 self._next_id = number + 1

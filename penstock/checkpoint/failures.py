@@ -1,4 +1,4 @@
-"""Why a checkpoint failed, in Flink's words, and how many failures in a row a job survives (features 6.5, K7)."""
+"""Why a checkpoint failed, in Flink's words, and how many failures in a row a job survives (features K7)."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""Which checkpoints and files may go, and their removal: first the `discard` in the log, then the deletes (R3, R22).
+"""Which checkpoints and files may go, and their removal: first the `discard`, then the deletes (PROTOCOL R3, R22).
 
 What is kept is read from the retained manifests in storage, every time. One that cannot be read stops everything.
 """

@@ -1,4 +1,4 @@
-"""`penstock list`: the jobs of this user, or of one control server, in Flink's form (features 3.1)."""
+"""`penstock list`: the jobs of this user, or of one control server, in Flink's form."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""`penstock savepoint`, `stop` and `cancel`, with Flink's texts (features 3.1)."""
+"""`penstock savepoint`, `stop` and `cancel`, with Flink's texts."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, as PyFlink's classes say it. Each becomes settings of the job (features 2.4, J1, J2)."""
+"""Where checkpoints are kept, as PyFlink's classes say it. Each becomes settings of the job (features J1, J2)."""
 
 from abc import ABC, abstractmethod
 

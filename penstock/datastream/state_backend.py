@@ -1,4 +1,4 @@
-"""Where working state lives, as PyFlink's classes say it. Each becomes settings of the job (features 2.4)."""
+"""Where working state lives, as PyFlink's classes say it. Each becomes settings of the job."""
 
 from abc import ABC, abstractmethod
 from enum import Enum

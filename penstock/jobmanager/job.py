@@ -361,7 +361,7 @@ class Job:
         self._end(status)
 
     def _end_log(self, status: Status) -> None:
-        """Commits have ended; then the status, and then what is not kept goes (PROTOCOL R31, features 6.2)."""
+        """Commits have ended; then the status, and then what is not kept goes (PROTOCOL R31, features K8)."""
         settings, coordinator = self._request.settings.checkpoints, self._coordinator
         if self._log is None or coordinator is None or settings is None:
             return

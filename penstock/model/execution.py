@@ -49,7 +49,7 @@ class CheckpointingMode(Enum):
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What happens to checkpoints when the job ends (features 6.2)."""
+    """What happens to checkpoints when the job ends (features K8)."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

@@ -393,7 +393,7 @@ OLD_KEYS: dict[str, tuple[str, ...]] = {
     "execution.savepoint-restore-mode": ("execution.state-recovery.claim-mode",),
     "restart-strategy": (_RESTART + "type",),
 }
-"""Old key -> the keys that replace it (features 6.4)."""
+"""Old key -> the keys that replace it (features H5)."""
 _OLD_VALUES = {
     ("state.backend", "jobmanager"): {"state.backend.type": "hashmap", _CHK + "storage": "jobmanager"},
     ("state.backend", "filesystem"): {"state.backend.type": "hashmap", _CHK + "storage": "filesystem"},

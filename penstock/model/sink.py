@@ -1,4 +1,4 @@
-"""What a sink is: a writer in each subtask, and a committer in the JobManager (DESIGN 7, PROTOCOL R28).
+"""What a sink is: a writer in each subtask, and a committer in the JobManager (PROTOCOL R28).
 
 A transaction is named after job, attempt, sink, subtask and a nonce. The writer's position at the end of an epoch is
 part of the subtask's version: `roll_back` returns to it. `pre_commit` makes everything written so far durable and

@@ -1,4 +1,4 @@
-"""What a checkpoint or a savepoint is made of, as plain data: the manifest and its parts (DESIGN 5.1, 6).
+"""What a checkpoint or a savepoint is made of, as plain data: the manifest and its parts (docs/internals/formats.md).
 
 All structs are msgspec structs, so that the manifest is JSON and unknown or mistyped fields are errors. Paths are
 relative to the job's checkpoint folder, or to the savepoint's own, with `/`, never absolute and never with `..`.
@@ -44,7 +44,7 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InlineLimits(msgspec.Struct, frozen=True):
-    """Which states travel inside the manifest (features J2), and how large one may be there (H1)."""
+    """Which states travel inside the manifest (features J2), and how large one may be there (features H1)."""
 
     inline_bytes: int | None = None
     """A state of at most so many bytes has no file of its own; None: the default."""

@@ -1,4 +1,4 @@
-"""Checkpoints as JSON, with Flink's names (features 3.3)."""
+"""Checkpoints as JSON, with Flink's names."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A job as JSON, with Flink's names (features 3.3)."""
+"""A job as JSON, with Flink's names."""
 
 from typing import Any
 

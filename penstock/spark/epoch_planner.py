@@ -1,7 +1,7 @@
 """One epoch as a Spark plan: sources → exchange by key group → stage → exchange → … → one action.
 
 Nothing stands between `repartitionById` and `mapInArrow`; key hash, key group and subtask are computed by the JVM;
-barrier rows are unioned in, so that a subtask runs even when it has no data (DESIGN 3).
+barrier rows are unioned in, so that a subtask runs even when it has no data.
 """
 
 from collections.abc import Mapping

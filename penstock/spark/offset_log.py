@@ -1,5 +1,5 @@
 """Spark's offset log as a value: the position of all sources at a batch, taken from a query's folder and put into a
-new one (PROTOCOL R19, reference spark.md section 1).
+new one (PROTOCOL R19).
 
 A position is a zip of `metadata`, the offsets of the last two batches, and each source's own log cut to what those
 offsets name. Nothing is taken from `commits/`; restoring makes the two commit files that Spark needs. Folders are

@@ -32,7 +32,7 @@ OURS: dict[str, str] = {
     "spark.cleaner.periodicGC.interval": "10min",
 }
 QUERY_SETTINGS: dict[str, str] = {
-    # PROTOCOL R15, reference spark.md section 3: with AQE an empty exchange runs no task at all.
+    # PROTOCOL R15: with AQE an empty exchange runs no task at all.
     "spark.sql.adaptive.enabled": "false",
     # A stage with two readers must not read its own input twice.
     "spark.sql.exchange.reuse": "true",

@@ -1,4 +1,4 @@
-"""Sources as one streaming DataFrame, and the rows of one source in a batch of it (DESIGN 3, step 1).
+"""Sources as one streaming DataFrame, and the rows of one source in a batch of it.
 
 One source: its own columns. Several: `__source` and one nullable struct column per source, so that one Spark query with
 one offset log reads them all.

@@ -1,4 +1,4 @@
-"""Files in a folder of a POSIX file system, durable when `put_new` returns (PROTOCOL R1, STYLE 8).
+"""Files in a folder of a POSIX file system, durable when `put_new` returns (PROTOCOL R1).
 
 A file appears under its name complete or not at all: it is written and fsynced under a temporary name, then linked,
 which fails if the name is taken, then the folder is fsynced. A crash leaves a temporary file, `<name>~<random>`, which

@@ -1,4 +1,4 @@
-"""A crash at every point of the checkpoint code, before and after, at every passage; then recovery (PROTOCOL 8, 9)."""
+"""A crash at every point of the checkpoint code, at every passage; then recovery (PROTOCOL sections 8, 9)."""
 
 import pytest
 

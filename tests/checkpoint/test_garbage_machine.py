@@ -1,6 +1,7 @@
 """H8: complete, abort, subsume, expire, delete, restore and late upload in any order: what is needed is never deleted.
 
-The `Checker` watches each file (I-3, I-11, R3); here orphans are bounded (I9), and gone after two more checkpoints.
+The `Checker` watches each file (PROTOCOL I-3, I-11, R3); here orphans are bounded (I9), and gone after two more
+checkpoints.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What is left of a job's snapshots when they are subsumed and when the job ends: the matrix of features 6.2, on disk.
+"""What is left of a job's snapshots when they are subsumed and when the job ends: the matrix of features K8, on disk.
 
 A savepoint here is a folder as savepoints have it, beside the checkpoints and among them; whatever happens to the job,
 nobody touches it.

@@ -1,4 +1,4 @@
-"""`savepoint`, `stop`, `cancel`, `checkpoint` against a control server: Flink's texts (features 3.1), exit codes."""
+"""`savepoint`, `stop`, `cancel`, `checkpoint` against a control server: Flink's texts, exit codes."""
 
 import json
 import os
@@ -256,7 +256,7 @@ def test_a_missing_or_unknown_job(commands: Commands, capsys: pytest.CaptureFixt
     assert commands.run(command, "nobody", "-m", f"localhost:{commands.server.port}") == 6  # no token
 
 
-def test_c7_a_server_that_is_not_there_is_6_with_its_url(
+def test_cli_c7_a_server_that_is_not_there_is_6_with_its_url(
     commands: Commands, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address = commands.server.address
@@ -267,7 +267,7 @@ def test_c7_a_server_that_is_not_there_is_6_with_its_url(
         assert address in said.err and TOKENS.admin not in said.err + said.out
 
 
-def test_c7_a_wrong_token_is_6_and_not_shown(
+def test_cli_c7_a_wrong_token_is_6_and_not_shown(
     commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     address = f"localhost:{commands.server.port}"
@@ -283,7 +283,7 @@ def test_c7_a_wrong_token_is_6_and_not_shown(
     assert commands.run("cancel", A_ID) == 6
 
 
-def test_c7_a_server_that_says_nothing_or_nonsense_is_6(
+def test_cli_c7_a_server_that_says_nothing_or_nonsense_is_6(
     commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.control.remote_job.reach_job.__defaults__", (0.2,))
@@ -379,7 +379,7 @@ OTHER = {"jid": A_ID, "name": "totals", "state": "RUNNING", "start-time": 1}
         {"jobs": [OTHER], "status": {"id": "COMPLETED"}, "operation": {}},
     ],
 )
-def test_c7_a_server_of_another_kind_is_6(
+def test_cli_c7_a_server_of_another_kind_is_6(
     answer: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_TOKEN", "x")

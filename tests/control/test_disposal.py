@@ -76,7 +76,7 @@ def test_n6_what_is_no_savepoint_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "code"), [("empty", 3), ("file", 3), ("loop", 3), ("absent", 3), ("ftp://host/x", 2), ("", 2)]
 )
-def test_c4_n6_paths_without_a_savepoint(
+def test_n6_cli_c4_paths_without_a_savepoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, code: int
 ) -> None:
     (tmp_path / "empty").mkdir()

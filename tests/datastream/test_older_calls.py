@@ -1,4 +1,4 @@
-"""Calls that PyFlink 1 had: they say the same as settings (features 2.4)."""
+"""Calls that PyFlink 1 had: they say the same as settings."""
 
 from pathlib import Path
 from typing import Any

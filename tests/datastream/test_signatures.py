@@ -1,4 +1,4 @@
-"""Names and parameters are PyFlink's (features 2.3 and 2.4)."""
+"""Names and parameters are PyFlink's."""
 
 import inspect
 

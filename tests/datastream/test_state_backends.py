@@ -1,4 +1,4 @@
-"""State backends and checkpoint storages as objects, their legacy names, and what they mean (features 2.4, H, J3)."""
+"""State backends and checkpoint storages as objects, their legacy names, and what they mean (features H1 to H5, J3)."""
 
 import inspect
 from pathlib import Path

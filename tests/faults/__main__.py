@@ -1,6 +1,6 @@
 """`python -m tests.faults`: faults with real processes, each job held against a batch oracle.
 
-Suites: `matrix` (F01 to F29 of reliability 2.3, pairwise over settings), `fencing` (F18: drivers stopped at every
+Suites: `matrix` (reliability F01 to F29, pairwise over settings), `fencing` (F18: drivers stopped at every
 crash point, replaced and woken), `starts` (F19: several drivers started together), `failpoints` (every crash point of
 PROTOCOL section 8), `stops` (deaths while a job is stopped with a savepoint), `kills` (thirty kills at random moments).
 """

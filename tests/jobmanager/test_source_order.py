@@ -1,4 +1,4 @@
-"""Positions of sources by uid: what Spark knows by place moves with its source (DESIGN 3, step 1)."""
+"""Positions of sources by uid: what Spark knows by place moves with its source."""
 
 import io
 import json

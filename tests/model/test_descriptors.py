@@ -70,12 +70,12 @@ def test_b6_an_aggregating_state_stores_the_accumulator():
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\x00b", "a\nb", "x" * 256, "ü" * 128, "_timers_event", 5, None])
-def test_u4_names_that_cannot_name_a_state_are_refused_at_build_time(name):
+def test_b_u4_names_that_cannot_name_a_state_are_refused_at_build_time(name):
     with pytest.raises(UsageError, match="name"):
         ValueStateDescriptor(name, Types.LONG())
 
 
-def test_u4_ordinary_names_are_taken():
+def test_b_u4_ordinary_names_are_taken():
     for name in ("total", "Summe über alles", "x" * 255, "a.b-c_d", "日本"):
         assert ValueStateDescriptor(name).name == name
 

@@ -1,7 +1,7 @@
 """Bugs that were planted on purpose: each is a small change of the product that some test must notice.
 
-M1 to M15 are those of the test plan; the others each break one rule of PROTOCOL.md. What kills a mutant is `sim N`, so
-many seeds of the simulator, or arguments for pytest.
+Mutants M1 to M15 are in docs/internals/reliability.md; the others each break one rule of the protocol. What kills a
+mutant is `sim N`, so many seeds of the simulator, or arguments for pytest.
 """
 
 from dataclasses import dataclass

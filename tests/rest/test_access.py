@@ -1,4 +1,4 @@
-"""Who may ask a job's control server, and how: security S2, S3, S5 and the bad requests R1 to R8."""
+"""Who may ask a job's control server, and how: security S2, S3, S5 and reliability B-R1 to B-R8."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the endpoints answer: Flink's names and texts (features 3.2, 3.3)."""
+"""What the endpoints answer: Flink's names and texts."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

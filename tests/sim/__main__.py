@@ -1,6 +1,6 @@
 """Runs the simulator: `python -m tests.sim --seeds 10000`, or the one of `--seed 17`, with what happens in it.
 
-A seed fails if an invariant of PROTOCOL.md, section 9, does not hold at any step: see `tests/sim/ledger.py`.
+A seed fails if an invariant of PROTOCOL section 9 does not hold at any step: see `tests/sim/ledger.py`.
 """
 
 import argparse

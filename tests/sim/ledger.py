@@ -1,7 +1,8 @@
 """Watches storage and sinks of a simulated job, and knows what must always hold (PROTOCOL section 9).
 
 It sees every file appear and go and every commit in the order in which they really happen, and keeps its own record of
-what the log says: a mistake in the product's reading of the log is found too. Which id is checked where:
+what the log says: a mistake in the product's reading of the log is found too. Where PROTOCOL I-1 to I-11 and
+reliability I1 to I16 are checked:
 
 | id | check |
 |---|---|
@@ -53,7 +54,7 @@ class Ledger:
         self.discarded: set[str] = set()
         self.base = 0
         self.ghosts = 0
-        """Entries that were written below a higher number: they count for nobody (R4)."""
+        """Entries that were written below a higher number: they count for nobody (PROTOCOL R4)."""
         self.listed: set[str] = set()
         """Sink transactions of any completed checkpoint."""
         self.ended_by: set[int] = set()

@@ -139,7 +139,7 @@ class Simulation:
         else:
             raise Violation("I-9: the job does not come to its end")
         while any(not actor.is_done for process in older for actor in process.actors[:2]):
-            self._advance()  # R4: whoever slept finds out that it owns nothing any more
+            self._advance()  # PROTOCOL R4: whoever slept finds out that it owns nothing any more
             require(self.steps < 10 * MAX_CALM_STEPS, "R4: an old attempt does not end")
         while self.ledger.storage.in_flight:
             self.ledger.storage.land()

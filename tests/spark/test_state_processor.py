@@ -1,4 +1,4 @@
-"""State as data on Spark: what is read equals the job's state, what is written can be read and restored (S1 to S6)."""
+"""State as data on Spark: what is read equals the job's state, what is written can be restored (features S1 to S6)."""
 
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal

@@ -45,5 +45,5 @@ def test_a_storage_conforms(kind: str, check: Callable[[Storage], None], tmp_pat
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_s3_conforms(check: Callable[[Storage], None], s3_uri: str) -> None:
+def test_an_s3_server_conforms(check: Callable[[Storage], None], s3_uri: str) -> None:
     check(open_storage(s3_uri))

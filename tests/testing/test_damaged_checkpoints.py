@@ -1,4 +1,4 @@
-"""A damaged newest checkpoint: never a wrong result, never an empty start (PROTOCOL R6, R24; F06 to F10)."""
+"""A damaged newest checkpoint: never a wrong result or an empty start (PROTOCOL R6, R24; reliability F06 to F10)."""
 
 from itertools import cycle
 from pathlib import Path

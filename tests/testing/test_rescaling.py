@@ -52,7 +52,7 @@ def test_e1_the_manifest_says_which_key_groups_a_file_holds() -> None:
 
 
 def test_e2_e3_a_key_is_where_sparks_hash_puts_it() -> None:
-    """DESIGN 11: key groups use Spark's hash instead of Flink's."""
+    """Key groups use Spark's hash instead of Flink's."""
     harness = sums(parallelism=5).feed([(f"key {n}", n) for n in range(100)])
     for index, keys in enumerate(subtask_keys(harness)):
         for key in keys:
@@ -122,7 +122,7 @@ class Total(KeyedProcessFunction):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_e7_another_max_parallelism_is_split_anew_and_the_job_log_says_so(backend: str) -> None:
-    """DESIGN 11: where Flink refuses."""
+    """Where Flink refuses."""
     rows = [(f"key {n % 97}", n) for n in range(300)]
     harness = sums(parallelism=2, max_parallelism=128, backend=backend).feed([*rows[:200], CHECKPOINT])
     harness.rescale(3, max_parallelism=50).feed([*rows[200:], CHECKPOINT])

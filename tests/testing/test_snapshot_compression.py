@@ -1,4 +1,4 @@
-"""Snapshot compression (I5): smaller files, the same state, and whoever reads need not know."""
+"""Snapshot compression (features I5): smaller files, the same state, and whoever reads need not know."""
 
 from typing import Any
 

@@ -32,7 +32,7 @@ def read_log(storage: Storage) -> LogView:
         except FileMissingError as error:
             # The owner has written a base meanwhile and deleted what lies below it: start again from there.
             missing = str(error)
-    raise LogCorruptError(f"the job log in {storage.uri} cannot be read to its end (PROTOCOL R6): {missing}")
+    raise LogCorruptError(f"the job log in {storage.uri} cannot be read to its end: {missing}")
 
 
 def entry_numbers(storage: Storage) -> list[int]:

@@ -1,4 +1,4 @@
-"""`chk-N/_metadata`: its bytes, what must hold of one, and the files it lists (DESIGN 5.1).
+"""`chk-N/_metadata`: its bytes, what must hold of one, and the files it lists (docs/internals/formats.md).
 
 A manifest is JSON with magic and version first. It is checked just before it is written and just after it is read;
 what is read from storage is not trusted: sizes are limited before anything is decoded, paths stay in the job's folder.

@@ -1,4 +1,4 @@
-"""Commits the transactions of a job's sinks, from the JobManager (DESIGN 7)."""
+"""Commits the transactions of a job's sinks, from the JobManager."""
 
 from collections.abc import Mapping, Sequence
 

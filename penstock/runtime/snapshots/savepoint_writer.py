@@ -1,4 +1,4 @@
-"""A subtask's part of a savepoint: sealed at the barrier, written in the background (PROTOCOL R29, DESIGN 6).
+"""A subtask's part of a savepoint: sealed at the barrier, written in the background (PROTOCOL R29).
 
 Canonical: one Parquet file per state, or a few of a large one. Native: the files that a full checkpoint would have.
 """
@@ -63,7 +63,7 @@ class SavepointWriter:
         """Freeze the state as it is now. The only part that holds up the epoch."""
         subtask = self.subtask
         if subtask.spool.rows:
-            raise CheckpointDeclinedError(f"{subtask.spool.rows} rows are in flight; a savepoint is aligned (R13)")
+            raise CheckpointDeclinedError(f"{subtask.spool.rows} rows are in flight; a savepoint is aligned")
         backends = subtask.backends
         sealed = [b.seal_savepoint(order.number, native=order.format == "native") for b in backends.values()]
         ttls = {

@@ -1,4 +1,4 @@
-"""Keyed state as Parquet: the tables of a canonical savepoint, the same from every backend (DESIGN 6).
+"""Keyed state as Parquet: the tables of a canonical savepoint, the same from every backend.
 
 Columns: `key_group`, `key_hash`, `key` (a struct where the stream has several key columns), `map_key` for a map,
 `value`, and `expires_at` for a state with a time to live. Rows stand in the order of key group, key and map key; every

@@ -1,4 +1,4 @@
-"""Operator state as Parquet: the tables of a canonical savepoint, one file for each state and subtask (DESIGN 6).
+"""Operator state as Parquet: the tables of a canonical savepoint, one file for each state and subtask.
 
 Columns: `position`, the place in the subtask's list; `map_key` of broadcast state or `key_group` of raw state by key
 group; `value`.

@@ -1,4 +1,4 @@
-"""All cases of the matrix, and which fault of reliability 2.3 is shown where.
+"""All cases of the matrix, and which of the faults reliability F01 to F29 is shown where.
 
 F01 to F15, F17, F20 to F29 (but for those below): cases here, found by their id.
 F16 object stores: tests/storage/test_object_storage.py (`test_f16_…`), with a real S3 protocol server.
