@@ -102,10 +102,10 @@ class CheckpointCoordinator:
         with self._lock:
             self._require_owner()
             busy = self._busy_count()
-            is_asked_for = bool(self._requests) and self._decider.has_room(busy)
-            if not (forced or is_asked_for or self._decider.may_start(busy)):
+            is_request_due = self._is_request_due(busy)
+            if not (forced or is_request_due or self._decider.may_start(busy)):
                 return None
-            request = self._requests.popleft() if is_asked_for else None
+            request = self._requests.popleft() if is_request_due else None
             number = max(self.next_id, 1)
             self._next_id = number + 1
             now_ms = self._clock.now_ms()
@@ -246,6 +246,14 @@ class CheckpointCoordinator:
                 self._completed.newest = None  # nothing builds on it any more
             self._completed.collect(self._settings.retained if keep_checkpoints else 0, self._scope)
 
+    def end_job(self, status: Status) -> None:
+        """Abort what is pending, append how the job ended, and delete the checkpoints that are not kept."""
+        self.close(FailureReason.SHUTDOWN)
+        if status.status == "finished" or self.is_settled:
+            self.finish(status, keep_checkpoints=self._settings.keeps(status.status))
+        else:
+            self._log.append(status)  # the next attempt needs what is not committed yet
+
     def hold(self, checkpoint_id: int, *, held: bool) -> None:
         """Do not complete a pending checkpoint, or do so again."""
         with self._lock:
@@ -266,20 +274,9 @@ class CheckpointCoordinator:
         return self._completed.newest
 
     @property
-    def completed_epoch(self) -> int:
-        """The epoch of the newest checkpoint that exists; its commits may not have ended."""
-        return self._completed.last.epoch
-
-    @property
     def next_id(self) -> int:
         """The number that the next checkpoint gets: above every number in the log and on storage (PROTOCOL R7)."""
         return max(self._next_id, self._log.view().highest_checkpoint + 1)
-
-    @property
-    def dirty(self) -> bool:
-        """An epoch was committed since the newest completed checkpoint, or there is none that is the job's own."""
-        last = self._completed.last
-        return last.checkpoint_id is None or self._last_epoch > last.epoch
 
     @property
     def is_settled(self) -> bool:
@@ -292,22 +289,48 @@ class CheckpointCoordinator:
         """Why the last removal of old files and transactions failed; it is tried again after the next checkpoint."""
         return self._completed.cleaning_failure
 
+    @property
+    def can_recover(self) -> bool:
+        """A new attempt restores a checkpoint, and completes a stop that the log knows of."""
+        return True
+
+    @property
+    def needs_first_checkpoint(self) -> bool:
+        """There is nothing to go back to: no checkpoint, and nothing was restored (PROTOCOL R23)."""
+        return not self._log.view().started
+
+    @property
+    def is_due(self) -> bool:
+        """A checkpoint should start: a requested one, or, if an epoch was committed since the last, a periodic one.
+
+        Never before the first checkpoint, which no epoch carries.
+        """
+        with self._lock:
+            if self.needs_first_checkpoint:
+                return False
+            last, busy = self._completed.last, self._busy_count()
+            has_changed = last.checkpoint_id is None or self._last_epoch > last.epoch
+            return self._is_request_due(busy) or (has_changed and self._decider.may_start(busy))
+
+    def covers(self, epoch: int) -> bool:
+        """Whether a checkpoint of this epoch or a later one is complete, and its sinks are committed."""
+        newest = self._completed.newest
+        return newest is not None and newest.epoch >= epoch
+
+    def failure_of(self, checkpoint_id: int, epoch: int) -> str | None:
+        """Why the checkpoint at the barrier of an epoch failed; None if it has not, or if a newer one exists."""
+        if self._completed.last.epoch >= epoch:
+            return None
+        for stats in self.history():
+            if stats.checkpoint_id == checkpoint_id and stats.status == "failed":
+                return stats.failure
+        return None
+
     def base_of(self, checkpoint_id: int) -> Manifest | None:
         """What subtasks may build this pending checkpoint on: kept until it has ended (PROTOCOL R18)."""
         with self._lock:
             pending = self._pending.get(checkpoint_id)
             return pending.usable_base if pending is not None else None
-
-    def next_due(self) -> float | None:
-        """When a periodic checkpoint may start, in monotonic seconds; None if not before a pending one ends."""
-        with self._lock:
-            return self._decider.next_due(self._busy_count())
-
-    @property
-    def is_asked_for(self) -> bool:
-        """Somebody waits for a checkpoint that could start now."""
-        with self._lock:
-            return bool(self._requests) and self._decider.has_room(self._busy_count())
 
     def spool_after_ms(self, checkpoint_id: int | None, *, waiting: bool) -> int | None:
         """How long the subtasks of an epoch with this checkpoint, or without any, work on their rows (R13)."""
@@ -446,6 +469,9 @@ class CheckpointCoordinator:
 
     def _busy_count(self) -> int:
         return len(self._pending) + self._completed.is_committing
+
+    def _is_request_due(self, busy_count: int) -> bool:
+        return bool(self._requests) and self._decider.has_room(busy_count)
 
     def _scope(self, present: Sequence[str]) -> SweepScope:
         with self._lock:

@@ -16,9 +16,8 @@ import msgspec
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
-from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.log.entries import Resumed, SavepointEntry, Stopping
-from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.no_checkpoints import AttemptLog, Coordinator
 from penstock.checkpoint.pending_checkpoint import EpochRecord
 from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, verify_file
@@ -137,9 +136,7 @@ class SavepointPlace:
 class Savepoints:
     """At most one savepoint at a time. After the barrier of one that stops the job, no epoch starts (R30)."""
 
-    def __init__(
-        self, place: SavepointPlace, clock: Clock, log: JobLog | None, coordinator: CheckpointCoordinator | None
-    ) -> None:
+    def __init__(self, place: SavepointPlace, clock: Clock, log: AttemptLog, coordinator: Coordinator) -> None:
         self._place = place
         self._clock = clock
         self._log = log
@@ -201,7 +198,7 @@ class Savepoints:
         """The attempt is over. A stop that the log may tell of is not: the next attempt completes it, and gets this."""
         with self._lock:
             self._closed = CLOSED
-            busy, is_stop = self._busy(), (self._is_stopping() or self._announced) and self._log is not None
+            busy, is_stop = self._busy(), (self._is_stopping() or self._announced) and self._coordinator.can_recover
             self._wanted = self._pending = None
             self._lock.notify_all()
         if busy is None or (is_stop and self._stopped is None):
@@ -224,7 +221,7 @@ class Savepoints:
             number = checkpoint if checkpoint is not None else self._next_number
             self._next_number = number + 1
         wish = wanted.request.wish
-        if self._log is not None and wish.then != "go_on":
+        if wish.then != "go_on":
             self._announced = True  # before it is: whether an append was made may stay unknown (PROTOCOL R5)
             self._log.append(Stopping(number, wish.target, wish.format, wish.then, wish.drain, wish.trigger_id))
         order = SavepointOrder(number, wanted.uri, wish.format, self._place.inline)
@@ -234,7 +231,7 @@ class Savepoints:
                 wanted.request, order, epoch, frozenset(subtasks), self._clock.now_ms(), deadline_s, wanted.storage
             )
             self._wanted, self._announced = None, False
-        if self._coordinator is not None and wish.drain:
+        if wish.drain:
             self._coordinator.hold(number, held=True)
         return order
 
@@ -257,7 +254,6 @@ class Savepoints:
             raise CheckpointError("it is not known")
         if source.file is None or source.file.inline is not None:
             return source
-        assert self._log is not None, "without checkpoints it is inline"
         data = verify_file(self._log.storage, source.file)
         if pending.order.inline:
             file = StateFile("", len(data), digest(data), data)
@@ -301,7 +297,7 @@ class Savepoints:
             acks = pending.counted() if pending is not None else None
         if pending is None:
             return
-        if acks is not None and self._coordinator is not None:
+        if acks is not None:
             self._coordinator.hold(pending.order.number, held=False)
         if reason is not None:
             self._give_up(pending, reason)
@@ -311,16 +307,13 @@ class Savepoints:
             except (FencedError, LogCorruptError):
                 raise
             except (StorageError, CheckpointError) as error:
-                if self._log is not None and self._log.in_doubt:
+                if self._log.in_doubt:
                     raise
                 self._give_up(pending, str(error))
 
     def _is_covered(self, pending: _Pending) -> bool:
         """PROTOCOL R29: what the savepoint's epochs wrote to sinks is committed, so that it need not list it."""
-        if self._coordinator is None:
-            return True
-        newest = self._coordinator.newest_completed
-        return newest is not None and newest.epoch >= pending.epoch
+        return self._coordinator.covers(pending.epoch)
 
     def _hopeless(self, pending: _Pending) -> str | None:
         """Why the savepoint cannot come about; None if it can."""
@@ -331,24 +324,18 @@ class Savepoints:
             return None
         if self._clock.monotonic_s() >= pending.deadline_s:
             return f"it was not written within {self._place.timeout_ms / 1000:g} s (execution.checkpointing.timeout)"
-        if self._coordinator is None or self._coordinator.completed_epoch >= pending.epoch:
-            return None  # a newer checkpoint exists, and its commits go on
-        for stats in self._coordinator.history():
-            if stats.checkpoint_id == pending.order.number and stats.status == "failed":
-                return f"the checkpoint at whose barrier it was taken failed: {stats.failure}"
-        return None
+        failure = self._coordinator.failure_of(pending.order.number, pending.epoch)
+        return f"the checkpoint at whose barrier it was taken failed: {failure}" if failure is not None else None
 
     def _publish(self, pending: _Pending, acks: Sequence[SavepointAck]) -> None:
         """PROTOCOL R29: the entry first, `_metadata` after it."""
         data = encode_manifest(self._manifest(pending, acks))
         order = pending.order
         failpoint.before("C28")
-        if self._log is not None:
-            self._log.append(SavepointEntry(order.number, order.uri, digest(data)))
+        self._log.append(SavepointEntry(order.number, order.uri, digest(data)))
         failpoint.after("C28")
-        put_certain(pending.storage, METADATA, data, self._wait)
-        if self._coordinator is not None:
-            self._coordinator.savepoint_taken(order, stops=pending.is_stop)
+        put_certain(pending.storage, METADATA, data, self._log.wait)
+        self._coordinator.savepoint_taken(order, stops=pending.is_stop)
         with self._lock:
             self._pending = None
             if pending.is_stop:
@@ -382,9 +369,9 @@ class Savepoints:
     def _give_up(self, pending: _Pending, reason: str) -> None:
         """The job goes on; if it was to stop, the log says first that it does not (PROTOCOL R30)."""
         is_drained = pending.request.wish.drain
-        if is_drained and self._coordinator is None:  # with the attempt its state would end
+        if is_drained and not self._coordinator.can_recover:  # with the attempt its state would end
             reason += "; the job goes on, but its event time has ended and all rows are late: take another savepoint"
-        if self._log is not None and pending.is_stop:
+        if pending.is_stop:
             self._log.append(Resumed(reason))
         with self._lock:
             self._pending = None
@@ -392,23 +379,19 @@ class Savepoints:
         clear_folder(pending.storage)
         pending.request.stats = pending.stats((), self._clock.now_ms(), reason)
         pending.request.fail(reason)
-        if is_drained and self._coordinator is not None:  # recovery goes back behind the end of event time, if it can
+        if is_drained and self._coordinator.can_recover:  # recovery goes back behind the end of event time, if it can
             failure = f"the savepoint that was to drain the job failed: {reason}"
             self.require_time(failure)
             raise CheckpointFailedError(failure)
 
     def require_time(self, reason: str) -> None:
         """Raise CheckpointError if event time has ended for good: every row that came now would be late."""
-        newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        newest = self._coordinator.newest_completed
         if newest is not None and has_ended(newest):
             raise CheckpointError(
                 f"{reason}. All its timers have fired and its output is committed, so that it cannot go on; checkpoint "
                 f"{newest.checkpoint_id} holds its state, and `penstock restore --check` shows it"
             )
-
-    def _wait(self, seconds: float) -> None:
-        if self._log is not None:
-            self._log.wait(seconds)
 
     def _busy(self) -> SavepointRequest | None:
         busy = self._pending or self._wanted

@@ -74,18 +74,26 @@ def test_the_decider_is_asked_and_a_forced_checkpoint_is_not_held_up(world: Worl
     world.clock.advance(100)
     assert driver.run_epoch(1) == 1
     assert driver.run_epoch(1) is None
-    assert driver.coordinator.next_due() is None
+    world.clock.advance(100)
+    assert not driver.coordinator.is_due
     assert driver.run_epoch(1, forced=True) == 2
 
 
-def test_dirty_says_whether_an_epoch_came_after_the_newest_checkpoint(world: World) -> None:
+def test_a_periodic_checkpoint_is_due_only_if_an_epoch_came_after_the_newest(world: World) -> None:
     driver = new_driver(world)
-    assert not driver.coordinator.dirty
-    driver.run_epoch(1)
-    assert driver.coordinator.dirty
+    world.clock.advance(100)
+    assert not driver.coordinator.is_due
     driver.checkpoint()
-    assert not driver.coordinator.dirty
-    assert not new_driver(world).coordinator.dirty
+    driver.run_epoch(1)
+    assert not driver.coordinator.is_due
+    world.clock.advance(100)
+    assert driver.coordinator.is_due
+    driver.checkpoint()
+    world.clock.advance(100)
+    assert not driver.coordinator.is_due
+    restored = new_driver(world)
+    world.clock.advance(100)
+    assert not restored.coordinator.is_due
 
 
 def test_the_history_has_the_last_ten(world: World) -> None:

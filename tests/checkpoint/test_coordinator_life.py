@@ -186,9 +186,9 @@ def test_k5_m6_what_was_asked_for_comes_before_what_is_due(world: World) -> None
 
 def test_m6_a_checkpoint_that_is_asked_for_needs_no_interval(world: World) -> None:
     driver = new_driver(world, replace(SETTINGS, interval_ms=None))
-    assert driver.run_epoch(1) is None and not driver.coordinator.is_asked_for
+    assert driver.run_epoch(1) is None and not driver.coordinator.is_due
     request = driver.coordinator.request()
-    assert driver.coordinator.is_asked_for
+    assert driver.coordinator.is_due
     number = driver.run_epoch(1)
     assert number is not None and not request.is_answered
     driver.write_all()
@@ -201,10 +201,10 @@ def test_m6_a_request_waits_while_there_is_no_room(world: World) -> None:
     driver = new_driver(world)
     pending_epoch(driver)
     request = driver.coordinator.request()
-    assert not driver.coordinator.is_asked_for and driver.run_epoch(1) is None
+    assert not driver.coordinator.is_due and driver.run_epoch(1) is None
     driver.write_all()
     driver.settle()
-    assert driver.coordinator.is_asked_for
+    assert driver.coordinator.is_due
     number = driver.run_epoch(1)
     driver.write_all()
     driver.settle()

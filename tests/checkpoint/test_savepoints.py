@@ -11,6 +11,7 @@ from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.log.entries import SavepointEntry, Stopping
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.no_checkpoints import AttemptLog, NoCheckpoints, NoJobLog
 from penstock.checkpoint.pending_checkpoint import EpochRecord
 from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
@@ -58,8 +59,14 @@ class Checkpoints:
     def hold(self, checkpoint_id: int, *, held: bool) -> None:
         self.held.append(held)
 
-    def history(self) -> tuple[CheckpointStats, ...]:
-        return tuple(self.stats)
+    can_recover = True
+
+    def covers(self, epoch: int) -> bool:
+        return self.newest_completed is not None and self.newest_completed.epoch >= epoch
+
+    def failure_of(self, checkpoint_id: int, epoch: int) -> str | None:
+        failed = [s.failure for s in self.stats if s.checkpoint_id == checkpoint_id and s.status == "failed"]
+        return failed[0] if failed and self.completed_epoch < epoch else None
 
     def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
         self.taken.append((order, stops))
@@ -72,9 +79,9 @@ class World:
         self.clock = ManualClock()
         self.job = MemoryStorage()
         self.folders: dict[str, MemoryStorage] = {}
-        self.log: JobLog | None = claimed_log(self.job) if checkpoints else None
+        self.log: AttemptLog = claimed_log(self.job) if checkpoints else NoJobLog()
         self.checkpoints = Checkpoints()
-        coordinator: Any = self.checkpoints if checkpoints else None
+        coordinator: Any = self.checkpoints if checkpoints else NoCheckpoints()
         identity = WriterIdentity(JobId("4f1c2a" + "0" * 26), 1, "writer")
         place = SavepointPlace(identity, timeout_ms=5000, open_storage=self.open)
         self.savepoints = Savepoints(place, self.clock, self.log, coordinator)
@@ -88,7 +95,7 @@ class World:
         return request
 
     def begin(self) -> SavepointOrder:
-        return self.savepoints.begin(EPOCH, SUBTASKS, NUMBER if self.log is not None else None)
+        return self.savepoints.begin(EPOCH, SUBTASKS, NUMBER if isinstance(self.log, JobLog) else None)
 
     def commit(self, source: SourcePosition | None = None) -> None:
         versions: dict[SubtaskId, Version] = {s: snapshot(s.index, (0, 0)).version for s in SUBTASKS}
@@ -342,7 +349,6 @@ def test_r30_a_stop_whose_entry_may_be_in_the_log_outlives_its_attempt(monkeypat
     """PROTOCOL R5: the next attempt knows whether it is there, and completes it."""
     world = World()
     stop = world.ask("stop")
-    assert world.log is not None
     monkeypatch.setattr(world.log, "_highest", _broken)
     with pytest.raises(UnknownOutcomeError):
         world.begin()

@@ -349,7 +349,7 @@ RULES = (
     mutant(
         "R29",
         "a savepoint is published before its checkpoint is committed",
-        (SAVEPOINTS, "        return newest is not None and newest.epoch >= pending.epoch\n", "        return True\n"),
+        (SAVEPOINTS, "        return self._coordinator.covers(pending.epoch)\n", "        return True\n"),
         "tests/checkpoint/test_savepoints.py",
     ),
     mutant(
@@ -358,7 +358,7 @@ RULES = (
         (
             SAVEPOINTS,
             '        failpoint.before("C28")\n',
-            '        put_certain(pending.storage, METADATA, data, self._wait)\n        failpoint.before("C28")\n',
+            '        put_certain(pending.storage, METADATA, data, self._log.wait)\n        failpoint.before("C28")\n',
         ),
         "tests/testing/test_savepoints.py",
     ),

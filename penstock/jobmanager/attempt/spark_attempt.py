@@ -19,6 +19,7 @@ from typing import Any
 from penstock import failpoint
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.failures import FailureReason
+from penstock.checkpoint.no_checkpoints import NoCheckpoints, NoJobLog
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.clock import Clock
 from penstock.errors import JobFailedError, PenstockError, StorageError
@@ -79,7 +80,8 @@ class SparkAttempt:
         self._registered: list[Register] = []
         self._epoch_log = EpochLog()
         self.book: EpochBook | None = None
-        self.savepoints = Savepoints(plan.savepoint_place(), clock, plan.log, plan.coordinator)
+        log, coordinator = plan.log or NoJobLog(), plan.coordinator or NoCheckpoints()
+        self.savepoints = Savepoints(plan.savepoint_place(), clock, log, coordinator)
 
     # ---- the whole attempt
 
@@ -348,7 +350,7 @@ class SparkAttempt:
         if self._clock.monotonic_s() - self._rows_at_s < IDLE_S:
             return
         coordinator = self._plan.coordinator
-        due = coordinator is not None and self._checkpoint_due(coordinator)
+        due = coordinator is not None and coordinator.is_due
         if due or self._is_savepoint_due or self.book.timers_due():
             self._empty_epoch()
 
@@ -366,15 +368,6 @@ class SparkAttempt:
             cause = self._cause(str(error))
             self.book.fail(cause)  # before the lock is free: a waiting `_run_epoch` must not begin this epoch again
             raise cause from error
-
-    def _checkpoint_due(self, coordinator: CheckpointCoordinator) -> bool:
-        """One that is asked for, or one that is due and has something new to hold; not before the first (R23)."""
-        if not self._has_position:
-            return False
-        if coordinator.is_asked_for or not coordinator.dirty:
-            return coordinator.is_asked_for
-        due_s = coordinator.next_due()
-        return due_s is not None and due_s <= self._clock.monotonic_s()
 
     def _epoch(self, rows: Any, session: Any, batch_id: int | None, *, final: bool = False) -> EpochHeader:
         """One epoch from header to commit (PROTOCOL section 3)."""
