@@ -138,13 +138,13 @@ class PathOutsideError(StorageError):
 
 
 class NameTakenError(StorageError):
-    """The name exists already; existing files are never overwritten (PROTOCOL R1)."""
+    """The name exists already; existing files are never overwritten."""
 
     retryable = False
 
 
 class UnknownOutcomeError(StorageError):
-    """The reply to a write was lost, so it may or may not have happened; read back before deciding (PROTOCOL R5)."""
+    """The reply to a write was lost, so it may or may not have happened; read back before deciding."""
 
 
 class NotDurableError(UnknownOutcomeError):
@@ -211,7 +211,7 @@ class CheckpointFailedError(CheckpointError):
 
 
 class LogCorruptError(CheckpointError):
-    """The job log cannot be read to its end, so nothing may start from it (PROTOCOL R6)."""
+    """The job log cannot be read to its end, so nothing may start from it."""
 
 
 class LogMissingError(LogCorruptError):
@@ -221,7 +221,7 @@ class LogMissingError(LogCorruptError):
 
 
 class FencedError(PenstockError):
-    """A newer attempt owns the job; this one commits nothing, deletes nothing and ends (PROTOCOL R4)."""
+    """A newer attempt owns the job; this one commits nothing, deletes nothing and ends."""
 
     exit_code = 4
 

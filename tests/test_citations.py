@@ -49,6 +49,8 @@ OTHER_WORDS = {"S3"}
 GENERATED = re.compile(r"<!-- rows: begin -->.*?<!-- rows: end -->", re.DOTALL)
 TEST_NAME = re.compile(r"test_((?:(?:security_s|rest_r|cli_c|b_?[mcru]|[a-x])\d+_)+)")
 TEST_PREFIXES = {"security_s": "S", "rest_r": "B-R", "cli_c": "B-C"}
+PUBLIC = ("cli/", "common/", "datastream/", "errors.py", "state_processor/")
+"""Where docstrings are help texts, or pages of the reference."""
 
 
 def defined_in(page: str) -> set[str]:
@@ -166,12 +168,12 @@ def test_every_id_in_the_name_of_a_test_is_in_the_specification() -> None:
 
 
 def messages(path: Path) -> Iterator[str]:
-    """Texts that users may see: strings with spaces that are no docstrings, and the help texts of commands."""
+    """Texts that users may see: strings that are no docstrings, help texts of commands, docstrings of public names."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    hidden = {id(node.value) for node in ast.walk(tree) if is_docstring(node)}  # type: ignore[attr-defined]
-    if path.is_relative_to(ROOT / "penstock" / "cli"):
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        hidden -= {id(node.body[0].value) for node in functions if is_docstring(node.body[0])}  # type: ignore[attr-defined]
+    docstrings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and is_docstring(node)]
+    is_shown = path.relative_to(ROOT / "penstock").as_posix().startswith(PUBLIC)
+    own = docstrings[:1] if ast.get_docstring(tree) is not None else []  # the module's, which comes first
+    hidden = {id(node) for node in (own if is_shown else docstrings)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
             yield node.value

@@ -26,7 +26,7 @@ class CheckpointSettings:
     """How long an epoch waits for its rows before it spools; 0: not at all."""
     max_spool_bytes: int = 1 << 30
     retention: ExternalizedCheckpointRetention | None = None
-    """What of the checkpoints outlives the job (features K8); None: nobody has chosen."""
+    """What of the checkpoints outlives the job; None: nobody has chosen."""
     retain_finished: bool = False
     """The last checkpoint of a job that has finished stays too, for those who want to look at its state."""
     local_backup: bool = False
@@ -44,7 +44,7 @@ class CheckpointSettings:
             )
 
     def keeps(self, ending: str) -> bool:
-        """Whether completed checkpoints outlive a job that has finished, cancelled, failed or suspended (features K8).
+        """Whether completed checkpoints outlive a job that has finished, cancelled, failed or suspended.
 
         Where nobody has chosen, Flink's default holds, except that a job that failed can be resumed.
         """

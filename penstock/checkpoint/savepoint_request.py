@@ -23,7 +23,7 @@ class SavepointWish:
     then: Then = "go_on"
     """What the job does afterwards."""
     drain: bool = False
-    """Event time comes to its end first: all timers and windows fire (features N4)."""
+    """Event time comes to its end first: all timers and windows fire."""
 
 
 class SavepointRequest:

@@ -63,14 +63,14 @@ def work_on(request: SavepointRequest) -> Work:
 
 
 def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> Operation:
-    """Begin to take a checkpoint now (features M6)."""
+    """Begin to take a checkpoint now."""
     return control.operations.start(
         CHECKPOINT, trigger_id, lambda: Work(lambda: control.job.checkpoint(full=full)), EndNote(control, CHECKPOINT)
     )
 
 
 def remove_savepoint(control: ControlledJob, trigger_id: str, path: str) -> Operation:
-    """Begin to remove a savepoint, of any job (features N6)."""
+    """Begin to remove a savepoint, of any job."""
     place = checked_path("savepoint-path", path)
     return control.operations.start(
         DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), EndNote(control, DISPOSAL)

@@ -24,7 +24,7 @@ class StateBackend(ABC):
         """Put the choice into a job's settings, over what is there."""
 
     def own_storage(self) -> CheckpointStorage | None:
-        """The checkpoint storage that a legacy backend brings with it: it goes before any other (features J3)."""
+        """The checkpoint storage that a legacy backend brings with it: it goes before any other."""
         return None
 
 

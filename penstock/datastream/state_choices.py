@@ -15,7 +15,7 @@ class StateChoices:
     storage: CheckpointStorage | None = None
 
     def settle(self, configuration: Configuration) -> Configuration:
-        """The settings with the choices in them: a legacy backend's own storage goes before `storage` (features J3)."""
+        """The settings with the choices in them: a legacy backend's own storage goes before `storage`."""
         settled = Configuration(configuration)
         legacy = self.backend.own_storage() if self.backend is not None else None
         storage = legacy or self.storage

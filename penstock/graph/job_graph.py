@@ -64,7 +64,7 @@ class OperatorPlan:
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
     watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions)."""
     uid_hash: str | None = None
-    """Whose state is restored: the id of an operator, or its derived uid (features O3)."""
+    """Whose state is restored: the id of an operator, or its derived uid."""
 
     @property
     def stateful(self) -> bool:

@@ -123,7 +123,7 @@ class Job:
         self._ended.wait()
 
     def checkpoint(self, *, full: bool = False) -> int:
-        """Take a checkpoint now; its number, once it is complete (features M6). `full`: it inherits nothing."""
+        """Take a checkpoint now; its number, once it is complete. `full`: it inherits nothing."""
         coordinator = self._coordinator
         if self._request.settings.checkpoints is None:
             raise UsageError("the job takes no checkpoints; call env.enable_checkpointing(…) in the program")
@@ -140,7 +140,7 @@ class Job:
         drain: bool = False,
         trigger_id: str | None = None,
     ) -> SavepointRequest:
-        """Ask for a savepoint at the next barrier, and say what the job does afterwards (features N2 to N5)."""
+        """Ask for a savepoint at the next barrier, and say what the job does afterwards."""
         if self._history.status.is_terminal_state():
             raise JobConflictError(f"job {self.job_id} is {self.status().name}: there is nothing left to save")
         return self._savepoints.trigger(target, SavepointWish(trigger_id or "", "", format, then, drain))
@@ -292,7 +292,7 @@ class Job:
             self._finish("cancelled", JobStatus.CANCELED)
 
     def _finish_stop(self, then: str) -> None:
-        """The savepoint is there: a job that is stopped has finished (features N3), or it was to be cancelled (N5)."""
+        """The savepoint is there: a job that is stopped has finished, or it was to be cancelled."""
         if then == "cancel":
             self._finish("cancelled", JobStatus.CANCELED)
         else:

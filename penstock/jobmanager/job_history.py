@@ -94,7 +94,7 @@ class JobHistory:
 
 
 class SlowCheckpoints:
-    """Says once that checkpoints take longer than their interval (features K15): some in a row, not the first alone."""
+    """Says once that checkpoints take longer than their interval: some in a row, not the first alone."""
 
     IN_A_ROW = 3
 

@@ -113,7 +113,7 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
 
 
 def _is_gone(view: LogView) -> bool:
-    """The job has ended, and its checkpoints went with it (features K8)."""
+    """The job has ended, and its checkpoints went with it."""
     is_empty = view.started and not view.retained and view.origin is None
     return is_empty and view.status is not None
 

@@ -113,7 +113,7 @@ class Restarts:
 
 
 def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:
-    """The strategy in a configuration; without one, by whether there are checkpoints to go on from (features P5)."""
+    """The strategy in a configuration; without one, by whether there are checkpoints to go on from."""
     kind = configuration.get_string(_KEY + "type", "exponential-delay" if checkpointing else "none")
     match kind.strip().lower().replace("_", "-"):
         case "none" | "off" | "disable":

@@ -70,7 +70,7 @@ class StateDescriptor(ABC):
         self.ttl_config = ttl_config
 
     def migrate(self, function: Callable[[Any], Any], *, from_pickle: bool = False) -> None:
-        """Say how values saved with another type become values of this one (features O11).
+        """Say how values saved with another type become values of this one.
 
         The function is called once for each entry of a restored state whose saved type differs from this one in a way
         that no rule of schema evolution covers, and never otherwise: with the value of a value, reducing or aggregating

@@ -18,7 +18,7 @@ MAX_PARALLELISM = "pipeline.max-parallelism"
 
 
 class JobStatus(Enum):
-    """Where a job is in its life (features P7)."""
+    """Where a job is in its life."""
 
     CREATED = 0
     RUNNING = 1
@@ -49,7 +49,7 @@ class CheckpointingMode(Enum):
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What happens to checkpoints when the job ends (features K8)."""
+    """What happens to checkpoints when the job ends."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

@@ -393,9 +393,9 @@ OLD_KEYS: dict[str, tuple[str, ...]] = {
     "execution.savepoint-restore-mode": ("execution.state-recovery.claim-mode",),
     "restart-strategy": (_RESTART + "type",),
 }
-"""Old key -> the keys that replace it (features H5)."""
+"""Old key -> the keys that replace it."""
 _OLD_VALUES = {
     ("state.backend", "jobmanager"): {"state.backend.type": "hashmap", _CHK + "storage": "jobmanager"},
     ("state.backend", "filesystem"): {"state.backend.type": "hashmap", _CHK + "storage": "filesystem"},
 }
-"""Old values that meant more than one thing (features H1, H2, H5)."""
+"""Old values that meant more than one thing."""

@@ -59,7 +59,7 @@ class Sink(ABC):
         """Whether a recovery may go back behind output that is committed, so that its rows are committed again.
 
         True only where that does no harm: writing a row again changes nothing, committed output is taken back, or the
-        sink promises each row at least once and no more (PROTOCOL R24).
+        sink promises each row at least once and no more.
         """
         return False
 

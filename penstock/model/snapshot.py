@@ -44,7 +44,7 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InlineLimits(msgspec.Struct, frozen=True):
-    """Which states travel inside the manifest (features J2), and how large one may be there (features H1)."""
+    """Which states travel inside the manifest, and how large one may be there."""
 
     inline_bytes: int | None = None
     """A state of at most so many bytes has no file of its own; None: the default."""
@@ -228,7 +228,7 @@ class SavepointOrder(msgspec.Struct, frozen=True):
     format: str
     """canonical or native."""
     inline: bool = False
-    """Everything goes into `_metadata`: the job keeps its checkpoints in the JobManager (features N1)."""
+    """Everything goes into `_metadata`: the job keeps its checkpoints in the JobManager."""
 
 
 class SavepointAck(msgspec.Struct, frozen=True, tag="savepoint_ack"):

@@ -88,7 +88,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def joined_states(frames: Sequence[tuple[str, str, DataFrame]]) -> DataFrame:
-    """States (name, kind, rows) as one table: a row per key, a column per state (features S4)."""
+    """States (name, kind, rows) as one table: a row per key, a column per state."""
     whole: DataFrame | None = None
     for name, kind, frame in frames:
         keyed = frame.select("key_group", "key", *(["map_key"] if kind == "map" else []), F.col("value").alias(name))

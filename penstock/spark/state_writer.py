@@ -69,7 +69,7 @@ class Target:
 
 
 def hashed(frame: DataFrame) -> DataFrame:
-    """The frame with the hash of its stored key, as the exchange of a job computes it (features E2)."""
+    """The frame with the hash of its stored key, as the exchange of a job computes it."""
     return frame.withColumn(HASH_COLUMN, F.hash(F.col(KEY_COLUMN)))
 
 

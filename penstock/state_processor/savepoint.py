@@ -77,7 +77,7 @@ class Savepoint:
     # ---- reading
 
     def metadata(self) -> Any:
-        """A DataFrame with a row per operator of the loaded snapshot (features S5)."""
+        """A DataFrame with a row per operator of the loaded snapshot."""
         snapshot = self._loaded()
         number, groups = snapshot.manifest.checkpoint_id, snapshot.manifest.max_parallelism
         rows = [
@@ -112,7 +112,7 @@ class Savepoint:
         return self._frame(uid, name, "keyed", (key_type, map_key_type, value_type))
 
     def keyed_states(self, uid: str) -> Any:
-        """All keyed states of an operator as one DataFrame: `key_group`, `key`, a column per state (features S4)."""
+        """All keyed states of an operator as one DataFrame: `key_group`, `key`, a column per state."""
         found = [
             (planned.name, planned.info.kind, self.keyed_state(uid, planned.name))
             for planned in self._of(uid)
@@ -222,7 +222,7 @@ class Savepoint:
         return replace(self, states=states, uids=uids)
 
     def with_max_parallelism(self, max_parallelism: int) -> "Savepoint":
-        """This savepoint with another number of key groups; every key moves to its new one (features S6)."""
+        """This savepoint with another number of key groups; every key moves to its new one."""
         _require_groups(max_parallelism)
         raw = sorted({uid for (uid, mode, _) in self.states if mode == "raw_keyed"})
         if raw and max_parallelism != self.max_parallelism:

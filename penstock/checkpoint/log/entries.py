@@ -38,7 +38,7 @@ class Restore(msgspec.Struct, frozen=True, tag="restore", tag_field="type", forb
     path: str | None
     why: str
     claimed: bool = False
-    """The job owns the snapshot at the path, and deletes it when it is not needed any more (features O9)."""
+    """The job owns the snapshot at the path, and deletes it when it is not needed any more."""
     sha256: str = ""
     """Of the manifest at the path: another snapshot may be put there."""
 

@@ -1,4 +1,4 @@
-"""The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5, 1 to 3)."""
+"""The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5)."""
 
 import hashlib
 import time
@@ -80,7 +80,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What a job starts from, and what may be left behind (features O5, O8, O9)."""
+    """What a job starts from, and what may be left behind."""
 
     path: str | None = None
     """A savepoint, or a retained checkpoint of another job; counts when the job is new."""
@@ -103,7 +103,7 @@ class RecoveryOptions:
     wait: Callable[[float], None] = time.sleep
     """The pause before a write to the log without a reply is tried again."""
     first_checkpoint: int = 0
-    """Above every number that this JobManager has given out: one that failed may have left no trace (features M2)."""
+    """Above every number that this JobManager has given out: one that failed may have left no trace."""
     own_claims: set[str] = field(default_factory=set)
     """Of this JobManager, by the hash of their tokens. Once there is one, it goes on only behind one of its own."""
     start: StartOptions = StartOptions()

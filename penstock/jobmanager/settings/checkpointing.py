@@ -58,7 +58,7 @@ def checkpoint_warnings(configuration: Configuration) -> list[str]:
 
 
 def local_backup(settings: CheckpointSettings | None) -> LocalBackup:
-    """The local copies that a job makes and reads; none with unaligned checkpoints, as in Flink (features K9)."""
+    """The local copies that a job makes and reads; none with unaligned checkpoints, as in Flink."""
     if settings is None or settings.unaligned:
         return LocalBackup()
     return LocalBackup(settings.local_backup, settings.recover_from_local, settings.local_backup_dirs)

@@ -73,7 +73,7 @@ class JobSettings:
 
 
 def backend_settings(configuration: Configuration) -> BackendSettings:
-    """Which backend keeps keyed state, and how (features F1, G1 to G11)."""
+    """Which backend keeps keyed state, and how."""
     kind = configuration.get_string("state.backend.type", "hashmap")
     if kind not in KINDS:
         raise ConfigurationError(f"state.backend.type is {kind!r}; choose {' or '.join(map(repr, KINDS))}")

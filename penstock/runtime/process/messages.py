@@ -58,7 +58,7 @@ class EpochHeader(msgspec.Struct, frozen=True):
     spool_after_ms: int | None = None
     """So long after its header a subtask lets the rest of its rows wait for the next epoch; None: never (R13)."""
     drain: bool = False
-    """Event time comes to its end with this epoch, although the input has not (features N4)."""
+    """Event time comes to its end with this epoch, although the input has not."""
     savepoint: SavepointOrder | None = None
     """A savepoint is taken at this epoch's barrier."""
 

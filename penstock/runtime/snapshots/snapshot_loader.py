@@ -162,7 +162,7 @@ class SnapshotLoader:
             skip = 0
 
     def _read_keyed(self, file: StateFile) -> bytes:
-        """The bytes of a file of keyed state: of its local copy, if there is one and it is the same (features K9)."""
+        """The bytes of a file of keyed state: of its local copy, if there is one and it is the same."""
         data = self._copies.read(file) if self._copies is not None and file.inline is None else None
         if data is not None:
             figures = RestoreFigures(local_files=1, local_bytes=len(data))

@@ -279,7 +279,7 @@ class SnapshotWriter:
         return [tables] if tables else []
 
     def _require_small(self, size: int) -> None:
-        """Raise CheckpointDeclinedError if an operator's state is too large for the JobManager (features H1)."""
+        """Raise CheckpointDeclinedError if an operator's state is too large for the JobManager."""
         limit = self._limits.max_state_bytes
         if limit is not None and size > limit:
             raise CheckpointDeclinedError(
@@ -296,7 +296,7 @@ class SnapshotWriter:
             )
 
     def _put_keyed(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
-        """Store a file of keyed state; a local copy is made once it is in the checkpoint storage (features X2)."""
+        """Store a file of keyed state; a local copy is made once it is in the checkpoint storage."""
         file = self._put(job, data, native)
         if self._copies is not None and file.inline is None:
             self._copies.keep(file.path, data)

@@ -15,12 +15,12 @@ class BackendSettings(msgspec.Struct, frozen=True):
     incremental: bool = True
     """A checkpoint holds only what changed since the one before; otherwise each stands alone."""
     memory_bytes: int = DEFAULT_MEMORY_BYTES
-    """Block cache and write buffers of one process (features G9)."""
+    """Block cache and write buffers of one process."""
     local_dirs: tuple[str, ...] = ()
     """Where RocksDB keeps its files; without any, the process's temporary folder."""
     predefined_options: str = "DEFAULT"
     transfer_threads: int = 4
     compression: bool | None = None
-    """Whether snapshots are compressed; None: tables that are large enough for it to pay (features I5)."""
+    """Whether snapshots are compressed; None: tables that are large enough for it to pay."""
     ttl_sweep: SweepSettings = SweepSettings()
     """How fast expired entries go that nobody reads."""

@@ -73,7 +73,7 @@ class KeyedBackend(ABC):
         self._migrations: dict[str, Migration | None] = {}
 
     def table(self, descriptor: StateDescriptor) -> Any:
-        """The handle of a state; the same one for the same name, kind and type (features B7)."""
+        """The handle of a state; the same one for the same name, kind and type."""
         raw = raw_descriptor(descriptor)
         info = self._info_of(descriptor, raw)
         if info.name not in self._handles:

@@ -7,7 +7,7 @@ C = TypeVar("C", bound=list[Any] | dict[Any, Any])
 
 
 class Held(Generic[C]):
-    """Copied before its first change while somebody else holds it (features C6).
+    """Copied before its first change while somebody else holds it.
 
     What is in it is replaced, never modified, so a copy of the container alone is enough.
     """

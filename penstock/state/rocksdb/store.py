@@ -90,7 +90,7 @@ class Store:
             raise StateBackendError(f"RocksDB in {self.folder} cannot write: {error}; is the disk full?") from error
 
     def link_checkpoint(self, folder: Path) -> None:
-        """All files as they are now, as hard links in a new folder (features G4)."""
+        """All files as they are now, as hard links in a new folder."""
         try:
             rocksdict.Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
@@ -218,7 +218,7 @@ class WriteBatch:
 
 
 class SharedMemory:
-    """Block cache and write buffers of a process, which together stay below a bound (features G9)."""
+    """Block cache and write buffers of a process, which together stay below a bound."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.cache = rocksdict.Cache(limit_bytes)

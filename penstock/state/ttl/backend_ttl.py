@@ -109,7 +109,7 @@ class BackendTtl:
     def snapshot_filter(self, name: str) -> Callable[[Any], Any] | None:
         """What full snapshots keep of a stored value, None for nothing; no function where they keep everything.
 
-        For `cleanup_full_snapshot` (features D9). It stays at the time of the seal, and any thread may call it.
+        For `cleanup_full_snapshot`. It stays at the time of the seal, and any thread may call it.
         """
         scan = self._scans.get(name)
         if scan is None or not scan.rules.in_full_snapshot:

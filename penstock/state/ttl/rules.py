@@ -69,7 +69,7 @@ class TtlRules:
         return 2 * self.ttl_ms if self.shows_expired else self.ttl_ms
 
     def is_expired(self, stamp_ms: int | None, now_ms: int) -> bool:
-        """Whether an entry has lived its time (features D2). One without a stamp has not begun to."""
+        """Whether an entry has lived its time. One without a stamp has not begun to."""
         return stamp_ms is not None and stamp_ms + self.ttl_ms <= now_ms
 
 
