@@ -46,7 +46,7 @@ check: $(READY) ## Format, lint, types and tidiness, as CI runs them
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q tests/test_tidy.py tests/test_citations.py
+	@$(PY) -m pytest -q tests/test_tidy.py tests/test_citations.py tests/test_specification.py
 
 format: $(READY) ## Bring the code into form
 	@$(PY) -m ruff format .

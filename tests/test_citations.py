@@ -8,12 +8,8 @@ import ast
 import io
 import re
 import tokenize
-import typing
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-from penstock.checkpoint.log.entries import Entry
-from penstock.failpoint import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERNALS = ROOT / "docs" / "internals"
@@ -188,30 +184,6 @@ def test_messages_that_users_see_cite_no_id() -> None:
         for text in messages(path)
         if " " in text and set(cited.findall(text)) - OTHER_WORDS
     )
-
-
-def test_the_files_and_functions_that_the_docs_name_are_there() -> None:
-    pages = [*INTERNALS.glob("*.md"), ROOT / "docs" / "architecture.md"]
-    found = []
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        for name in re.findall(r"`((?:penstock|tests|scripts|bench)/[\w/]+(?:\.py)?)`", text):
-            if not (ROOT / name).exists():
-                found.append(f"{page.relative_to(ROOT)}: {name}")
-        for name, functions in re.findall(r"`(penstock/[\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text):
-            source = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).exists() else ""
-            for function in re.findall(r"[\w.]+", functions):
-                if not re.search(rf"\b(?:def|class) {function.rpartition('.')[2]}\b", source):
-                    found.append(f"{page.relative_to(ROOT)}: {function} in {name}")
-    expect_none(found)
-
-
-def test_the_specification_names_every_log_entry_and_every_crash_point() -> None:
-    tags = {entry.__struct_config__.tag for entry in typing.get_args(Entry)}
-    for page, section in (("protocol", "## 2. The job log"), ("formats", "## 2. Log entries")):
-        text = (INTERNALS / f"{page}.md").read_text(encoding="utf-8").partition(section)[2].partition("\n## ")[0]
-        assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == tags, page
-    assert {name for name in DEFINED["protocol"] if name.startswith("C")} == set(NAMES)
 
 
 def test_the_checks_find_what_they_look_for() -> None:
