@@ -105,7 +105,7 @@ class CompletedCheckpoints:
         self.cleaning_failure = None
         try:
             collect_garbage(self._log, retained, take_scope)
-            if self._log.view().has_claim:
+            if self._log.view().has_claimed_snapshot:
                 self.cleaning_failure = collect_claimed(self._log, retained)
             self._log.shorten_if_due()
         except (FencedError, LogCorruptError):
@@ -127,7 +127,7 @@ class CompletedCheckpoints:
 def _where_from(log: JobLog, restored: Manifest | None) -> tuple[Predecessor, Manifest | None]:
     if restored is None:
         return Predecessor(None, 0), None
-    line = log.view().line
+    line = log.view().lineage
     if line and line[-1].checkpoint == restored.checkpoint_id:
         return Predecessor(restored.checkpoint_id, restored.epoch), restored
     # From another folder nothing is shared: the first checkpoint is full (PROTOCOL R25).

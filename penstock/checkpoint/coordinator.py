@@ -14,6 +14,7 @@ from typing import Protocol
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_request import CheckpointRequest
+from penstock.checkpoint.checkpoint_schedule import CheckpointSchedule
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.completion import Predecessor, build_manifest, first_manifest, publish, require_own_files
@@ -27,7 +28,6 @@ from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.checkpoint.snapshot.manifest import file_paths
 from penstock.checkpoint.stats.checkpoint_history import CheckpointHistory, CheckpointStats
 from penstock.checkpoint.stats.state_sizes import add_up
-from penstock.checkpoint.trigger_rule import Decider
 from penstock.errors import CheckpointError, CheckpointFailedError, FencedError, NameTakenError
 from penstock.model.ids import CheckpointId, SubtaskId
 from penstock.model.snapshot import (
@@ -73,7 +73,7 @@ class CheckpointCoordinator:
         self._identity = identity
         self._clock = log.clock
         self._listener = listener
-        self._decider = Decider(settings, log.clock)
+        self._schedule = CheckpointSchedule(settings, log.clock)
         self._history = CheckpointHistory()
         self._lock = threading.Lock()  # around everything that is not I/O
         self._completing = threading.Lock()  # PROTOCOL R21: one at a time
@@ -103,7 +103,7 @@ class CheckpointCoordinator:
             self._require_owner()
             busy = self._busy_count()
             is_request_due = self._is_request_due(busy)
-            if not (forced or is_request_due or self._decider.may_start(busy)):
+            if not (forced or is_request_due or self._schedule.may_start(busy)):
                 return None
             request = self._requests.popleft() if is_request_due else None
             number = max(self.next_id, 1)
@@ -114,7 +114,7 @@ class CheckpointCoordinator:
             self._pending[number] = PendingCheckpoint(
                 number, epoch, frozenset(subtasks), base, now_ms, deadline_s, request=request
             )
-            self._decider.started()
+            self._schedule.started()
             self._history.started(number, now_ms, subtasks=len(subtasks), manual=request is not None)
             return CheckpointId(number)
 
@@ -310,7 +310,7 @@ class CheckpointCoordinator:
                 return False
             last, busy = self._completed.last, self._busy_count()
             has_changed = last.checkpoint_id is None or self._last_epoch > last.epoch
-            return self._is_request_due(busy) or (has_changed and self._decider.may_start(busy))
+            return self._is_request_due(busy) or (has_changed and self._schedule.may_start(busy))
 
     def covers(self, epoch: int) -> bool:
         """Whether a checkpoint of this epoch or a later one is complete, and its sinks are committed."""
@@ -336,7 +336,7 @@ class CheckpointCoordinator:
         """How long the subtasks of an epoch with this checkpoint, or without any, work on their rows (R13)."""
         with self._lock:
             busy = self._busy_count()
-            return self._decider.spool_after_ms(busy, checkpoint=checkpoint_id is not None, waiting=waiting)
+            return self._schedule.spool_after_ms(busy, checkpoint=checkpoint_id is not None, waiting=waiting)
 
     def history(self) -> tuple[CheckpointStats, ...]:
         """The last ten checkpoints, oldest first."""
@@ -417,7 +417,7 @@ class CheckpointCoordinator:
         failpoint.before("C21")
         with self._lock:
             self._completed.committed(manifest)
-            self._decider.completed()
+            self._schedule.completed()
             request, self._waiting = self._waiting, None
         failpoint.after("C21")
         self._listener.completed(number)
@@ -471,7 +471,7 @@ class CheckpointCoordinator:
         return len(self._pending) + self._completed.is_committing
 
     def _is_request_due(self, busy_count: int) -> bool:
-        return bool(self._requests) and self._decider.has_room(busy_count)
+        return bool(self._requests) and self._schedule.has_room(busy_count)
 
     def _scope(self, present: Sequence[str]) -> SweepScope:
         with self._lock:

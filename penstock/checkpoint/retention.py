@@ -37,8 +37,8 @@ def split_retained(view: LogView, retained: int) -> tuple[list[Complete], list[C
 
     Checkpoints behind which a restore went back stay until another one completes. `retained` 0 keeps none.
     """
-    kept = list(view.line[max(0, len(view.line) - retained) :])
-    dropped = list(view.line[: len(view.line) - len(kept)])
+    kept = list(view.lineage[max(0, len(view.lineage) - retained) :])
+    dropped = list(view.lineage[: len(view.lineage) - len(kept)])
     (dropped if view.moved_on or retained == 0 else kept).extend(view.left_behind)
     return kept, dropped
 

@@ -5,7 +5,7 @@ newer checkpoint of the line, is complete and committed: so it lists no transact
 each epoch by itself, and there is nothing to wait for.
 
 Three kinds of threads call it, as with the coordinator: the epoch's (`due`, `begin`, `epoch_committed`), RPC threads
-(`hear`) and the completing one (`advance`), the only one that writes.
+(`receive`) and the completing one (`advance`), the only one that writes.
 """
 
 import threading
@@ -37,7 +37,7 @@ from penstock.model.snapshot import (
     Manifest,
     SavepointAck,
     SavepointDecline,
-    SavepointNews,
+    SavepointEvent,
     SavepointOrder,
     SourcePosition,
     StateFile,
@@ -189,7 +189,7 @@ class Savepoints:
         with self._lock:
             return self._is_stopping()
 
-    def await_leave(self, timeout_s: float) -> bool:
+    def wait_for_permission(self, timeout_s: float) -> bool:
         """Whether an epoch may start; waits for that while a stop is under way."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._is_stopping() or self._closed is not None, timeout_s)
@@ -264,23 +264,23 @@ class Savepoints:
 
     # ---- RPC threads
 
-    def hear(self, news: SavepointNews) -> None:
+    def receive(self, event: SavepointEvent) -> None:
         """Take a subtask's part, or note that it cannot take part, or how far it has come.
 
         What comes late, or for a dropped run of the epoch, changes nothing.
         """
-        subtask = news.snapshot.subtask if isinstance(news, SavepointAck) else news.subtask
+        subtask = event.snapshot.subtask if isinstance(event, SavepointAck) else event.subtask
         with self._lock:
             pending = self._pending
-            if pending is None or pending.order.number != news.number or subtask not in pending.subtasks:
+            if pending is None or pending.order.number != event.number or subtask not in pending.subtasks:
                 return
-            if isinstance(news, SavepointAck):
-                pending.acks.setdefault((subtask, news.snapshot.version), news)
+            if isinstance(event, SavepointAck):
+                pending.acks.setdefault((subtask, event.snapshot.version), event)
                 pending.advance(subtask, 1.0)
-            elif isinstance(news, SavepointDecline):
-                pending.declines.setdefault((subtask, news.version), news)
+            elif isinstance(event, SavepointDecline):
+                pending.declines.setdefault((subtask, event.version), event)
             else:
-                pending.advance(subtask, news.done)
+                pending.advance(subtask, event.done)
 
     # ---- the completing thread
 

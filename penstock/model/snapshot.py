@@ -256,5 +256,5 @@ class SavepointProgress(msgspec.Struct, frozen=True, tag="savepoint_progress"):
     done: float
 
 
-SavepointNews: TypeAlias = SavepointAck | SavepointDecline | SavepointProgress
+SavepointEvent: TypeAlias = SavepointAck | SavepointDecline | SavepointProgress
 """What a subtask tells of its part of a savepoint."""

@@ -41,7 +41,7 @@ from penstock.model.snapshot import (
     CheckpointAck,
     CheckpointDecline,
     InlineLimits,
-    SavepointNews,
+    SavepointEvent,
 )
 from penstock.runtime.exchange_rows import ArrowOutput, StageInput
 from penstock.runtime.ownership import Kept
@@ -359,7 +359,7 @@ class TaskManager:
     def decline(self, decline: CheckpointDecline) -> None:
         self._jobmanager.call(Declined(decline))
 
-    def savepoint_news(self, news: SavepointNews) -> None:
+    def savepoint_event(self, news: SavepointEvent) -> None:
         self._jobmanager.call(news)
 
 

@@ -53,7 +53,7 @@ from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.model.execution import CheckpointingMode
 from penstock.model.ids import JobId, StageId, SubtaskId, Version, new_trigger_id
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointNews, SourcePosition
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointEvent, SourcePosition
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
@@ -181,7 +181,7 @@ class Harness:
     @property
     def manifest(self) -> Manifest | None:
         """The newest completed checkpoint."""
-        line = self._attempt.log.view().line
+        line = self._attempt.log.view().lineage
         return load_manifest(self.storage, line[-1]) if line else None
 
     @property
@@ -435,8 +435,8 @@ class Harness:
     def decline(self, decline: CheckpointDecline) -> None:
         self._attempt.coordinator.decline(decline)
 
-    def savepoint_news(self, news: SavepointNews) -> None:
-        self._savepoints.hear(news)
+    def savepoint_event(self, news: SavepointEvent) -> None:
+        self._savepoints.receive(news)
 
     def completed(self, checkpoint: int) -> None:
         """A checkpoint is complete."""

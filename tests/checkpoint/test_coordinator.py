@@ -48,7 +48,7 @@ def script(world: World) -> Script:
 
 def test_checkpoints_complete_commit_and_replace_each_other(world: World) -> None:
     driver = new_driver(world)
-    assert [c.checkpoint for c in driver.log.view().line] == [0]
+    assert [c.checkpoint for c in driver.log.view().lineage] == [0]
     for number in (1, 2, 3):
         assert driver.checkpoint() == number
         world.sinks.require_rows(driver.position)

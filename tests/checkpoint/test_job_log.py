@@ -40,7 +40,7 @@ def grow(log, count: int) -> None:
 
 def test_an_empty_folder_is_a_job_that_never_started(storage: MemoryStorage) -> None:
     view = open_log(storage).view()
-    assert (view.attempt, view.number, view.current_line, view.started) == (0, 0, None, False)
+    assert (view.attempt, view.number, view.lineage, view.origin, view.started) == (0, 0, (), None, False)
     assert view.highest_checkpoint == -1
 
 
@@ -157,7 +157,7 @@ def test_a_claim_takes_over_what_the_owner_wrote_meanwhile(storage: MemoryStorag
     new = open_log(storage)
     owner.append(complete_of(1))
     new.claim(claim_of(2))
-    assert [c.checkpoint for c in new.view().line] == [0, 1]
+    assert [c.checkpoint for c in new.view().lineage] == [0, 1]
     with pytest.raises(FencedError):
         owner.append(complete_of(2))
 
@@ -204,7 +204,7 @@ def test_a_crash_around_an_append_leaves_a_log_that_can_be_claimed(storage: Memo
     failpoint.disarm()
     view = claimed_log(storage).view()
     assert view.attempt == (3 if place == "C1.after" else 2)
-    assert [c.checkpoint for c in view.line] == ([0, 1] if place == "C31.after" else [0])
+    assert [c.checkpoint for c in view.lineage] == ([0, 1] if place == "C31.after" else [0])
 
 
 # ---- lost replies
@@ -218,7 +218,7 @@ def test_an_append_without_reply_is_in_the_log_once(storage: MemoryStorage, scri
     log.append(complete_of(2))
     while storage.in_flight:
         assert not storage.land()
-    assert [c.checkpoint for c in open_log(storage).view().line] == [1, 2]
+    assert [c.checkpoint for c in open_log(storage).view().lineage] == [1, 2]
 
 
 def test_an_append_that_never_gets_an_answer_stops_the_log(storage: MemoryStorage, script: Script) -> None:
@@ -232,7 +232,7 @@ def test_an_append_that_never_gets_an_answer_stops_the_log(storage: MemoryStorag
         with pytest.raises(UnknownOutcomeError):
             call()
     assert storage.land()  # it was not failed: it lands
-    assert [c.checkpoint for c in claimed_log(storage).view().line] == [1]
+    assert [c.checkpoint for c in claimed_log(storage).view().lineage] == [1]
 
 
 def test_an_entry_that_lands_after_the_next_claim_does_not_count(storage: MemoryStorage, script: Script) -> None:
@@ -244,7 +244,7 @@ def test_an_entry_that_lands_after_the_next_claim_does_not_count(storage: Memory
     new = claimed_log(storage)
     while storage.in_flight:
         assert not storage.land()
-    assert new.view().line == () == open_log(storage).view().line
+    assert new.view().lineage == () == open_log(storage).view().lineage
     new.append(complete_of(2))
 
 
@@ -255,7 +255,7 @@ def test_an_append_that_failed_for_certain_can_be_followed_by_another(storage: M
         log.append(complete_of(1))
     assert not log.in_doubt
     assert log.append(complete_of(2)) == 2
-    assert [c.checkpoint for c in open_log(storage).view().line] == [2]
+    assert [c.checkpoint for c in open_log(storage).view().lineage] == [2]
 
 
 def test_an_append_that_was_won_but_cannot_be_checked_is_never_called_failed(
@@ -290,7 +290,7 @@ def test_a_base_replaces_a_hundred_entries(storage: MemoryStorage) -> None:
     read = open_log(storage).view()
     assert read == log.view()
     assert read.open_deletes == ("shared/1-9-s0-0-bb",)
-    assert (read.line, read.restore, read.claim) == (before.line, before.restore, before.claim)
+    assert (read.lineage, read.restore, read.claim) == (before.lineage, before.restore, before.claim)
     assert (read.highest_checkpoint, read.started, read.entry_count) == (9, True, BASE_EVERY + 1)
     grow(log, 5)
     assert open_log(storage).view() == log.view()
@@ -398,7 +398,7 @@ def test_a_crash_in_the_middle_of_compaction_changes_nothing(
     with pytest.raises(InjectedCrash):
         log.shorten_if_due()
     view = claimed_log(storage).view()
-    assert [c.checkpoint for c in view.line] == [4]
+    assert [c.checkpoint for c in view.lineage] == [4]
     assert view.attempt == 2
 
 
@@ -411,13 +411,12 @@ def test_a_restore_leaves_newer_checkpoints_behind(storage: MemoryStorage) -> No
         log.append(complete_of(number))
     log.append(Restore(1, None, "fallback"))
     view = log.view()
-    assert [c.checkpoint for c in view.line] == [0, 1]
+    assert [c.checkpoint for c in view.lineage] == [0, 1]
     assert [c.checkpoint for c in view.left_behind] == [2, 3]
-    assert view.current_line == view.line[-1]
     assert not view.moved_on
     log.append(complete_of(4, epoch=2))
     assert log.view().moved_on
-    assert [c.checkpoint for c in log.view().line] == [0, 1, 4]
+    assert [c.checkpoint for c in log.view().lineage] == [0, 1, 4]
     assert [c.checkpoint for c in log.view().retained] == [0, 1, 2, 3, 4]
 
 
@@ -426,7 +425,7 @@ def test_a_restore_from_elsewhere_starts_a_line_of_its_own(storage: MemoryStorag
     log.append(complete_of(0))
     log.append(Restore(None, "savepoint-1", "-s"))
     view = log.view()
-    assert (view.line, view.current_line) == ((), "savepoint-1")
+    assert (view.lineage, view.origin) == ((), "savepoint-1")
     assert [c.checkpoint for c in view.left_behind] == [0]
 
 
@@ -436,7 +435,7 @@ def test_a_checkpoint_left_behind_can_be_restored_by_name(storage: MemoryStorage
         log.append(complete_of(number))
     log.append(Restore(0, None, "-s"))
     log.append(Restore(2, None, "-s"))
-    assert [c.checkpoint for c in log.view().line] == [2]
+    assert [c.checkpoint for c in log.view().lineage] == [2]
     assert [c.checkpoint for c in log.view().left_behind] == [1, 0]
 
 

@@ -104,7 +104,7 @@ class World:
 
     def ack(self, number: int) -> None:
         for index, groups in ((0, (0, 3)), (1, (4, 7))):
-            self.savepoints.hear(SavepointAck(number, snapshot(index, groups), 10))
+            self.savepoints.receive(SavepointAck(number, snapshot(index, groups), 10))
 
     def cover(self, watermark: int = 5) -> None:
         parts = [msgspec.structs.replace(part, watermark=watermark) for part in (snapshot(0, (0, 3)),)]
@@ -164,13 +164,13 @@ def test_r17_a_part_of_a_dropped_run_does_not_count() -> None:
     request = world.ask()
     world.begin()
     dropped = msgspec.structs.replace(snapshot(0, (0, 3)), version=Version(1, EPOCH, "dropped"))
-    world.savepoints.hear(SavepointAck(NUMBER, dropped, 10))
-    world.savepoints.hear(SavepointAck(NUMBER, snapshot(1, (4, 7)), 10))
+    world.savepoints.receive(SavepointAck(NUMBER, dropped, 10))
+    world.savepoints.receive(SavepointAck(NUMBER, snapshot(1, (4, 7)), 10))
     world.commit()
     world.cover()
     world.savepoints.advance()
     assert not request.is_answered
-    world.savepoints.hear(SavepointAck(NUMBER, snapshot(0, (0, 3)), 10))
+    world.savepoints.receive(SavepointAck(NUMBER, snapshot(0, (0, 3)), 10))
     world.savepoints.advance()
     found = decode_manifest(world.open(request.result(0)).files[METADATA], "savepoint")
     assert [part.version.nonce for part in found.subtasks] == ["n0", "n1"]
@@ -215,7 +215,7 @@ def test_what_cannot_come_about_fails_and_leaves_no_file(why: str) -> None:
         world.commit()
     if why == "decline":
         version = snapshot(0, (0, 3)).version
-        world.savepoints.hear(SavepointDecline(NUMBER, SUBTASKS[0], version, "the disk is full"))
+        world.savepoints.receive(SavepointDecline(NUMBER, SUBTASKS[0], version, "the disk is full"))
     if why == "time":
         world.clock.advance(5001)
     if why == "checkpoint":
@@ -249,7 +249,7 @@ def test_r30_the_stop_is_in_the_log_before_its_barrier_and_no_epoch_starts_behin
     assert not world.savepoints.is_stopping
     world.begin()
     assert read_log(world.job).stopping == Stopping(NUMBER, "/savepoints", trigger_id="a" * 32)
-    assert world.savepoints.is_stopping and not world.savepoints.await_leave(0)
+    assert world.savepoints.is_stopping and not world.savepoints.wait_for_permission(0)
     world.commit()
     world.ack(NUMBER)
     world.cover()
@@ -267,7 +267,7 @@ def test_r30_a_stop_that_fails_is_taken_back_in_the_log_first() -> None:
     world.savepoints.advance()
     assert request.failure is not None
     assert read_log(world.job).stopping is None
-    assert world.savepoints.await_leave(0)
+    assert world.savepoints.wait_for_permission(0)
 
 
 def test_n4_a_drain_holds_its_checkpoint_until_the_savepoint_is_written() -> None:
@@ -315,7 +315,7 @@ def test_n4_a_drain_that_fails_without_checkpoints_keeps_the_state_and_says_so()
     world.clock.advance(6000)
     world.savepoints.advance()
     assert request.failure is not None and "take another savepoint" in request.failure
-    assert world.savepoints.await_leave(0)
+    assert world.savepoints.wait_for_permission(0)
 
 
 def test_a_checkpoint_that_a_newer_one_replaced_does_not_fail_it_before_the_newer_one_is_committed() -> None:
@@ -391,9 +391,9 @@ def test_progress_never_goes_back_and_ends_at_one() -> None:
     world.begin()
     seen = []
     for done in (0.5, 0.25, 1.0):
-        world.savepoints.hear(SavepointProgress(NUMBER, SUBTASKS[0], done))
+        world.savepoints.receive(SavepointProgress(NUMBER, SUBTASKS[0], done))
         seen.append(request.progress)
-    world.savepoints.hear(SavepointProgress(NUMBER + 1, SUBTASKS[1], 1.0))
+    world.savepoints.receive(SavepointProgress(NUMBER + 1, SUBTASKS[1], 1.0))
     assert seen == [0.25, 0.25, 0.5] and request.progress == 0.5
 
 

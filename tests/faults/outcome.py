@@ -114,7 +114,7 @@ def strays(job_folder: Path, output: Path, retained: int = 1) -> list[str]:
     """Files of a finished job that nobody needs: all that the last checkpoints do not list, and unfinished output."""
     storage = LocalStorage(job_folder)
     needed = set()
-    for complete in read_log(storage).line[-retained:]:
+    for complete in read_log(storage).lineage[-retained:]:
         needed |= {complete.metadata_path, *file_paths(load_manifest(storage, complete))}
     kept = [path for path in storage.list("") if not path.startswith("log/") and path not in needed]
     parts = output.iterdir() if output.exists() else ()
@@ -124,7 +124,7 @@ def strays(job_folder: Path, output: Path, retained: int = 1) -> list[str]:
 def read_state(job_folder: Path) -> Tables:
     """All state in the newest completed checkpoint of a job; of operator state the sum over all subtasks."""
     storage = LocalStorage(job_folder)
-    manifest = load_manifest(storage, read_log(storage).line[-1])
+    manifest = load_manifest(storage, read_log(storage).lineage[-1])
     tables: Tables = {}
     for snapshot in manifest.subtasks:
         files = [verify_file(storage, file) for file in snapshot.files if file.native is None]

@@ -139,11 +139,11 @@ def not_linear(records: Sequence[Record]) -> list[str]:
 def broken_chain(storage: LocalStorage) -> list[str]:
     """Checkpoints that are not built on the one before them."""
     view = read_log(storage)
-    if len(view.line) < 2 or view.attempt < 2:
-        return [f"{len(view.line)} checkpoints of {view.attempt} attempts: too few to tell a story"]
+    if len(view.lineage) < 2 or view.attempt < 2:
+        return [f"{len(view.lineage)} checkpoints of {view.attempt} attempts: too few to tell a story"]
     pairs = [
         (former.checkpoint, load_manifest(storage, complete))
-        for former, complete in zip(view.line, view.line[1:], strict=False)
+        for former, complete in zip(view.lineage, view.lineage[1:], strict=False)
     ]
     return [
         f"checkpoint {manifest.checkpoint_id} builds on {manifest.parent}, and {former} was before it"

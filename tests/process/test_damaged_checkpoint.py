@@ -73,7 +73,7 @@ def await_values(run: Started, count: int) -> None:
 def flip_newest_state(folder: Path) -> str:
     (job,) = (folder / "penstock-checkpoints").iterdir()
     storage = LocalStorage(job)
-    newest = read_log(storage).line[-1]
+    newest = read_log(storage).lineage[-1]
     marks = f"-{newest.checkpoint}-"
     path = next(path for path in sorted(file_paths(load_manifest(storage, newest))) if marks in path)
     data = bytearray((job / path).read_bytes())

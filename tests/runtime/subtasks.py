@@ -7,7 +7,7 @@ from typing import Any
 from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.key_groups import key_group_of, subtask_of
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointNews, SubtaskSnapshot
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointEvent, SubtaskSnapshot
 from penstock.runtime.alignment import DRIVER, source_key
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.ownership import Kept, Run
@@ -47,7 +47,7 @@ class Recorder:
     reports: list[SubtaskReport] = field(default_factory=list)
     acks: list[CheckpointAck] = field(default_factory=list)
     declines: list[CheckpointDecline] = field(default_factory=list)
-    news: list[SavepointNews] = field(default_factory=list)
+    news: list[SavepointEvent] = field(default_factory=list)
 
     def report(self, report: SubtaskReport) -> None:
         self.reports.append(report)
@@ -58,7 +58,7 @@ class Recorder:
     def decline(self, decline: CheckpointDecline) -> None:
         self.declines.append(decline)
 
-    def savepoint_news(self, news: SavepointNews) -> None:
+    def savepoint_event(self, news: SavepointEvent) -> None:
         self.news.append(news)
 
 

@@ -36,7 +36,7 @@ from penstock.model.snapshot import (
     CheckpointAck,
     CheckpointDecline,
     Manifest,
-    SavepointNews,
+    SavepointEvent,
     SourcePosition,
     StateFile,
 )
@@ -356,8 +356,8 @@ class Process:
         self._world.outcome.faults["decline"] += 1
         self._world.send(lambda: self._take(lambda: self._coordinator.decline(decline)))
 
-    def savepoint_news(self, news: SavepointNews) -> None:
-        self._world.send(lambda: self._take(lambda: self._savepoints.hear(news)))
+    def savepoint_event(self, news: SavepointEvent) -> None:
+        self._world.send(lambda: self._take(lambda: self._savepoints.receive(news)))
 
     def _take(self, letter: Callable[[], None]) -> None:
         letter()

@@ -69,7 +69,7 @@ def run(jobs: Jobs, *, sink: bool, settings: dict[str, str] | None = None) -> Jo
         feed(jobs, step)
         await_rows(jobs, (step + 1) * PER_STEP)
         await_checkpoints(jobs, before + 1)
-    wait_until(lambda: log_of(jobs).line[-1].epoch >= jobs.record().epoch, timeout_s=200)
+    wait_until(lambda: log_of(jobs).lineage[-1].epoch >= jobs.record().epoch, timeout_s=200)
     return job
 
 
@@ -79,7 +79,7 @@ def await_rows(jobs: Jobs, count: int) -> None:
 
 def damage_newest(jobs: Jobs, pick: Pick, change: Callable[[bytes], bytes]) -> tuple[Path, bytes]:
     storage = LocalStorage(job_folder(jobs))
-    path = job_folder(jobs) / pick(load_manifest(storage, log_of(jobs).line[-1]))
+    path = job_folder(jobs) / pick(load_manifest(storage, log_of(jobs).lineage[-1]))
     data = path.read_bytes()
     path.write_bytes(change(data))
     return path, data
@@ -97,12 +97,12 @@ def test_r24_printed_output_may_come_again_so_the_job_goes_back_by_itself(
     jobs: Jobs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     job = run(jobs, sink=False)
-    newest = log_of(jobs).line[-1]
+    newest = log_of(jobs).lineage[-1]
     path, _ = damage_newest(jobs, state_file, flip)
     kill_taskmanager(jobs)
     wait_until(lambda: jobs.record().attempt >= 3 and jobs.record().status == "RUNNING", timeout_s=200)
     feed(jobs, STEPS)
-    wait_until(lambda: log_of(jobs).line[-1].checkpoint > newest.checkpoint, timeout_s=200)
+    wait_until(lambda: log_of(jobs).lineage[-1].checkpoint > newest.checkpoint, timeout_s=200)
     wait_until(lambda: jobs.record().rows == (STEPS + 1) * PER_STEP, timeout_s=200)
     cancel(job)
     shown = capfd.readouterr()

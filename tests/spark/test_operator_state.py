@@ -102,7 +102,7 @@ def newest_manifest(jobs: Jobs) -> Manifest | None:
     """Of the newest completed checkpoint of the one job in the folder."""
     (folder,) = [path for path in (jobs.folder / "checkpoints").iterdir() if len(path.name) == 32]
     storage = LocalStorage(folder)
-    line = read_log(storage).line
+    line = read_log(storage).lineage
     return load_manifest(storage, line[-1]) if line else None
 
 

@@ -143,8 +143,8 @@ def test_old_checkpoints_go_and_what_is_left_is_needed(storage: Storage) -> None
     for round_ in range(12):
         harness.feed([*records(20, 2000, f"{round_} "), CHECKPOINT])
     view = read_log(storage)
-    assert [complete.checkpoint for complete in view.line] == [12]
-    needed = file_paths(load_manifest(storage, view.line[-1]))
+    assert [complete.checkpoint for complete in view.lineage] == [12]
+    needed = file_paths(load_manifest(storage, view.lineage[-1]))
     assert set(state_files(storage)) == needed
     assert [path for path in storage.list("chk-") if path.endswith("_metadata")] == ["chk-12/_metadata"]
 

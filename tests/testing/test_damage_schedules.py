@@ -96,10 +96,10 @@ class Schedule:
         """Damage a file of the newest checkpoint."""
         self.repairs = {}
         view = read_log(self.storage)
-        if not view.line or self.random.random() < 0.4:
+        if not view.lineage or self.random.random() < 0.4:
             return
-        manifest = load_manifest(self.storage, view.line[-1])
-        path = self.random.choice([view.line[-1].metadata_path, *sorted(file_paths(manifest))])
+        manifest = load_manifest(self.storage, view.lineage[-1])
+        path = self.random.choice([view.lineage[-1].metadata_path, *sorted(file_paths(manifest))])
         self.repairs[path] = self.storage.files[path]
         damage(self.storage, path, self.random.choice(list(DAMAGES)))
         self.damages += 1

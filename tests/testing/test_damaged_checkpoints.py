@@ -31,7 +31,7 @@ def run(backend: str, **settings: Any) -> tuple[MemoryStorage, list[str]]:
     storage = MemoryStorage()
     harness = start(storage, backend, **settings).feed(ITEMS)
     newest = harness.manifest
-    assert newest is not None and len(read_log(storage).line) == 3
+    assert newest is not None and len(read_log(storage).lineage) == 3
     paths = sorted(file_paths(newest))
     assert {parse_name(path).subtask.index for path in paths} == {0, 1}  # type: ignore[union-attr]
     return storage, [f"chk-{newest.checkpoint_id}/_metadata", *paths]
@@ -41,7 +41,7 @@ def run(backend: str, **settings: Any) -> tuple[MemoryStorage, list[str]]:
 @pytest.mark.parametrize("how", DAMAGES)
 def test_f06_to_f09_a_file_of_the_newest_checkpoint_is_damaged(backend: str, how: str) -> None:
     whole, paths = run(backend)
-    newest = read_log(whole).line[-1].checkpoint
+    newest = read_log(whole).lineage[-1].checkpoint
     outcomes = []
     for path in paths:
         storage, said = copy_of(whole), list[str]()
@@ -68,7 +68,7 @@ def test_f06_to_f09_a_file_of_the_newest_checkpoint_is_damaged(backend: str, how
 def test_f06_to_f09_r13_rows_in_flight_are_damaged(how: str) -> None:
     limits = cycle([0, None])  # the epoch with rows spools them, the one behind it works them off
     storage, _ = run("hashmap", spool_after=lambda: next(limits))
-    newest = load_manifest(storage, read_log(storage).line[-1])
+    newest = load_manifest(storage, read_log(storage).lineage[-1])
     spooled = [file.path for snapshot in newest.subtasks for file in snapshot.spool]
     assert len(spooled) == 2
     for path in spooled:
@@ -122,7 +122,7 @@ def test_r24_before_its_commits_a_checkpoint_is_gone_behind_without_asking() -> 
     """Nothing of it is visible: its transactions are dropped, and their rows come again."""
     storage, sink = MemoryStorage(), MemorySink()
     crash_at_last_checkpoint(storage, sink, "C19.after")
-    newest = read_log(storage).line[-1]
+    newest = read_log(storage).lineage[-1]
     damage(storage, newest.metadata_path, "flipped")
     said: list[str] = []
     check_exact(start(storage, "hashmap", sink=sink, warn=said.append).feed(ITEMS).finish())
@@ -239,9 +239,9 @@ def test_r23_a_job_that_has_begun_does_not_begin_again_without_its_first_checkpo
 def test_r31_behind_a_damaged_final_checkpoint_the_end_comes_again() -> None:
     storage = MemoryStorage()
     start(storage, "hashmap").feed(ITEMS).finish()
-    final = read_log(storage).line[-1]
+    final = read_log(storage).lineage[-1]
     assert load_manifest(storage, final).final
     damage(storage, final.metadata_path, "truncated")
     said: list[str] = []
     check_exact(start(storage, "hashmap", warn=said.append).feed(ITEMS).finish())
-    assert len(said) == 1 and load_manifest(storage, read_log(storage).line[-1]).final
+    assert len(said) == 1 and load_manifest(storage, read_log(storage).lineage[-1]).final

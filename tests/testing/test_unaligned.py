@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock import failpoint
+from penstock.checkpoint.checkpoint_schedule import MIN_WORK_MS, CheckpointSchedule
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
-from penstock.checkpoint.trigger_rule import MIN_WORK_MS, Decider
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointFailedError
@@ -293,26 +293,29 @@ def settings(**given: Any) -> CheckpointSettings:
 
 
 def test_k10_without_unaligned_no_epoch_has_a_limit() -> None:
-    decider = Decider(CheckpointSettings(1000), ManualClock())
-    assert decider.spool_after_ms(0, checkpoint=True, waiting=False) is None
-    assert decider.spool_after_ms(0, checkpoint=False, waiting=True) is None
+    schedule = CheckpointSchedule(CheckpointSettings(1000), ManualClock())
+    assert schedule.spool_after_ms(0, checkpoint=True, waiting=False) is None
+    assert schedule.spool_after_ms(0, checkpoint=False, waiting=True) is None
 
 
 def test_k11_the_barrier_overtakes_at_once_or_after_the_aligned_timeout() -> None:
     clock = ManualClock()
-    assert Decider(settings(), clock).spool_after_ms(0, checkpoint=True, waiting=False) == 0
-    assert Decider(settings(aligned_timeout_ms=700), clock).spool_after_ms(0, checkpoint=True, waiting=True) == 700
+    assert CheckpointSchedule(settings(), clock).spool_after_ms(0, checkpoint=True, waiting=False) == 0
+    assert (
+        CheckpointSchedule(settings(aligned_timeout_ms=700), clock).spool_after_ms(0, checkpoint=True, waiting=True)
+        == 700
+    )
 
 
 def test_k11_an_epoch_without_a_barrier_works_until_the_next_checkpoint_is_due() -> None:
     clock = ManualClock()
-    decider = Decider(settings(), clock)
+    schedule = CheckpointSchedule(settings(), clock)
     clock.advance(400)
-    assert decider.spool_after_ms(0, checkpoint=False, waiting=False) == 600
-    assert decider.spool_after_ms(1, checkpoint=False, waiting=False) == 1000  # one is pending: it may take long
+    assert schedule.spool_after_ms(0, checkpoint=False, waiting=False) == 600
+    assert schedule.spool_after_ms(1, checkpoint=False, waiting=False) == 1000  # one is pending: it may take long
     clock.advance(590)
-    assert decider.spool_after_ms(0, checkpoint=False, waiting=False) == MIN_WORK_MS
+    assert schedule.spool_after_ms(0, checkpoint=False, waiting=False) == MIN_WORK_MS
 
 
 def test_k11_rows_that_wait_are_worked_on_however_often_checkpoints_are_due() -> None:
-    assert Decider(settings(), ManualClock()).spool_after_ms(0, checkpoint=True, waiting=True) == MIN_WORK_MS
+    assert CheckpointSchedule(settings(), ManualClock()).spool_after_ms(0, checkpoint=True, waiting=True) == MIN_WORK_MS

@@ -30,7 +30,7 @@ class LogView:
     attempt: int = 0
     claim: Claim | None = None
     restore: Restore | None = None
-    line: tuple[Complete, ...] = ()
+    lineage: tuple[Complete, ...] = ()
     """Completed checkpoints that the current attempt's state descends from, oldest first, without discarded ones."""
     left_behind: tuple[Complete, ...] = ()
     """Completed checkpoints behind which a restore went back; discarded after the next completion."""
@@ -63,33 +63,26 @@ class LogView:
     """When the last entry was written, by its writer's clock."""
 
     @property
-    def current_line(self) -> Complete | str | None:
-        """What an attempt starting now would restore: a checkpoint, a path outside the log, or nothing."""
-        if self.line:
-            return self.line[-1]
-        return self.origin
-
-    @property
     def origin(self) -> str | None:
         """The snapshot elsewhere that the job begins with, until a checkpoint of its own completes: never again then,
         even if all of those are gone, because their output is committed."""
-        is_left = not self.line and self.commits_begun < 0
+        is_left = not self.lineage and self.commits_begun < 0
         return self.restore.path if is_left and self.restore is not None else None
 
     @property
     def retained(self) -> tuple[Complete, ...]:
         """Every completed checkpoint that is not discarded."""
-        return tuple(sorted(self.line + self.left_behind, key=lambda complete: complete.checkpoint))
+        return tuple(sorted(self.lineage + self.left_behind, key=lambda complete: complete.checkpoint))
 
     @property
     def moved_on(self) -> bool:
         """A checkpoint was completed since the last `restore`."""
-        if not self.line:
+        if not self.lineage:
             return False
-        return self.restore is None or self.restore.checkpoint != self.line[-1].checkpoint
+        return self.restore is None or self.restore.checkpoint != self.lineage[-1].checkpoint
 
     @property
-    def has_claim(self) -> bool:
+    def has_claimed_snapshot(self) -> bool:
         """A snapshot elsewhere belongs to the job, or waits for its delete."""
         return self.claimed is not None or bool(self.claimed_deletes)
 
@@ -153,7 +146,7 @@ def summarize(view: LogView, still_there: Iterable[str]) -> Base:
         stopping=view.stopping,
         highest_checkpoint=view.highest_checkpoint,
         started=view.started,
-        line=list(view.line),
+        line=list(view.lineage),
         left_behind=list(view.left_behind),
         open_deletes=sorted(still_there),
         entry_count=view.entry_count,
@@ -171,7 +164,7 @@ def _from_base(base: Base, number: int) -> LogView:
         attempt=base.claim.attempt if base.claim is not None else 0,
         claim=base.claim,
         restore=base.restore,
-        line=tuple(base.line),
+        lineage=tuple(base.line),
         left_behind=tuple(base.left_behind),
         open_deletes=tuple(base.open_deletes),
         status=base.status,
@@ -203,15 +196,17 @@ def _require_successor(view: LogView, record: Record) -> None:
 def _restored(view: LogView, entry: Restore) -> LogView:
     """The line ends at what was restored; newer checkpoints are left behind."""
     if entry.checkpoint is None:
-        view = replace(view, restore=entry, line=(), left_behind=view.retained, started=True)
+        view = replace(view, restore=entry, lineage=(), left_behind=view.retained, started=True)
         return replace(view, claimed=entry.path, claimed_sha256=entry.sha256) if entry.claimed else view
-    for kept, others in ((view.line, view.left_behind), (view.left_behind, view.line)):
+    for kept, others in ((view.lineage, view.left_behind), (view.left_behind, view.lineage)):
         for position, complete in enumerate(kept):
             if complete.checkpoint == entry.checkpoint:
-                line = kept[: position + 1] if kept is view.line else (complete,)
-                behind = tuple(c for c in kept + others if c not in line)
+                lineage = kept[: position + 1] if kept is view.lineage else (complete,)
+                behind = tuple(c for c in kept + others if c not in lineage)
                 begun = max(view.commits_begun, entry.checkpoint)  # a recovery commits what it restores
-                return replace(view, restore=entry, line=line, left_behind=behind, started=True, commits_begun=begun)
+                return replace(
+                    view, restore=entry, lineage=lineage, left_behind=behind, started=True, commits_begun=begun
+                )
     raise LogCorruptError(f"the log's restore of checkpoint {entry.checkpoint} names none that is complete and kept")
 
 
@@ -219,12 +214,13 @@ def _completed(view: LogView, entry: Complete) -> LogView:
     newest = max((complete.checkpoint for complete in view.retained), default=-1)
     if entry.checkpoint <= newest:
         raise LogCorruptError(f"checkpoint {entry.checkpoint} completes after checkpoint {newest}")
-    if view.line and entry.epoch < view.line[-1].epoch:
+    if view.lineage and entry.epoch < view.lineage[-1].epoch:
         raise LogCorruptError(
-            f"checkpoint {entry.checkpoint} goes back from epoch {view.line[-1].epoch} to {entry.epoch}"
+            f"checkpoint {entry.checkpoint} goes back from epoch {view.lineage[-1].epoch} to {entry.epoch}"
         )
-    confirmed = view.confirmed.union(complete.checkpoint for complete in view.line)
-    return _counted(replace(view, line=(*view.line, entry), started=True, confirmed=confirmed), [entry.checkpoint])
+    confirmed = view.confirmed.union(complete.checkpoint for complete in view.lineage)
+    lineage = (*view.lineage, entry)
+    return _counted(replace(view, lineage=lineage, started=True, confirmed=confirmed), [entry.checkpoint])
 
 
 def _discarded(view: LogView, entry: Discard) -> LogView:
@@ -236,7 +232,7 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
     return _counted(
         replace(
             view,
-            line=tuple(complete for complete in view.line if complete.checkpoint not in gone),
+            lineage=tuple(complete for complete in view.lineage if complete.checkpoint not in gone),
             left_behind=tuple(complete for complete in view.left_behind if complete.checkpoint not in gone),
             open_deletes=(*view.open_deletes, *entry.files),
             confirmed=view.confirmed - gone,

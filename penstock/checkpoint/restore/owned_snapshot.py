@@ -36,7 +36,9 @@ def collect_claimed(log: JobLog, retained: int) -> str | None:
     Returns why it stays although the job does not need it; None if there is no reason.
     """
     view = log.view()
-    is_replaced = view.commits_begun >= 0 and len(view.line) >= retained  # never without a checkpoint of the job's own
+    is_replaced = (
+        view.commits_begun >= 0 and len(view.lineage) >= retained
+    )  # never without a checkpoint of the job's own
     if view.claimed is not None and is_replaced:
         try:
             root, files = _own_files(view.claimed, view.claimed_sha256)

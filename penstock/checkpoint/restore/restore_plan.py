@@ -44,7 +44,7 @@ def finish_open_deletes(log: JobLog) -> None:
         if path in begun:
             with suppress(StorageError):
                 delete_files(log.storage, [path])
-    if log.view().has_claim:
+    if log.view().has_claimed_snapshot:
         finish_claimed_deletes(log)
 
 
@@ -76,10 +76,10 @@ def choose_restore(
     view = log.view()
     if not view.started:
         return None  # PROTOCOL R23: only a log without `restore` and `complete` starts from nothing
-    if not view.line:
+    if not view.lineage:
         raise CheckpointError("the job has had checkpoints, but none is left in its log; start a new job")
     passed: list[Damage] = []
-    for complete in reversed(view.line):
+    for complete in reversed(view.lineage):
         try:
             manifest = _verified(log, complete, damaged or {})
         except (CheckpointMissingError, CheckpointCorruptError) as error:

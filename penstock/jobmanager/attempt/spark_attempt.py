@@ -35,7 +35,7 @@ from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.jobmanager.attempt.taskmanagers import AttemptEvents, TaskManagers
 from penstock.jobmanager.settings.checkpointing import local_backup
 from penstock.model.ids import SubtaskId
-from penstock.model.snapshot import SavepointNews, SourcePosition
+from penstock.model.snapshot import SavepointEvent, SourcePosition
 from penstock.runtime.process.messages import CheckpointsEnded, EpochHeader, Hello, Register
 from penstock.runtime.process.watchdog import identity
 from penstock.spark.deployment import TaskManagerTemplate, slot_count, start_taskmanagers
@@ -163,7 +163,7 @@ class SparkAttempt:
         self.book.restored(restored)
         self.book.on_failure = self._interrupt
         self.book.savepoints = self.savepoints
-        events = AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail, self._savepoint_news)
+        events = AttemptEvents(self.book.report, self._ack, self._decline, self.book.fail, self._savepoint_event)
         taskmanagers.listen(events)
 
     def _epoch_committer(self) -> GraphCommitter | None:
@@ -183,8 +183,8 @@ class SparkAttempt:
             self._plan.coordinator.decline(decline)
             self._acked.set()
 
-    def _savepoint_news(self, news: SavepointNews) -> None:
-        self.savepoints.hear(news)
+    def _savepoint_event(self, news: SavepointEvent) -> None:
+        self.savepoints.receive(news)
         self._acked.set()
 
     # ---- the query
@@ -237,7 +237,7 @@ class SparkAttempt:
         if not self._query.wait(POLL_S):
             return False
         is_in_order = self._graph.bounded and self._query.failure is None
-        return not (is_in_order and self._is_stop_due) and self.savepoints.await_leave(POLL_S)
+        return not (is_in_order and self._is_stop_due) and self.savepoints.wait_for_permission(POLL_S)
 
     def _cause(self, text: str) -> PenstockError:
         """What really happened: Spark only knows that its task failed."""
@@ -288,7 +288,7 @@ class SparkAttempt:
                 if not self._stop_first():
                     yield
                     return
-            self.savepoints.await_leave(POLL_S)
+            self.savepoints.wait_for_permission(POLL_S)
 
     def _stop_first(self) -> bool:
         """Whether a stop comes before the next rows; its barrier is sent if it has not been."""

@@ -14,7 +14,7 @@ from penstock.model.snapshot import (
     CheckpointDecline,
     SavepointAck,
     SavepointDecline,
-    SavepointNews,
+    SavepointEvent,
     SavepointProgress,
 )
 from penstock.runtime.process.messages import (
@@ -47,7 +47,7 @@ class AttemptEvents:
     ack: Callable[[CheckpointAck], None]
     decline: Callable[[CheckpointDecline], None]
     fail: Callable[[PenstockError], None]
-    savepoint_news: Callable[[SavepointNews], None]
+    savepoint_event: Callable[[SavepointEvent], None]
 
 
 class TaskManagers:
@@ -143,7 +143,7 @@ class TaskManagers:
         elif isinstance(message, Declined):
             self._events.decline(message.decline)
         elif isinstance(message, SavepointAck | SavepointDecline | SavepointProgress):
-            self._events.savepoint_news(message)
+            self._events.savepoint_event(message)
         elif isinstance(message, SubtaskFailure):
             error = error_of(message.error, message.args)
             if message.log_tail:

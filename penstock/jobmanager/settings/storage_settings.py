@@ -90,7 +90,7 @@ def _job_in(address: str) -> list[tuple[JobId, LogView]]:
     view = read_log(storage)
     if view.attempt == 0:
         return []
-    job_id = load_manifest(storage, view.line[-1]).job_id if view.line else new_job_id()
+    job_id = load_manifest(storage, view.lineage[-1]).job_id if view.lineage else new_job_id()
     return [(JobId(job_id), view)]
 
 

@@ -20,7 +20,7 @@ from penstock.model.snapshot import (
     CheckpointDecline,
     InlineLimits,
     SavepointDecline,
-    SavepointNews,
+    SavepointEvent,
     SavepointOrder,
     SavepointProgress,
 )
@@ -47,7 +47,7 @@ class JobManagerGateway(Protocol):
     def report(self, report: SubtaskReport) -> None: ...
     def ack(self, ack: CheckpointAck) -> None: ...
     def decline(self, decline: CheckpointDecline) -> None: ...
-    def savepoint_news(self, news: SavepointNews) -> None: ...
+    def savepoint_event(self, news: SavepointEvent) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class SubtaskHost:
             job = owned.savepoints.seal(order, version)
         except (StateBackendError, CheckpointDeclinedError) as error:  # the state is as it was
             subtask_id = owned.subtask.place.id
-            self._jobmanager.savepoint_news(SavepointDecline(order.number, subtask_id, version, str(error)))
+            self._jobmanager.savepoint_event(SavepointDecline(order.number, subtask_id, version, str(error)))
             return
         with self._has_writes:
             self._savepoints.append((owned.savepoints, job))
@@ -238,15 +238,15 @@ class SubtaskHost:
         number, subtask_id = job.order.number, writer.subtask.place.id
 
         def report(done: float) -> None:
-            self._jobmanager.savepoint_news(SavepointProgress(number, subtask_id, done))
+            self._jobmanager.savepoint_event(SavepointProgress(number, subtask_id, done))
 
         try:
             ack = writer.write(job, report)
         except Exception as error:  # only the savepoint fails; the job goes on
             reason = f"{type(error).__name__}: {error}"
-            self._jobmanager.savepoint_news(SavepointDecline(number, subtask_id, job.version, reason))
+            self._jobmanager.savepoint_event(SavepointDecline(number, subtask_id, job.version, reason))
             return True
-        self._jobmanager.savepoint_news(ack)
+        self._jobmanager.savepoint_event(ack)
         return True
 
     def write_next(self, timeout_s: float = 0.0) -> bool:

@@ -69,7 +69,7 @@ def _crash_when_committed(scene: Scene, count: int) -> None:
     def is_visible() -> bool:
         process.send_signal(signal.SIGSTOP)
         view = scene.view()
-        if view.commits_begun >= view.line[-1].checkpoint:
+        if view.commits_begun >= view.lineage[-1].checkpoint:
             return True
         process.send_signal(signal.SIGCONT)
         return False
@@ -81,7 +81,7 @@ def _crash_when_committed(scene: Scene, count: int) -> None:
 def _refusal(scene: Scene, damage: Damage, *words: str) -> str:
     """Start on a damaged checkpoint: it must refuse and name the file. Afterwards everything is as before."""
     with _copy_of(scene.place.job_folder):
-        complete = scene.view().line[-1]
+        complete = scene.view().lineage[-1]
         files = [scene.place.job_folder / path for path in sorted(file_paths(load_manifest(scene.storage, complete)))]
         named = damage(scene, scene.place.job_folder / complete.metadata_path, files)
         job = scene.start()

@@ -88,7 +88,7 @@ def crashes_in_recovery(scene: Scene) -> Sequence[str]:
     ]
     for point in armed:
         assert scene.await_exit(scene.start(failpoint=point)) == -signal.SIGKILL
-    restored = scene.view().line[-1]
+    restored = scene.view().lineage[-1]
     assert restored.checkpoint > 0, "there was nothing to recover"
     restore = "C25.after:kill:role=tm:hit=1"
     last = scene.start(failpoint=restore)

@@ -91,7 +91,7 @@ class Scene:
         assert job.exit_code is None, f"the driver ended with {job.exit_code}:\n{job.log_tail()}"
         if not self.place.registry.list() or not (self.place.checkpoints).exists():
             return -1
-        line = self.view().line
+        line = self.view().lineage
         return line[-1].checkpoint if line else -1
 
     def view(self) -> LogView:

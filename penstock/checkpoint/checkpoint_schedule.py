@@ -7,7 +7,7 @@ MIN_WORK_MS = 250
 """An epoch that finds rows waiting works on them at least so long, however often checkpoints are due."""
 
 
-class Decider:
+class CheckpointSchedule:
     """Interval, pause and concurrency of periodic checkpoints. The first is due one interval after the start."""
 
     def __init__(self, settings: CheckpointSettings, clock: Clock) -> None:
