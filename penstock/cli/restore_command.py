@@ -65,7 +65,7 @@ def restore(  # noqa: PLR0913 - the parameters are the command's flags
 def _to_check(program: Program) -> ProgramToCheck:
     settings = JobSettings.of("", program.configuration)
     start = replace(start_options(program.configuration), path=None)
-    return ProgramToCheck(program.graph, start, settings.backend.kind)
+    return ProgramToCheck(program.graph, start, settings.backend.kind, settings.job_parameters)
 
 
 def _bar() -> Callable[[int, int], None]:

@@ -5,7 +5,7 @@ thrown away; sinks are not opened, and no Spark query starts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -87,6 +87,7 @@ class ProgramToCheck:
     graph: JobGraph
     start: StartOptions
     backend: str
+    job_parameters: dict[str, str] = field(default_factory=dict)
 
 
 def check_restore(
@@ -104,7 +105,8 @@ def check_restore(
     needed = list(_refusals(manifest, program, snapshot))
     was = {new: old for old, new in renamed.items()}
     stages = program.graph.stages
-    operators = [report for stage in stages for report in _stage_reports(stage, manifest, was, needed)]
+    parameters = program.job_parameters
+    operators = [report for stage in stages for report in _stage_reports(stage, parameters, manifest, was, needed)]
     known = {report.uid for report in operators}
     operators += [_dropped(manifest, uid) for uid in stateful_uids(manifest) if uid not in known]
     if needed:
@@ -153,11 +155,11 @@ def _refusals(manifest: Manifest, program: ProgramToCheck, snapshot: OpenSnapsho
 
 
 def _stage_reports(
-    stage: StagePlan, manifest: Manifest, was: dict[str, str], needed: list[str]
+    stage: StagePlan, job_parameters: dict[str, str], manifest: Manifest, was: dict[str, str], needed: list[str]
 ) -> Iterator[OperatorReport]:
     """The operators of one stage; what their states need is added to `needed`."""
     try:
-        declared = declared_states(stage)
+        declared = declared_states(stage, job_parameters)
     except PenstockError as error:
         needed.append(f"the functions of {stage.name!r} cannot be opened to see their states: {error}")
         declared = {}
@@ -184,9 +186,9 @@ def _uid_hints(graph: JobGraph, operators: Sequence[OperatorReport]) -> Iterator
             yield f"operator {plan.name!r} has no uid of its own: if it is the one whose state is left, add {choice}"
 
 
-def declared_states(stage: StagePlan) -> dict[str, _Declared]:
+def declared_states(stage: StagePlan, job_parameters: dict[str, str]) -> dict[str, _Declared]:
     """Operator uid -> the states that its function asks for when it is opened."""
-    subtask = Subtask(SubtaskPlace("0" * 32, 1, stage, 0), _no_output)
+    subtask = Subtask(SubtaskPlace("0" * 32, 1, stage, 0, job_parameters=job_parameters), _no_output)
     subtask.open_functions()
     found: dict[str, _Declared] = {}
     for plan in stage.operators:

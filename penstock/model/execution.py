@@ -96,9 +96,7 @@ class ExecutionConfig:
 
     def get_global_job_parameters(self) -> dict[str, str]:
         """The parameters set so far."""
-        settings = self._configuration.to_dict()
-        start = len(JOB_PARAMETER_PREFIX)
-        return {key[start:]: value for key, value in settings.items() if key.startswith(JOB_PARAMETER_PREFIX)}
+        return global_job_parameters(self._configuration)
 
     def enable_auto_generated_uids(self) -> "ExecutionConfig":
         """Give operators without a uid one made from their place in the program."""
@@ -173,3 +171,14 @@ class JobExecutionResult:
     def get_net_runtime(self) -> int:
         """Milliseconds from submission to the end."""
         return self.duration_ms
+
+
+def global_job_parameters(configuration: Configuration) -> dict[str, str]:
+    """The parameters that functions read with `RuntimeContext.get_job_parameter`.
+
+    >>> global_job_parameters(Configuration.from_dict({"pipeline.global-job-parameters.limit": "5", "a": "b"}))
+    {'limit': '5'}
+    """
+    start = len(JOB_PARAMETER_PREFIX)
+    settings = configuration.to_dict()
+    return {key[start:]: value for key, value in settings.items() if key.startswith(JOB_PARAMETER_PREFIX)}

@@ -70,6 +70,7 @@ class SubtaskPlace:
     folder: str = ""
     """Of this process, for what a backend or a spool keeps on disk."""
     max_spool_bytes: int = MAX_SPOOL_BYTES
+    job_parameters: dict[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> SubtaskId:
@@ -107,7 +108,12 @@ class Subtask:
         self.watermark = MIN_WATERMARK
         self.max_timestamps: dict[str, int] = {}
         self.info = SubtaskInfo(
-            self.stage.name, place.index, self.stage.parallelism, self.stage.max_parallelism, place.attempt
+            self.stage.name,
+            place.index,
+            self.stage.parallelism,
+            self.stage.max_parallelism,
+            place.attempt,
+            job_parameters=place.job_parameters,
         )
         self._new_output = new_output
         self.backends = {plan.uid: self._backend(plan) for plan in self.stage.operators if plan.keyed}

@@ -111,6 +111,7 @@ class DeployedPlan(msgspec.Struct):
     """Rows of a source without event time are left out, not an error."""
     backend: BackendSettings = BackendSettings()
     max_spool_bytes: int = MAX_SPOOL_BYTES
+    job_parameters: dict[str, str] = {}
 
 
 class TaskManager:
@@ -278,6 +279,7 @@ class TaskManager:
             self._config.limits,
             plan.max_spool_bytes,
             self._copies,
+            job_parameters=plan.job_parameters,
         )
         host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)

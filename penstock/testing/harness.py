@@ -106,7 +106,8 @@ class Harness:
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
                 broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`), seed=, clock=,
-                storage=, limits=, local=, mode=, crashed=, retained=, allow_fallback=, warn=.
+                storage=, limits=, local=, mode=, crashed=, retained=, allow_fallback=, warn=,
+                job_parameters=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -267,6 +268,7 @@ class Harness:
             str(self._folder),
             self.options.limits,
             copies=LocalCopies(self.options.local, JOB_ID, self.clock),
+            job_parameters=self.options.job_parameters,
         )
         _close(self._backends)
         limits = self.options.limits

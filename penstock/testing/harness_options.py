@@ -76,4 +76,6 @@ class HarnessOptions:
     """The savepoint or checkpoint that the job starts from; it is fed what comes behind that."""
     spool_after: Callable[[], int | None] = lambda: None
     """For each epoch: after how many milliseconds rows that were not worked on wait for the next; None: never."""
+    job_parameters: dict[str, str] = field(default_factory=dict)
+    """What functions read with `RuntimeContext.get_job_parameter`."""
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE

@@ -83,6 +83,15 @@ def test_the_same_program_would_start(tmp_path: Path, savepoint: str, capsys: py
     assert "restored  count" in text and text.rstrip().endswith("it would start")
 
 
+def test_functions_are_opened_with_the_parameters_of_the_job(
+    tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write(tmp_path, more='ctx.get_state(ValueStateDescriptor(ctx.get_job_parameter("name", ""), Types.INT()))')
+    code, found = report(job, savepoint, capsys, "-D", "pipeline.global-job-parameters.name=limit")
+    assert code == 0
+    assert [state["name"] for state in found["operators"][0]["states"]] == ["count", "limit"]
+
+
 def test_o4_o5_a_missing_operator_needs_the_flag(
     tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

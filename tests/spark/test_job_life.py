@@ -34,21 +34,25 @@ RESTARTS = {
 
 
 class FailsOnce(MapFunction):
-    """Fails in its first attempt, and says afterwards which attempt it is."""
+    """Fails in its first attempt; then adds the attempt and two job parameters to each value."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.attempt = runtime_context.get_attempt_number()
+        self.unit = runtime_context.get_job_parameter("unit", "m")
+        self.scale = runtime_context.get_job_parameter("scale", "1")
 
     def map(self, value: Any) -> Any:
         if self.attempt == 0:
             raise ValueError("the first attempt fails")
-        return value, self.attempt
+        return value, self.attempt, self.unit, self.scale
 
 
 def test_p7_p8_a_job_that_fails_once_restarts_and_its_functions_know(jobs: Jobs) -> None:
     env = jobs.environment(1, {"execution.checkpointing.interval": "1h", **RESTARTS})
-    stream = env.from_collection([1, 2], Types.LONG()).map(FailsOnce(), "value bigint, attempt int")
-    assert sorted(map(tuple, stream.execute_and_collect("fails once"))) == [(1, 1), (2, 1)]
+    env.get_config().set_global_job_parameters({"unit": "km"})
+    columns = "value bigint, attempt int, unit string, scale string"
+    stream = env.from_collection([1, 2], Types.LONG()).map(FailsOnce(), columns)
+    assert sorted(map(tuple, stream.execute_and_collect("fails once"))) == [(1, 1, "km", "1"), (2, 1, "km", "1")]
     wait_until(lambda: jobs.record().status == "FINISHED")
     record = jobs.record()
     statuses = [change.status for change in record.transitions]

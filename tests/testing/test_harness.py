@@ -51,6 +51,19 @@ def test_a_seed_splits_the_input_into_epochs_and_changes_no_result(seed: int) ->
     assert totals(seed=seed, parallelism=1).feed([*orders, CRASH]).output == expected
 
 
+def test_a_function_reads_the_parameters_of_its_job() -> None:
+    class Scale(MapFunction):
+        def open(self, ctx: RuntimeContext) -> None:
+            self.factor = int(ctx.get_job_parameter("factor", "1"))
+            self.unit = ctx.get_job_parameter("unit", "m")
+
+        def map(self, value: int) -> str:
+            return f"{value * self.factor} {self.unit}"
+
+    harness = Harness.non_keyed(Scale(), job_parameters={"factor": "10"}).feed([1, CHECKPOINT, CRASH, 2])
+    assert harness.output == ["10 m", "20 m"]
+
+
 def test_a_function_that_changes_its_record_gets_it_unchanged_in_the_replay() -> None:
     class Change(MapFunction):
         def map(self, value: list[int]) -> list[int]:

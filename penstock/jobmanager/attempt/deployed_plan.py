@@ -27,6 +27,7 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
         drop_untimed=settings.null_event_time == "drop",
         backend=settings.backend,
         max_spool_bytes=checkpoints.max_spool_bytes,
+        job_parameters=settings.job_parameters,
     )
 
 

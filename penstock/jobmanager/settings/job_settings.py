@@ -1,6 +1,6 @@
 """What a job's configuration means to its JobManager."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
@@ -16,6 +16,7 @@ from penstock.jobmanager.settings.checkpointing import (
 )
 from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
+from penstock.model.job import global_job_parameters
 from penstock.model.options import parse_size_bytes
 from penstock.rest.rest_settings import RestSettings
 from penstock.state.backend.backend_settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings
@@ -44,6 +45,8 @@ class JobSettings:
     savepoint_dir: str | None = None
     """Where savepoints go whose folder nobody names."""
     rest: RestSettings = RestSettings()
+    job_parameters: dict[str, str] = field(default_factory=dict)
+    """What functions read with `RuntimeContext.get_job_parameter`."""
     warnings: tuple[str, ...] = ()
     """About settings that do not go together; said once, when the job starts."""
 
@@ -68,6 +71,7 @@ class JobSettings:
             backend=backend_settings(configuration),
             savepoint_dir=configuration.get_string("execution.checkpointing.savepoint-dir", "") or None,
             rest=RestSettings.of(configuration),
+            job_parameters=global_job_parameters(configuration),
             warnings=tuple(checkpoint_warnings(configuration)),
         )
 

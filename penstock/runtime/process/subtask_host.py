@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock import failpoint
@@ -69,6 +69,7 @@ class HostPlace:
     """Second copies of keyed state on this machine."""
     open_storage: Callable[[str], Storage] = open_storage
     """Of savepoints, by the address of their folder."""
+    job_parameters: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -110,6 +111,7 @@ class SubtaskHost:
                 self._place.backend,
                 self._place.folder,
                 self._place.max_spool_bytes,
+                self._place.job_parameters,
             )
             subtask = Subtask(place, self._place.new_output, self._clock)
             writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits, self._place.copies)
