@@ -79,12 +79,6 @@ def state_file_path(attempt: int, checkpoint_id: int, subtask: SubtaskId, nonce:
     return _checked(f"{SHARED_FOLDER}{attempt}-{checkpoint_id}-{subtask.stage}-{subtask.index}-{nonce or new_nonce()}")
 
 
-def exclusive_file_path(attempt: int, checkpoint_id: int, subtask: SubtaskId, nonce: str | None = None) -> str:
-    """A fresh name for state that only this checkpoint uses."""
-    place = f"{subtask.stage}-{subtask.index}"
-    return _checked(f"{CHECKPOINT_FOLDERS}{checkpoint_id}/{attempt}-{place}-{nonce or new_nonce()}")
-
-
 def parse_name(path: str) -> FileName | None:
     """What the name says; None for a file that is not ours.
 

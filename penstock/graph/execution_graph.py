@@ -26,10 +26,6 @@ class ExecutionGraph:
     job: JobGraph
     subtasks: tuple[SubtaskAssignment, ...]
 
-    def of_stage(self, stage_id: str) -> tuple[SubtaskAssignment, ...]:
-        """The subtasks of a stage, by index."""
-        return tuple(subtask for subtask in self.subtasks if subtask.id.stage == stage_id)
-
     def of_task_manager(self, task_manager: str) -> tuple[SubtaskAssignment, ...]:
         """The subtasks that a TaskManager owns."""
         return tuple(subtask for subtask in self.subtasks if subtask.task_manager == task_manager)

@@ -66,11 +66,6 @@ class OperatorPlan:
     uid_hash: str | None = None
     """Whose state is restored: the id of an operator, or its derived uid."""
 
-    @property
-    def stateful(self) -> bool:
-        """May own keyed state or timers."""
-        return self.keyed
-
 
 @dataclass(frozen=True)
 class EdgePlan:
@@ -188,10 +183,6 @@ class JobGraph:
     def source(self, reference: SourceRef) -> SourcePlan:
         """The source an edge starts at."""
         return next(source for source in self.sources if source.id == reference.source_id)
-
-    def upstream_parallelism(self, edge: EdgePlan) -> int | None:
-        """Number of channels of an edge: subtasks of the stage it starts at; None for a source."""
-        return self.stage(edge.source.stage_id).parallelism if isinstance(edge.source, StageOutput) else None
 
     @property
     def bounded(self) -> bool:

@@ -11,7 +11,6 @@ Attempt = NewType("Attempt", int)
 Epoch = NewType("Epoch", int)
 CheckpointId = NewType("CheckpointId", int)
 StageId = NewType("StageId", str)
-OperatorUid = NewType("OperatorUid", str)
 
 
 class SubtaskId(msgspec.Struct, frozen=True, array_like=True):

@@ -120,7 +120,7 @@ class Ownership:
             self._changed.notify_all()
             return self._kept
 
-    def lose(self, run: Run, why: str) -> None:
+    def lose(self, why: str) -> None:
         """The run is over and its changes could not be undone: nobody runs this subtask again in this attempt."""
         with self._changed:
             self._lost = why

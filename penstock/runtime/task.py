@@ -402,9 +402,7 @@ class Subtask:
         for position, outputs in self._outputs.items():
             for edge_id, output in outputs:
                 name = channel(edge_id, self.place.id)
-                barrier = Barrier(
-                    header.epoch, header.checkpoint, name, watermarks[position], header.now_ms, self._waits
-                )
+                barrier = Barrier(header.epoch, header.checkpoint, name, watermarks[position], self._waits)
                 self._result.outputs[edge_id] = output.end(barrier)
 
     def report(self, version: Version, result: EpochResult) -> SubtaskReport:

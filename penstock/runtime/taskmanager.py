@@ -311,7 +311,7 @@ class TaskManager:
             admitted = self._execute(connection, header, admitted)
         else:
             send(connection, Admitted(run=False))
-        send(connection, Finished(admitted.version, 0))
+        send(connection, Finished(admitted.version))
         if header.edge is not None:
             self._send_output(connection, header.edge, admitted)
 

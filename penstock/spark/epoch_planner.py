@@ -134,7 +134,7 @@ class EpochPlanner:
         return frame.selectExpr(*self._layouts[stage.id, index])
 
     def _barriers(self, session: SparkSession, header: EpochHeader, stage: StagePlan) -> DataFrame:
-        barrier = Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK, header.now_ms)
+        barrier = Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK)
         given = {EDGE: f"{BARRIER_EDGE}", BARRIER: f"X'{encode_barrier(barrier).hex()}'", SUBTASK: "cast(id as int)"}
         return session.range(0, stage.parallelism, 1, 1).selectExpr(*lay_out(stage, given))
 

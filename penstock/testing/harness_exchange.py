@@ -118,7 +118,7 @@ class StageFeed:
                 yield from (barrier for _, barrier in self._outputs.get(edge.id, []))
         if any(isinstance(edge.source, SourceRef) for edge in stage.inputs):
             header = self.header
-            yield Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK, header.now_ms)
+            yield Barrier(header.epoch, header.checkpoint, DRIVER, MIN_WATERMARK)
 
     def _edge_batches(self, edge: EdgePlan) -> list[Batch]:
         if isinstance(edge.source, StageOutput):

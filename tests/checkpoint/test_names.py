@@ -8,7 +8,6 @@ from penstock.checkpoint.file_names import (
     FileKind,
     FileName,
     checkpoint_of,
-    exclusive_file_path,
     log_entry_path,
     metadata_path,
     parse_name,
@@ -27,7 +26,7 @@ def test_every_name_says_what_it_was_made_from(attempt: int, checkpoint: int, st
     subtask = SubtaskId(StageId(stage), index)
     state = FileName(FileKind.STATE, checkpoint, attempt, subtask)
     assert parse_name(state_file_path(attempt, checkpoint, subtask)) == state
-    assert parse_name(exclusive_file_path(attempt, checkpoint, subtask)) == state
+    assert parse_name(f"chk-{checkpoint}/{attempt}-{stage}-{index}-9f1c2a0b1c2d") == state
     assert parse_name(source_file_path(attempt, checkpoint)) == FileName(FileKind.SOURCE, checkpoint, attempt)
     assert parse_name(metadata_path(checkpoint)) == FileName(FileKind.METADATA, checkpoint)
     assert parse_name(log_entry_path(checkpoint)) == FileName(FileKind.LOG, checkpoint)

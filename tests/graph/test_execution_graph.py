@@ -26,9 +26,8 @@ def test_every_key_group_has_one_subtask_and_every_subtask_one_owner(
     names = [f"tm{index}" for index in range(task_managers)]
     graph = assign_subtasks(two_stages().build(parallelism, max_parallelism=max_parallelism), names)
     for stage in ("s0", "s1"):
-        groups = [
-            g for subtask in graph.of_stage(stage) for g in range(subtask.key_groups[0], subtask.key_groups[1] + 1)
-        ]
+        ranges = [subtask.key_groups for subtask in graph.subtasks if subtask.id.stage == stage]
+        groups = [group for first, last in ranges for group in range(first, last + 1)]
         assert groups == list(range(max_parallelism))
     assert sum(len(graph.of_task_manager(name)) for name in names) == len(graph.owners) == 2 * parallelism
 

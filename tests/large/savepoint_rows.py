@@ -56,7 +56,7 @@ def filled(keys: int, folder: Path) -> Subtask:
     for epoch, start in enumerate(range(0, keys, BATCH), 1):
         chosen = list(range(start, min(start + BATCH, keys)))
         rows = EdgeBatch(0, Batch([(key, f"customer-{key}") for key in chosen], None, chosen), len(chosen), 0)
-        items: list[Any] = [rows, Barrier(epoch, None, "driver", 0, 0)]
+        items: list[Any] = [rows, Barrier(epoch, None, "driver", 0)]
         subtask.run(EpochHeader("0" * 32, 1, epoch, 0), items, lambda: False)
         subtask.finish_epoch()
     return subtask

@@ -88,7 +88,7 @@ class Sized:
                 records = [(key, source.randbytes(value_bytes)) for key in chosen]
                 items.append(EdgeBatch(0, Batch(records, None, chosen), len(chosen), 0))
             self.epoch += 1
-            items.append(Barrier(self.epoch, None, "driver", 0, 0))
+            items.append(Barrier(self.epoch, None, "driver", 0))
             self.subtask.run(EpochHeader("0" * 32, 1, self.epoch, 0), items, lambda: False)
             self.subtask.finish_epoch()
         return len(keys) / (time.monotonic() - started)

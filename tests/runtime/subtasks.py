@@ -31,7 +31,7 @@ def epoch_header(epoch: int = 1, checkpoint: int | None = None, base: int | None
 
 def driver_barrier(header: EpochHeader) -> Barrier:
     """The one barrier of a stage that reads a source."""
-    return Barrier(header.epoch, header.checkpoint, DRIVER, 0, header.now_ms)
+    return Barrier(header.epoch, header.checkpoint, DRIVER, 0)
 
 
 def keyed_stage(function: Any, key: Callable[[Any], Any] = lambda record: record[0], **program: Any) -> StagePlan:

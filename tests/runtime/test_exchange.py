@@ -99,7 +99,7 @@ def emitted(edge: EdgePlan, *batches: Batch, barrier: Barrier) -> list[pa.Record
 def barrier_of(edge: EdgePlan, watermark: int = 0) -> Barrier:
     assert isinstance(edge.source, StageOutput)
     name = channel(edge.id, SubtaskId(StageId(edge.source.stage_id), 0))
-    return Barrier(3, 7, name, watermark, 1_000)
+    return Barrier(3, 7, name, watermark)
 
 
 def test_two_edges_with_keys_nulls_and_timestamps_come_through_one_exchange() -> None:
@@ -217,7 +217,7 @@ def test_output_past_a_limit_is_kept_on_disk_and_read_again_the_same(
     output = ArrowOutput(EdgePlan(1, StageOutput("s0", 0), "s9", Types.LONG(), "forward"), 2, tmp_path)
     for start in range(0, 3_000, 100):
         output.add(Batch(list(range(start, start + 100))))
-    kept = output.end(Barrier(1, None, "1:s0/0", 0, 0))
+    kept = output.end(Barrier(1, None, "1:s0/0", 0))
     first, again = list(kept), list(kept)
     assert first == again and len(first) == 31
     assert [row for batch in first for row in batch.column("c0").to_pylist() if row is not None] == list(range(3_000))

@@ -169,9 +169,9 @@ def test_two_executions_of_one_epoch_are_not_mixed_up() -> None:
 
 def test_a_subtask_that_could_not_be_rolled_back_is_given_to_nobody() -> None:
     ownership = Ownership(SUBTASK, FIRST)
-    run = running(ownership, ask(consumer="1"))
+    running(ownership, ask(consumer="1"))
     waiting = Asking(ownership, ask(consumer="2"))
-    ownership.lose(run, "the disk is full")
+    ownership.lose("the disk is full")
     assert "could not undo an epoch, or not end one: the disk is full" in str(waiting.result())
     with pytest.raises(StateLostError):
         ownership.admit(ask(attempt=9))

@@ -95,7 +95,7 @@ def two_channels() -> Subtask:
 
 def barriers(first: int, second: int, epoch: int = 1, checkpoint: int | None = None) -> list[Barrier]:
     return [
-        Barrier(epoch, checkpoint, f"4:s5/{index}", watermark, 0) for index, watermark in enumerate((first, second))
+        Barrier(epoch, checkpoint, f"4:s5/{index}", watermark) for index, watermark in enumerate((first, second))
     ]
 
 
@@ -107,7 +107,7 @@ def run(subtask: Subtask, items: list[Any], header: EpochHeader | None = None) -
 
 
 ONE, TWO = barriers(5, 7)
-FOREIGN = Barrier(1, None, "4:s5/2", 7, 0)
+FOREIGN = Barrier(1, None, "4:s5/2", 7)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ FOREIGN = Barrier(1, None, "4:s5/2", 7, 0)
         [ONE, TWO, TWO],
         [ONE, FOREIGN],
         [ONE, TWO, FOREIGN],
-        [ONE, Barrier(1, None, "3:s5/1", 7, 0)],
-        [ONE, Barrier(1, None, "driver", 7, 0)],
-        [ONE, Barrier(2, None, "4:s5/1", 7, 0)],
-        [ONE, Barrier(1, 3, "4:s5/1", 7, 0)],
+        [ONE, Barrier(1, None, "3:s5/1", 7)],
+        [ONE, Barrier(1, None, "driver", 7)],
+        [ONE, Barrier(2, None, "4:s5/1", 7)],
+        [ONE, Barrier(1, 3, "4:s5/1", 7)],
     ],
     ids=["none", "one", "doubled", "one too many", "foreign", "foreign too", "edge", "driver", "epoch", "checkpoint"],
 )
@@ -159,7 +159,7 @@ def test_the_barrier_goes_on_with_the_watermark_of_the_subtask() -> None:
     subtask = two_channels()
     result = subtask.run(epoch_header(), barriers(5, 7), lambda: False)
     ((_, barrier),) = result.outputs.values()
-    assert barrier == Barrier(1, None, "1:s0/0", 5, 1_001)
+    assert barrier == Barrier(1, None, "1:s0/0", 5)
 
 
 # ---- what a failed epoch leaves behind (PROTOCOL R10, R11)

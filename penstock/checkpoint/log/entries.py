@@ -98,13 +98,6 @@ class Resumed(msgspec.Struct, frozen=True, tag="resumed", tag_field="type", forb
     reason: str = ""
 
 
-class Rescale(msgspec.Struct, frozen=True, tag="rescale", tag_field="type", forbid_unknown_fields=True):
-    """The job goes on with another parallelism."""
-
-    old_parallelism: int
-    new_parallelism: int
-
-
 class Status(msgspec.Struct, frozen=True, tag="status", tag_field="type", forbid_unknown_fields=True):
     """How the attempt, or the job, has ended."""
 
@@ -133,7 +126,7 @@ class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unk
 
 
 Entry: TypeAlias = (
-    Claim | Restore | Complete | Committing | Discard | SavepointEntry | Stopping | Resumed | Rescale | Status | Base
+    Claim | Restore | Complete | Committing | Discard | SavepointEntry | Stopping | Resumed | Status | Base
 )
 
 TERMINAL = ("finished", "cancelled", "failed")

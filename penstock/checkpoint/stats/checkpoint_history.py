@@ -77,12 +77,10 @@ class CheckpointStats(msgspec.Struct, frozen=True):
 
 
 class CheckpointHistory:
-    """The last ten checkpoints, oldest first, and how many there were of each end."""
+    """The last ten checkpoints, oldest first."""
 
     def __init__(self) -> None:
         self._entries: deque[CheckpointStats] = deque(maxlen=HISTORY_LENGTH)
-        self.completed_count = 0
-        self.failed_count = 0
 
     def entries(self) -> tuple[CheckpointStats, ...]:
         """A copy that does not change."""
@@ -94,7 +92,6 @@ class CheckpointHistory:
 
     def completed(self, checkpoint_id: int, now_ms: int, acks: Iterable[CheckpointAck] = ()) -> None:
         """Note that one exists, and what its subtasks said."""
-        self.completed_count += 1
         parts = tuple(SubtaskStats.of(ack) for ack in acks)
         is_unaligned = any(part.figures.in_flight_rows for part in parts)
         self._change(
@@ -122,7 +119,6 @@ class CheckpointHistory:
 
     def failed(self, checkpoint_id: int, now_ms: int, failure: str, acknowledged: int = 0) -> None:
         """Note that one was aborted, and why."""
-        self.failed_count += 1
         self._change(
             checkpoint_id,
             lambda entry: msgspec.structs.replace(

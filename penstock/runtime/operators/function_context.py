@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from penstock import failpoint
 from penstock.errors import StateAccessError
@@ -110,15 +110,6 @@ class OperatorContext(RuntimeContext):
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self.subtask.job_parameters.get(key, default_value)
-
-
-class Clocks(Protocol):
-    """The part of an operator that knows the time."""
-
-    watermark: int
-
-    @property
-    def context(self) -> OperatorContext: ...
 
 
 class OperatorTimers(TimerService):

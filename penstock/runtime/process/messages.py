@@ -31,7 +31,6 @@ class Barrier(msgspec.Struct, frozen=True, array_like=True):
     channel: str
     """`driver`, or the upstream subtask."""
     watermark: int
-    sent_ms: int
     waiting: bool = False
     """Rows of the epoch are left for later ones, in the upstream subtask or before it (PROTOCOL R13)."""
 
@@ -98,7 +97,6 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     """The epoch's version is set; the output follows as an Arrow stream if the task asked for an edge."""
 
     version: Version
-    rows_in: int
 
 
 class Register(msgspec.Struct, frozen=True, tag="register"):

@@ -160,7 +160,7 @@ class SubtaskHost:
         try:
             subtask.finish_epoch()
         except Exception as error:
-            owned.ownership.lose(run, f"{type(error).__name__}: {error}")  # the version has no state that matches it
+            owned.ownership.lose(f"{type(error).__name__}: {error}")  # the version has no state that matches it
             raise
         if header.epoch.completed is not None:
             owned.writer.confirm(header.epoch.completed)
@@ -191,7 +191,7 @@ class SubtaskHost:
         try:
             owned.subtask.roll_back()
         except Exception as error:
-            owned.ownership.lose(run, f"{type(error).__name__}: {error}")
+            owned.ownership.lose(f"{type(error).__name__}: {error}")
             if isinstance(cause, UserFunctionError):
                 return  # it ends the attempt anyway, and is what its author must see
             raise

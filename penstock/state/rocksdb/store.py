@@ -177,10 +177,6 @@ class Family:
         """The numbers of the state's files, from RocksDB's list of them: its figures do not say whose a file is."""
         return set(map(int, _FILE_LINE.findall(self.raw.property_value("rocksdb.sstables") or "")))
 
-    def estimated_rows(self) -> int:
-        """About how many rows there are."""
-        return self.raw.property_int_value("rocksdb.estimate-num-keys") or 0
-
 
 def _scan(rows: Any, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
     """The bound is checked here: RocksDB's own is only an address of bytes that must not go away meanwhile."""
