@@ -1,6 +1,5 @@
 """The jobs below a checkpoint folder, also those whose logs cannot be read (PROTOCOL R6)."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,9 @@ from penstock.checkpoint.log.entries import Base, Claim, decode_record
 from penstock.checkpoint.log.log_reader import entry_numbers, read_log
 from penstock.checkpoint.log.log_view import LogView
 from penstock.errors import CheckpointError, LogCorruptError, StorageError
-from penstock.model.ids import JobId
+from penstock.model.ids import HEX_ID, JobId
 from penstock.storage.address import join_address, parse_address
 from penstock.storage.storage import Storage, open_storage
-
-_JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def find_jobs(address: str, unreadable: Callable[[UnreadableJob], None] = refuse
         return []
     found = []
     for name in open_storage(address).folders():
-        if _JOB_ID.fullmatch(name):
+        if HEX_ID.fullmatch(name):
             folder = join_address(address, name)
             try:
                 view = read_log(open_storage(folder))

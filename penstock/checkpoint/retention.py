@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from penstock import failpoint
 from penstock.checkpoint.file_names import FileKind, parse_name
-from penstock.checkpoint.log.entries import Complete, Discard
+from penstock.checkpoint.log.entries import MAX_FILES_PER_DISCARD, Complete, Discard
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
 from penstock.errors import CheckpointError
 from penstock.storage.storage import Storage
-
-MAX_FILES_PER_DISCARD = 1000
 
 
 @dataclass(frozen=True)

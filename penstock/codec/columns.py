@@ -6,7 +6,7 @@ come back as `datetime` in UTC; pyarrow's own conversion of them is forty times 
 
 import pickle
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -18,10 +18,9 @@ import pyarrow as pa
 from penstock.codec import tagged
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import row_class
-from penstock.model.time import Instant
+from penstock.model.time import EPOCH, Instant
 from penstock.model.type_information import TypeInformation
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NoneType = type(None)
 _INTEGERS: frozenset[type] = frozenset({int, _NoneType})
 _FLOATS: frozenset[type] = frozenset({float, int, _NoneType})
@@ -210,7 +209,7 @@ def _encode_time(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
 def _encode_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
     """Spans since 1970 convert faster than points in time, and naive values fail at the subtraction."""
     _check_types(values, type_info)
-    epoch = _EPOCH
+    epoch = EPOCH
     try:
         spans = [value - epoch for value in values]
     except TypeError:
@@ -223,7 +222,7 @@ def _since_epoch(value: datetime, type_info: TypeInformation) -> timedelta:
         raise misfit(
             value, type_info, "it has no time zone: add tzinfo=timezone.utc, or declare timestamp_ntz for local times"
         )
-    return value - _EPOCH
+    return value - EPOCH
 
 
 def _encode_local_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
@@ -367,7 +366,7 @@ def _decode_date(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 def _decode_timestamp(array: pa.Array, type_info: TypeInformation) -> list[Any]:
     spans = array.view(pa.duration("us")).to_numpy(zero_copy_only=False).tolist()
-    epoch = _EPOCH
+    epoch = EPOCH
     try:
         if array.null_count:
             return [None if span is None else epoch + span for span in spans]

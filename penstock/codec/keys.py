@@ -25,7 +25,7 @@ from penstock.model.type_information import TypeInformation
 
 KEY_COLUMN_PREFIX = "_key_"
 _SIMPLE = {"STRING": str, "BOOLEAN": bool, "BINARY": bytes}
-_INTEGER_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
+INTEGER_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 
 
 class KeyCodec:
@@ -150,8 +150,8 @@ def _state_key_maker(type_info: TypeInformation) -> Callable[[Any], Any]:
     if name in _SIMPLE:
         wanted = _SIMPLE[name]
         return lambda value: value if type(value) is wanted else _other_key(value, type_info)
-    if name in _INTEGER_BITS:
-        limit = 1 << (_INTEGER_BITS[name] - 1)
+    if name in INTEGER_BITS:
+        limit = 1 << (INTEGER_BITS[name] - 1)
         return lambda value: value if type(value) is int and -limit <= value < limit else _other_key(value, type_info)
     if name == "TIMESTAMP":
         return lambda value: _timestamp_key(value, type_info)

@@ -4,11 +4,11 @@ import socket
 import struct
 
 from penstock.errors import ConnectionLostError, RpcError
+from penstock.model.units import KIB, MIB
 
-MIB = 1024 * 1024
 MAX_FRAME_BYTES = 64 * MIB
 _HEAD = struct.Struct(">I")
-_JOIN_LIMIT = 64 * 1024
+_JOIN_LIMIT = 64 * KIB
 
 
 def send_frame(sock: socket.socket, data: bytes | memoryview, limit: int = MAX_FRAME_BYTES) -> None:

@@ -17,14 +17,11 @@ import numpy as np
 
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row, make_row
-from penstock.model.time import Instant
+from penstock.model.time import EPOCH, MICROSECOND, NAIVE_EPOCH, Instant
 
 MAX_DEPTH = 64
 MAX_NUMBER_BYTES = 65536
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_NAIVE_EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
 _pack_float = struct.Struct(">d").pack
 _unpack_float = struct.Struct(">d").unpack_from
 _unpack_long = struct.Struct(">q").unpack_from
@@ -176,7 +173,7 @@ def _encode_time(value: time, depth: int, table: Encoders) -> bytes:
     micros = ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
     if offset is None:
         return b"t" + micros.to_bytes(8, "big")
-    return b"z" + micros.to_bytes(8, "big") + (offset // _MICROSECOND).to_bytes(8, "big", signed=True)
+    return b"z" + micros.to_bytes(8, "big") + (offset // MICROSECOND).to_bytes(8, "big", signed=True)
 
 
 def _encode_key_time(value: time, depth: int, table: Encoders) -> bytes:
@@ -188,11 +185,11 @@ def _encode_key_time(value: time, depth: int, table: Encoders) -> bytes:
 def _encode_datetime(value: datetime, depth: int, table: Encoders) -> bytes:
     offset = value.utcoffset()
     if offset is None:
-        return b"m" + ((value.replace(tzinfo=None) - _NAIVE_EPOCH) // _MICROSECOND).to_bytes(8, "big", signed=True)
-    micros = ((value - _EPOCH) // _MICROSECOND).to_bytes(8, "big", signed=True)
+        return b"m" + ((value.replace(tzinfo=None) - NAIVE_EPOCH) // MICROSECOND).to_bytes(8, "big", signed=True)
+    micros = ((value - EPOCH) // MICROSECOND).to_bytes(8, "big", signed=True)
     if not offset:
         return b"u" + micros
-    return b"M" + micros + (offset // _MICROSECOND).to_bytes(8, "big", signed=True)
+    return b"M" + micros + (offset // MICROSECOND).to_bytes(8, "big", signed=True)
 
 
 def _encode_key_datetime(value: datetime, depth: int, table: Encoders) -> bytes:
@@ -207,7 +204,7 @@ def _encode_key_datetime(value: datetime, depth: int, table: Encoders) -> bytes:
 
 
 def _encode_timedelta(value: timedelta, depth: int, table: Encoders) -> bytes:
-    return b"p" + (value // _MICROSECOND).to_bytes(9, "big", signed=True)
+    return b"p" + (value // MICROSECOND).to_bytes(9, "big", signed=True)
 
 
 def _encode_instant(value: Instant, depth: int, table: Encoders) -> bytes:
@@ -362,17 +359,17 @@ def _zone(offset_us: int) -> timezone:
 
 
 def _decode_naive(data: bytes, position: int, depth: int) -> tuple[datetime, int]:
-    return _NAIVE_EPOCH + timedelta(microseconds=_unpack_long(data, position)[0]), position + 8
+    return NAIVE_EPOCH + timedelta(microseconds=_unpack_long(data, position)[0]), position + 8
 
 
 def _decode_utc(data: bytes, position: int, depth: int) -> tuple[datetime, int]:
-    return _EPOCH + timedelta(microseconds=_unpack_long(data, position)[0]), position + 8
+    return EPOCH + timedelta(microseconds=_unpack_long(data, position)[0]), position + 8
 
 
 def _decode_zoned(data: bytes, position: int, depth: int) -> tuple[datetime, int]:
     offset_us = _unpack_long(data, position + 8)[0]
     # Local time first: the point itself may lie outside the years that UTC can show.
-    local = _NAIVE_EPOCH + timedelta(microseconds=_unpack_long(data, position)[0] + offset_us)
+    local = NAIVE_EPOCH + timedelta(microseconds=_unpack_long(data, position)[0] + offset_us)
     return local.replace(tzinfo=_zone(offset_us)), position + 16
 
 

@@ -16,9 +16,8 @@ from typing import Any
 from penstock.codec.tagged import MAX_DEPTH
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row, make_row
-from penstock.model.time import Instant
+from penstock.model.time import MICROSECOND, Instant
 
-_MICROSECOND = timedelta(microseconds=1)
 MARK = "$"
 
 
@@ -112,7 +111,7 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "$datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
     "$microseconds": (
         timedelta,
-        lambda value: value // _MICROSECOND,
+        lambda value: value // MICROSECOND,
         lambda number: timedelta(microseconds=number),
     ),
     "$instant": (Instant, lambda value: [value.seconds, value.nanos], lambda parts: Instant(*parts)),

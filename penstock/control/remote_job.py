@@ -21,9 +21,12 @@ from penstock.control.tokens import ADMIN_FILE, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
 
 TIMEOUT_S = 30.0
-NO_LOCATION = "No savepoint location given and no default location configured."
+NO_LOCATION = (
+    "No savepoint location given and no default location configured. "
+    "Give a folder, or set execution.checkpointing.savepoint-dir"
+)
 _SERVER = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _ERRORS: dict[int, type[PenstockError]] = {
     400: UsageError,
     404: JobNotFoundError,
@@ -45,7 +48,7 @@ class ServerAddress:
     def is_readable_on_the_way(self) -> bool:
         """The token travels through a network without TLS."""
         found = _SERVER.fullmatch(self.url)
-        return found is not None and found[1] == "http" and found[2] not in _LOCAL
+        return found is not None and found[1] == "http" and found[2] not in LOCAL_NAMES
 
 
 class _Overview(msgspec.Struct):
@@ -187,7 +190,7 @@ class RemoteJob:
 
     def _error(self, status: int, data: dict[str, Any]) -> PenstockError:
         if data.get("code") == "NO_SAVEPOINT_DIRECTORY":
-            return UsageError(f"{NO_LOCATION} Give a folder, or set execution.checkpointing.savepoint-dir")
+            return UsageError(NO_LOCATION)
         messages = data.get("errors")
         message = printable(str(messages[0])) if isinstance(messages, list) and messages else f"HTTP status {status}"
         kind = _ERRORS.get(status, JobError)
@@ -235,7 +238,7 @@ def _in_registry(registry: Registry, record: JobRecord, timeout_s: float) -> Rem
         )
     if record.rest is None:
         raise NotReachableError(f"job {record.job_id} has no control server; its driver has said why when it started")
-    if record.host != socket.gethostname() and any(f"//{name}:" in record.rest for name in _LOCAL):
+    if record.host != socket.gethostname() and any(f"//{name}:" in record.rest for name in LOCAL_NAMES):
         raise NotReachableError(
             f"job {record.job_id} runs on {record.host}, and its control server {record.rest} can be reached only from "
             f"there; use a tunnel and -m host:port"

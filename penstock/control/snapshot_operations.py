@@ -13,13 +13,13 @@ from penstock.control.operations import Operation, Work
 from penstock.control.running_job import ControlledJob
 from penstock.errors import ConfigurationError, JobConflictError, RequestRefusedError
 from penstock.model.execution import JobStatus
+from penstock.model.ids import HEX_ID
 from penstock.storage.address import parse_address
 
 SAVEPOINT = "savepoint"
 CHECKPOINT = "checkpoint"
 DISPOSAL = "disposal"
 MAX_PATH_CHARS = 4096
-_TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
@@ -90,7 +90,7 @@ def cancel_job(control: ControlledJob) -> None:
 
 def checked_trigger_id(text: str) -> str:
     """The id of an operation: 32 hex digits."""
-    if not _TRIGGER_ID.fullmatch(text.lower()):
+    if not HEX_ID.fullmatch(text.lower()):
         raise RequestRefusedError(400, "BAD_REQUEST", "$.triggerId is not an id: it has 32 hex digits")
     return text.lower()
 

@@ -1,6 +1,5 @@
 """The savepoints of a job over all its attempts: who asked for which, and what became of it (features N2, N10, N11)."""
 
-import re
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -12,15 +11,14 @@ from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
+from penstock.control.remote_job import NO_LOCATION
 from penstock.errors import CheckpointFailedError, ConfigurationError, PenstockError, StorageError, UsageError
-from penstock.model.ids import new_trigger_id
+from penstock.model.ids import HEX_ID, new_trigger_id
 from penstock.storage.address import parse_address
 from penstock.storage.storage import open_storage
 
-NO_LOCATION = "No savepoint location given and no default location configured."
 KEPT = 64
 """Requests that are remembered after they have ended."""
-_TRIGGER = re.compile("[0-9a-f]{32}")
 
 
 class JobSavepoints:
@@ -44,11 +42,11 @@ class JobSavepoints:
             return known
         place = target or self._default
         if not place:
-            raise UsageError(f"{NO_LOCATION} Give a folder, or set execution.checkpointing.savepoint-dir")
+            raise UsageError(NO_LOCATION)
         if wish.drain and wish.then != "stop":
             raise UsageError("only a stop can drain: it is the end of event time")
         trigger_id = wish.trigger_id or new_trigger_id()
-        if not _TRIGGER.fullmatch(trigger_id):
+        if not HEX_ID.fullmatch(trigger_id):
             raise UsageError(f"{trigger_id!r} is not a trigger id; it has 32 hex digits")
         with self._lock:
             if trigger_id in self._requests:

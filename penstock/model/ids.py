@@ -1,5 +1,6 @@
 """Names of things in the protocol (PROTOCOL section 1)."""
 
+import re
 import secrets
 from typing import NewType
 
@@ -11,6 +12,8 @@ Attempt = NewType("Attempt", int)
 Epoch = NewType("Epoch", int)
 CheckpointId = NewType("CheckpointId", int)
 StageId = NewType("StageId", str)
+HEX_ID = re.compile(r"[0-9a-f]{32}")
+"""The form of a job id, a trigger id and an operator id."""
 
 
 class SubtaskId(msgspec.Struct, frozen=True, array_like=True):

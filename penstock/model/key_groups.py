@@ -6,12 +6,12 @@ Spark hashes the bytes behind the last whole word one by one and sign-extended, 
 
 import struct
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time
 from decimal import Context, Decimal
 from typing import Any
 
 from penstock.errors import UnsupportedValueError, UsageError
-from penstock.model.time import Instant
+from penstock.model.time import EPOCH, MICROSECOND, NAIVE_EPOCH, Instant
 from penstock.model.type_information import TypeInformation
 
 MAX_KEY_GROUPS = 32768
@@ -19,10 +19,7 @@ DEFAULT_KEY_GROUPS = 128
 SEED = 42
 
 _MASK = 0xFFFFFFFF
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_NAIVE_EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-_MICROSECOND = timedelta(microseconds=1)
 _WIDE = Context(prec=80)
 
 
@@ -174,9 +171,9 @@ def _float_bits(value: float) -> int:
 
 def _microseconds(value: Any) -> int:
     if isinstance(value, datetime):
-        return int((value - (_NAIVE_EPOCH if value.tzinfo is None else _EPOCH)) // _MICROSECOND)
+        return int((value - (NAIVE_EPOCH if value.tzinfo is None else EPOCH)) // MICROSECOND)
     if isinstance(value, Instant):
         return value.to_epoch_micro()
     if isinstance(value, time):
         return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
-    return int(value // _MICROSECOND)
+    return int(value // MICROSECOND)

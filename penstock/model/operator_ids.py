@@ -1,9 +1,8 @@
 """Operator ids as Flink has them: 32 hex digits made from a uid (features O1)."""
 
-import re
+from penstock.model.ids import HEX_ID
 
 _C1, _C2, _MASK = 0x87C37B91114253D5, 0x4CF5AD432745937F, (1 << 64) - 1
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def operator_id(uid: str) -> str:
@@ -12,7 +11,7 @@ def operator_id(uid: str) -> str:
     >>> operator_id("my-uid")
     '8409efe6adc6d20787611f16017c808f'
     """
-    return uid if _ID.fullmatch(uid) else murmur3_128(uid.encode("utf-8")).hex()
+    return uid if HEX_ID.fullmatch(uid) else murmur3_128(uid.encode("utf-8")).hex()
 
 
 def murmur3_128(data: bytes) -> bytes:

@@ -9,7 +9,9 @@ MAX_WATERMARK = 2**63 - 1
 MIN_WATERMARK = -(2**63)
 """The watermark before anything is known."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+NAIVE_EPOCH = datetime(1970, 1, 1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, order=True)
@@ -142,4 +144,4 @@ class Instant:
 
     def to_datetime(self) -> datetime:
         """The instant as an aware `datetime` in UTC."""
-        return _EPOCH + timedelta(microseconds=self.to_epoch_micro())
+        return EPOCH + timedelta(microseconds=self.to_epoch_micro())

@@ -6,11 +6,11 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.control.remote_job import LOCAL_NAMES
 from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
 
 LOOPBACK = "127.0.0.1"
-LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)

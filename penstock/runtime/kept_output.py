@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.model.ids import new_nonce
+from penstock.model.units import MIB
 
-HELD_BYTES = 64 * 1024 * 1024
+HELD_BYTES = 64 * MIB
 """Of one edge of one subtask; what is more goes to disk."""
 
 

@@ -8,7 +8,6 @@ scratch: every attempt has a new one, and none is ever edited.
 
 import io
 import json
-import shutil
 import uuid
 import zipfile
 import zlib
@@ -118,11 +117,6 @@ def _entries(source: Path, number: int) -> list[dict[str, Any]]:
         if path.exists():
             return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
     return []
-
-
-def remove(folder: Path) -> None:
-    """Delete a folder that no query uses any more."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _log_offsets(data: bytes) -> list[int | None]:

@@ -27,6 +27,7 @@ from penstock.errors import CheckpointError, PenstockError, StateAccessError, Us
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo, TableFile
 from penstock.model.type_information import TypeInformation
+from penstock.model.units import MIB
 from penstock.spark.pipe import SUBTASK
 from penstock.spark.state_frames import schema_ddl
 from penstock.state.format.keyed_parquet import (
@@ -43,7 +44,7 @@ from penstock.state.operator.operator_file import SealedOperatorState
 from penstock.state.operator.operator_file import schema_of as operator_columns
 from penstock.storage.storage import open_storage
 
-FILE_BYTES = 128 * 1024 * 1024
+FILE_BYTES = 128 * MIB
 """About the largest file, before compression."""
 COPY_TASKS = 32
 HANDLE_DDL = "subtask int, file string"

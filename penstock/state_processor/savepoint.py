@@ -10,7 +10,7 @@ from penstock.checkpoint.snapshot.readable_state import DeclaredTypes, readable
 from penstock.checkpoint.snapshot.stored_snapshot import StoredSnapshot, open_stored
 from penstock.control.inspect.state_rows import summarise
 from penstock.errors import UsageError
-from penstock.model.key_groups import MAX_KEY_GROUPS
+from penstock.model.key_groups import DEFAULT_KEY_GROUPS, MAX_KEY_GROUPS
 from penstock.model.operator_ids import operator_id
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
 from penstock.model.time import TimeDomain
@@ -22,7 +22,6 @@ from penstock.state_processor.planned_state import Place, PlannedState
 from penstock.state_processor.savepoint_files import write_savepoint
 from penstock.state_processor.state_types import KeyedStateSpec, StateTypes, declared_type
 
-DEFAULT_MAX_PARALLELISM = 128
 DOMAINS = {"event": TIMER_NAMES[TimeDomain.EVENT_TIME], "processing": TIMER_NAMES[TimeDomain.PROCESSING_TIME]}
 """The name of a time domain -> the name of its timer table."""
 
@@ -62,9 +61,7 @@ class Savepoint:
         return Savepoint(spark, base.manifest.max_parallelism, _default_parallelism(spark), base, states, uids)
 
     @staticmethod
-    def new(
-        spark: Any, max_parallelism: int = DEFAULT_MAX_PARALLELISM, *, parallelism: int | None = None
-    ) -> "Savepoint":
+    def new(spark: Any, max_parallelism: int = DEFAULT_KEY_GROUPS, *, parallelism: int | None = None) -> "Savepoint":
         """An empty savepoint. A job that starts from it reads its sources from the beginning.
 
         `parallelism` is the number of files per state; a job may start from it at any parallelism.

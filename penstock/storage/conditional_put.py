@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ConfigurationError, NameTakenError, StorageError, UnknownOutcomeError
+from penstock.model.units import MIB
 from penstock.storage.address import AZURE, GCS, S3, RemoteAddress
 from penstock.storage.error_text import brief_reason
 
@@ -25,7 +26,7 @@ EXTRA = "penstock[object-stores]"
 WAITS_S = (0.1, 0.5, 2.0)
 """Between two tries of one write."""
 CONNECT_TIMEOUT_S = 5
-SMALL_FILE_BYTES = 1024 * 1024
+SMALL_FILE_BYTES = MIB
 SMALL_TIMEOUT_S = 10
 LARGE_TIMEOUT_S = 600
 

@@ -13,13 +13,13 @@ from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, Checkp
 from penstock.control.audit_log import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
+from penstock.control.remote_job import LOCAL_NAMES
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.tokens import Tokens
 from penstock.errors import CheckpointFailedError, JobConflictError
 from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
-from penstock.rest.rest_settings import LOCAL_NAMES
 from penstock.testing.clocks import ManualClock
 from tests.records import A_ID, job_record
 

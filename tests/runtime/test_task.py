@@ -94,9 +94,7 @@ def two_channels() -> Subtask:
 
 
 def barriers(first: int, second: int, epoch: int = 1, checkpoint: int | None = None) -> list[Barrier]:
-    return [
-        Barrier(epoch, checkpoint, f"4:s5/{index}", watermark) for index, watermark in enumerate((first, second))
-    ]
+    return [Barrier(epoch, checkpoint, f"4:s5/{index}", watermark) for index, watermark in enumerate((first, second))]
 
 
 def run(subtask: Subtask, items: list[Any], header: EpochHeader | None = None) -> int:

@@ -58,6 +58,9 @@ class Committing(msgspec.Struct, frozen=True, tag="committing", tag_field="type"
     checkpoint: int
 
 
+MAX_FILES_PER_DISCARD = 1000
+
+
 class Discard(msgspec.Struct, frozen=True, tag="discard", tag_field="type", forbid_unknown_fields=True):
     """No longer needed, may be deleted now."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock import failpoint
 from penstock.checkpoint.file_names import CHECKPOINT_FOLDERS, FileKind, parse_name
-from penstock.checkpoint.log.entries import Discard
+from penstock.checkpoint.log.entries import MAX_FILES_PER_DISCARD, Discard
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.snapshot.manifest import decode_manifest, digest, file_paths, read_metadata
@@ -26,8 +26,6 @@ from penstock.errors import (
 from penstock.storage.address import parse_address
 from penstock.storage.local import remove_empty_folders
 from penstock.storage.storage import Storage, open_storage
-
-MAX_FILES_PER_DISCARD = 1000
 
 
 def collect_claimed(log: JobLog, retained: int) -> str | None:

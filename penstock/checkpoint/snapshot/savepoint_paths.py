@@ -7,7 +7,6 @@ savepoint-4f1c2a-0b1c2d3e4f50/native/s0-1-9f1c                          a file o
 """
 
 import hashlib
-import re
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -17,7 +16,6 @@ from penstock.storage.local import LocalStorage, remove_empty_folders
 from penstock.storage.storage import Storage
 
 METADATA = "_metadata"
-SAVEPOINT_NAME = re.compile(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 MAX_PART = 120
 
 

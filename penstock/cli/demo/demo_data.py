@@ -10,17 +10,18 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+from penstock.model.time import EPOCH
 
 MAX_JITTER_MS = 5_000
 """How far a click may lie behind one that was written before it."""
 SESSION_GAP_MS = 30_000
 SCHEMA = "id bigint, user string, url string, at timestamp, dwell_ms bigint"
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _PAGES = ("/", "/search", "/product", "/product/reviews", "/cart", "/checkout", "/account", "/help")
 _PAGE_WEIGHTS = (20, 25, 30, 8, 8, 3, 4, 2)
 _MEAN_STEP_MS = 20.0
@@ -170,7 +171,7 @@ def _write_whole(path: Path, clicks: list[Click], after_ns: int) -> int:
 
 
 def _line(click: Click) -> str:
-    at = (_EPOCH + timedelta(milliseconds=click.at_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = (EPOCH + timedelta(milliseconds=click.at_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     record = {"id": click.id, "user": click.user, "url": click.url, "at": at, "dwell_ms": click.dwell_ms}
     return json.dumps(record) + "\n"
 
@@ -178,5 +179,5 @@ def _line(click: Click) -> str:
 def _parse(line: str) -> Click:
     record = json.loads(line)
     at = datetime.fromisoformat(record["at"].replace("Z", "+00:00"))
-    at_ms = (at - _EPOCH) // timedelta(milliseconds=1)
+    at_ms = (at - EPOCH) // timedelta(milliseconds=1)
     return Click(record["id"], record["user"], record["url"], at_ms, record["dwell_ms"])

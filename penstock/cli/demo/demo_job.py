@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,10 @@ from penstock.common import Configuration, Duration, Types, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from penstock.model.time import EPOCH
 
 TOTALS = "id bigint, user string, clicks bigint, dwell_ms bigint"
 SESSIONS = "user string, start_ms bigint, end_ms bigint, clicks bigint, dwell_ms bigint"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Sessions(KeyedProcessFunction):
 
 def event_time_ms(click: Any, before: int = 0) -> int:
     """When a click happened."""
-    return int((click.at - _EPOCH) // timedelta(milliseconds=1))
+    return int((click.at - EPOCH) // timedelta(milliseconds=1))
 
 
 def configure(folders: DemoFolders) -> Configuration:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
+from penstock.model.units import MIB
 
-MIB = 1024 * 1024
 MAX_NAME_BYTES = 128
 """Of a prefix and suffix together; a file name has 255."""
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 from penstock.checkpoint.snapshot.readable_state import ReadableState, readable
 from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, State, StoredSnapshot
 from penstock.control.inspect.state_rows import known_rows, plain_rows
+from penstock.model.units import MIB
 from penstock.state.format.schema_evolution import compare_states
 from penstock.state.format.table_rows import VALUE_COLUMN
 
 CHUNK_ROWS = 500_000
-CHUNK_BYTES = 128 * 1024 * 1024
+CHUNK_BYTES = 128 * MIB
 NOT_COMPARED = frozenset({"key_group", "position", "subtask"})
 """Where a row stands, not what it is."""
 

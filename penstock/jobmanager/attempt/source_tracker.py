@@ -6,11 +6,10 @@ from pathlib import Path
 from penstock.checkpoint.file_names import source_file_path
 from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.model.snapshot import Manifest, SourcePosition, StateFile
+from penstock.runtime.snapshots.snapshot_writer import INLINE_LIMIT_BYTES
 from penstock.spark import offset_log
 from penstock.storage.memory import MemoryStorage
 from penstock.storage.storage import Storage
-
-INLINE_LIMIT_BYTES = 20 * 1024
 
 
 class SourceTracker:

@@ -16,7 +16,7 @@ from penstock.jobmanager.settings.checkpointing import (
 )
 from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
-from penstock.model.job import global_job_parameters
+from penstock.model.execution import global_job_parameters
 from penstock.model.options import parse_size_bytes
 from penstock.rest.rest_settings import RestSettings
 from penstock.state.backend.backend_settings import DEFAULT_MEMORY_BYTES, KINDS, BackendSettings

@@ -9,7 +9,6 @@ TaskManagers anew; it goes with the job, and when nobody has written to it for l
 
 import logging
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -22,12 +21,11 @@ import msgspec
 from penstock.checkpoint.file_names import SHARED_FOLDER, FileName, parse_name
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.clock import Clock
-from penstock.model.ids import SubtaskId, new_nonce
+from penstock.model.ids import HEX_ID, SubtaskId, new_nonce
 from penstock.model.snapshot import StateFile
 
 MAX_AGE_S = 7 * 24 * 3600
 """A job's copies that nobody has added to for so long are of a job that was given up, or has moved elsewhere."""
-_JOB_ID = re.compile(r"[0-9a-f]{32}")
 _log = logging.getLogger(__name__)
 
 
@@ -163,7 +161,7 @@ def _make_private(folder: Path) -> None:
 def _remove_old(root: Path, own: str, oldest_s: float) -> None:
     """Remove the copies of jobs that nobody has run here since then."""
     for entry in _entries(root):
-        if _JOB_ID.fullmatch(entry.name) and entry.name != own:
+        if HEX_ID.fullmatch(entry.name) and entry.name != own:
             try:
                 is_old = entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < oldest_s
             except OSError:

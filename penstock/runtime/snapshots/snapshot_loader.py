@@ -16,6 +16,7 @@ from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.errors import CheckpointCorruptError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import OperatorStateShare, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.units import MIB
 from penstock.runtime.snapshots.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.task import Subtask
 from penstock.state.backend.table_sizes import TableSizes
@@ -27,7 +28,7 @@ from penstock.state.operator.operator_file import read_operator_states
 from penstock.storage.memory import MemoryStorage
 from penstock.storage.storage import Storage
 
-HELD_BYTES = 256 * 1024 * 1024
+HELD_BYTES = 256 * MIB
 """A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
 
 

@@ -15,7 +15,7 @@ import msgspec
 from penstock.checkpoint.file_names import state_file_path
 from penstock.checkpoint.stats.state_sizes import bounded
 from penstock.clock import Clock
-from penstock.codec.socket_frames import MAX_FRAME_BYTES, MIB
+from penstock.codec.socket_frames import MAX_FRAME_BYTES
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version
 from penstock.model.snapshot import (
@@ -27,6 +27,7 @@ from penstock.model.snapshot import (
     StateTableInfo,
     SubtaskSnapshot,
 )
+from penstock.model.units import KIB, MIB
 from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.runtime.snapshots.snapshot_chain import Chain, Layer
 from penstock.runtime.snapshots.spool import SealedSpool
@@ -37,9 +38,7 @@ from penstock.state.format.snapshot_file import encode_files, row_count
 from penstock.state.operator.operator_file import SealedOperatorState, encode_operator_states
 from penstock.storage.storage import Storage
 
-INLINE_LIMIT_BYTES = 20 * 1024
-HELD_BYTES = 256 * 1024 * 1024
-"""A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
+INLINE_LIMIT_BYTES = 20 * KIB
 MAX_INLINE_BYTES = MAX_FRAME_BYTES - 4 * MIB
 """What an ack can carry: a frame, less what else it says."""
 

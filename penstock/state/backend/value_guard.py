@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.codec import tagged
 from penstock.codec.columns import copier, copy_plain, decode_column, encode_column
+from penstock.codec.keys import INTEGER_BITS
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row, row_class
 from penstock.model.type_information import TypeInformation
@@ -31,7 +32,6 @@ _FAST_KINDS: dict[str, type] = {
     **dict.fromkeys(("BYTE", "SHORT", "INT", "LONG"), int),
 }
 """Scalar types whose values need at most a look at their range."""
-_INT_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 _TAGGED_PLAIN: frozenset[type] = frozenset({bool, int, float, str, bytes, Decimal, date, timedelta})
 _INNER_PLAIN = _TAGGED_PLAIN | {type(None)}
 _CONTAINERS: frozenset[type] = frozenset({tuple, list, dict})
@@ -82,8 +82,8 @@ def storer(type_info: TypeInformation) -> Convert:
     if type_info.kind == "tagged":
         return _store_any_tagged
     convert = _through_codec(type_info)
-    if name in _INT_BITS:
-        return _store_int(convert, 1 << (_INT_BITS[name] - 1))
+    if name in INTEGER_BITS:
+        return _store_int(convert, 1 << (INTEGER_BITS[name] - 1))
     if name == "STRING":
         return _store_text(convert)
     return _store_float(convert) if name == "FLOAT" else _store_scalar(convert, _is_stored(type_info))
@@ -191,8 +191,8 @@ def _fits_struct(row_type: Any, type_info: TypeInformation) -> IsStored | None:
     for index, (kind, child) in enumerate(zip(kinds, type_info.children, strict=True)):
         assert kind is not None
         terms.append(f"type(value[{index}]) is {kind.__name__}")
-        if child.name in _INT_BITS:
-            limit = 1 << (_INT_BITS[child.name] - 1)
+        if child.name in INTEGER_BITS:
+            limit = 1 << (INTEGER_BITS[child.name] - 1)
             terms.append(f"{-limit} <= value[{index}] < {limit}")
     fits: IsStored = eval(f"lambda value: {' and '.join(terms)}", {"row_type": row_type})
     return fits

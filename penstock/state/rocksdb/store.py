@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import rocksdict
 
 from penstock.errors import StateBackendError
+from penstock.model.units import MIB
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.rocksdb.key_bytes import end_of
 from penstock.state.rocksdb.largest_rows import LargestRows
@@ -23,7 +24,6 @@ _FAMILY = "state-"
 """Column families of states start with it: RocksDB has one of its own."""
 _BLOCK_BYTES = {"SPINNING_DISK_OPTIMIZED_HIGH_MEM": 128 * 1024}
 _FILE_LINE = re.compile(r"^ (\d+):", re.MULTILINE)
-MIB = 1024 * 1024
 
 
 class Store:
