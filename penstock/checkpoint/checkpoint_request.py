@@ -1,44 +1,27 @@
-"""Checkpoints that somebody asked for, outside the interval (features M6)."""
+"""A checkpoint that was requested, outside the interval (features M6)."""
 
-import threading
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from penstock.errors import CheckpointFailedError
 from penstock.model.ids import CheckpointId
 
 
+@dataclass(eq=False)
 class CheckpointRequest:
-    """One wish for a checkpoint, and its answer. `full`: nothing of it is inherited from an older one."""
+    """One request. Its `future` has the number of the completed checkpoint, or a CheckpointFailedError."""
 
-    def __init__(self, *, full: bool = False) -> None:
-        self.full = full
-        self._lock = threading.Lock()
-        self._answered = threading.Event()
-        self._answer: CheckpointId | str = ""
+    full: bool = False
+    """The checkpoint builds on no older one."""
+    future: Future[CheckpointId] = field(default_factory=Future, init=False)
 
     def complete(self, checkpoint_id: CheckpointId) -> None:
-        """The checkpoint exists and is committed."""
-        self._settle(checkpoint_id)
+        """The checkpoint exists and is committed. The first result counts, here and in `fail`."""
+        with suppress(InvalidStateError):
+            self.future.set_result(checkpoint_id)
 
     def fail(self, reason: str) -> None:
-        """The checkpoint will never exist, or nobody is left who could say so."""
-        self._settle(reason)
-
-    def _settle(self, answer: CheckpointId | str) -> None:
-        """The first answer holds."""
-        with self._lock:
-            if not self._answered.is_set():
-                self._answer = answer
-                self._answered.set()
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether it is known how the checkpoint ended."""
-        return self._answered.is_set()
-
-    def result(self, timeout_s: float | None = None) -> CheckpointId:
-        """The number of the completed checkpoint; raises CheckpointFailedError, or TimeoutError."""
-        if not self._answered.wait(timeout_s):
-            raise TimeoutError(f"the checkpoint has not ended within {timeout_s} s")
-        if isinstance(self._answer, str):
-            raise CheckpointFailedError(f"the checkpoint failed: {self._answer}")
-        return self._answer
+        """The checkpoint will never exist, or nobody will know whether it does."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(CheckpointFailedError(f"the checkpoint failed: {reason}"))

@@ -10,6 +10,7 @@ Failpoints: `Cn.before` is just before the step that leads to the state PROTOCOL
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
 from penstock import failpoint
@@ -158,15 +159,15 @@ class CheckpointCoordinator:
 
     # ---- any thread
 
-    def request(self, *, full: bool = False) -> CheckpointRequest:
-        """Ask for a checkpoint at the next barrier that has room for one, whatever interval and pause say."""
+    def request(self, *, full: bool = False) -> Future[CheckpointId]:
+        """The number of a checkpoint at the next barrier that has room for one, or a CheckpointFailedError."""
         request = CheckpointRequest(full=full)
         with self._lock:
             if self._closed is None:
                 self._requests.append(request)
-                return request
+                return request.future
         request.fail(self._closed.text())
-        return request
+        return request.future
 
     # ---- RPC threads
 

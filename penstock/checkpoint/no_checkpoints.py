@@ -6,9 +6,9 @@ from the snapshot that the job was started with.
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import TypeAlias
 
-from penstock.checkpoint.checkpoint_request import CheckpointRequest
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log.entries import Entry, Status
@@ -81,7 +81,7 @@ class NoCheckpoints:
     def close(self, reason: FailureReason) -> None:
         """Nothing is pending."""
 
-    def request(self, *, full: bool = False) -> CheckpointRequest:
+    def request(self, *, full: bool = False) -> Future[CheckpointId]:
         """Raises UsageError."""
         raise UsageError("the job takes no checkpoints; call env.enable_checkpointing(…) in the program")
 

@@ -1,92 +1,54 @@
-"""Savepoints that somebody asked for, and what became of them (features N2, N3, N5)."""
+"""A requested savepoint: the same object from the REST route or the JobClient to the barrier, and for the result."""
 
-import threading
-from dataclasses import dataclass
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.errors import CheckpointFailedError
+from penstock.model.ids import new_trigger_id
 
-Format = Literal["canonical", "native"]
+SavepointFormat = Literal["canonical", "native"]
 Then = Literal["go_on", "stop", "cancel"]
 
 
-@dataclass(frozen=True)
-class SavepointWish:
-    """What is wanted."""
-
-    trigger_id: str
-    """32 hex digits; the same one is the same savepoint."""
-    target: str
-    """The folder in which the savepoint's own folder is made."""
-    format: Format = "canonical"
-    then: Then = "go_on"
-    """What the job does afterwards."""
-    drain: bool = False
-    """Event time comes to its end first: all timers and windows fire."""
-
-
+@dataclass(eq=False)
 class SavepointRequest:
-    """One wish, how far it has come, and its answer. Any thread may look at it and wait for it."""
+    """What the savepoint should be, how much of it is written, and its path in `future`. Any thread may read it."""
 
-    def __init__(self, wish: SavepointWish) -> None:
-        self.wish = wish
-        self._lock = threading.Lock()
-        self._answered = threading.Event()
-        self._path: str | None = None
-        self._failure: str | None = None
-        self._progress = 0.0
-        self.stats: CheckpointStats | None = None
-        """Its figures, once it has ended."""
-
-    @property
-    def trigger_id(self) -> str:
-        """By which it is known."""
-        return self.wish.trigger_id
-
-    @property
-    def progress(self) -> float:
-        """How much is written, from 0 to 1."""
-        return self._progress
+    target: str = ""
+    """The folder in which the savepoint's own folder is created; empty until the job has chosen its default."""
+    format: SavepointFormat = "canonical"
+    then: Then = "go_on"
+    """What the job does after the savepoint."""
+    drain: bool = False
+    """Event time ends before the savepoint: all its timers and windows fire (features N4)."""
+    trigger_id: str = field(default_factory=new_trigger_id)
+    """32 hex digits. Two requests with the same id are the same savepoint."""
+    future: Future[str] = field(default_factory=Future, init=False)
+    """The path of the savepoint's folder, or a CheckpointFailedError."""
+    progress: float = field(default=0.0, init=False)
+    """How much is written, from 0 to 1; never decreases."""
+    stats: CheckpointStats | None = field(default=None, init=False)
+    """Its figures, once it has ended."""
 
     @property
-    def is_answered(self) -> bool:
-        """Whether it is known how it ended."""
-        return self._answered.is_set()
-
-    @property
-    def path(self) -> str | None:
-        """The savepoint's folder, once it is there."""
-        return self._path
-
-    @property
-    def failure(self) -> str | None:
-        """Why there is none and will be none."""
-        return self._failure
+    def is_stop(self) -> bool:
+        """The job ends with the savepoint."""
+        return self.then != "go_on"
 
     def advance(self, progress: float) -> None:
-        """So much is written; it never goes back."""
-        with self._lock:
-            self._progress = max(self._progress, min(progress, 1.0))
+        """Note how much is written. Called by one thread at a time."""
+        self.progress = max(self.progress, min(progress, 1.0))
 
     def complete(self, path: str) -> None:
-        """The savepoint exists."""
-        with self._lock:
-            if not self._answered.is_set():
-                self._path, self._progress = path, 1.0
-                self._answered.set()
+        """The savepoint exists. The first result counts, here and in `fail`."""
+        self.progress = 1.0
+        with suppress(InvalidStateError):
+            self.future.set_result(path)
 
     def fail(self, reason: str) -> None:
-        """The savepoint will never exist, or nobody is left who could say so. The first answer holds."""
-        with self._lock:
-            if not self._answered.is_set():
-                self._failure = reason
-                self._answered.set()
-
-    def result(self, timeout_s: float | None = None) -> str:
-        """The path of the savepoint; raises CheckpointFailedError, or TimeoutError."""
-        if not self._answered.wait(timeout_s):
-            raise TimeoutError(f"the savepoint has not ended within {timeout_s} s")
-        if self._path is None:
-            raise CheckpointFailedError(f"the savepoint failed: {self._failure}")
-        return self._path
+        """The savepoint will never exist, or nobody will know whether it does."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(CheckpointFailedError(f"the savepoint failed: {reason}"))

@@ -19,7 +19,7 @@ from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.log.entries import Resumed, SavepointEntry, Stopping
 from penstock.checkpoint.no_checkpoints import AttemptLog, Coordinator
 from penstock.checkpoint.pending_checkpoint import EpochRecord
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, verify_file
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA, clear_folder, savepoint_folder, source_path
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
@@ -119,7 +119,7 @@ class _Pending:
     @property
     def is_stop(self) -> bool:
         """The job ends with it."""
-        return self.request.wish.then != "go_on"
+        return self.request.is_stop
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Savepoints:
         """
         if not self._is_free_for(request):
             return
-        uri = join_address(request.wish.target, savepoint_folder(self._place.identity.job_id))
+        uri = join_address(request.target, savepoint_folder(self._place.identity.job_id))
         storage = self._place.open_storage(uri)  # without the lock: epochs do not wait for it
         with self._lock:
             if self._is_free_for(request):
@@ -208,10 +208,10 @@ class Savepoints:
 
     # ---- the epoch's thread
 
-    def due(self) -> SavepointWish | None:
-        """What is wanted, and has no barrier yet."""
+    def due(self) -> SavepointRequest | None:
+        """The savepoint that is requested and has no barrier yet."""
         with self._lock:
-            return self._wanted.request.wish if self._wanted is not None else None
+            return self._wanted.request if self._wanted is not None else None
 
     def begin(self, epoch: int, subtasks: Sequence[SubtaskId], checkpoint: int | None) -> SavepointOrder:
         """The epoch's barrier carries the savepoint. One that stops the job is in the log before it (PROTOCOL R30)."""
@@ -220,18 +220,19 @@ class Savepoints:
             assert wanted is not None, "only what is due begins"
             number = checkpoint if checkpoint is not None else self._next_number
             self._next_number = number + 1
-        wish = wanted.request.wish
-        if wish.then != "go_on":
+        request = wanted.request
+        if request.then != "go_on":
             self._announced = True  # before it is: whether an append was made may stay unknown (PROTOCOL R5)
-            self._log.append(Stopping(number, wish.target, wish.format, wish.then, wish.drain, wish.trigger_id))
-        order = SavepointOrder(number, wanted.uri, wish.format, self._place.inline)
+            stopping = Stopping(number, request.target, request.format, request.then, request.drain, request.trigger_id)
+            self._log.append(stopping)
+        order = SavepointOrder(number, wanted.uri, request.format, self._place.inline)
         with self._lock:
             deadline_s = self._clock.monotonic_s() + self._place.timeout_ms / 1000
             self._pending = _Pending(
                 wanted.request, order, epoch, frozenset(subtasks), self._clock.now_ms(), deadline_s, wanted.storage
             )
             self._wanted, self._announced = None, False
-        if wish.drain:
+        if request.drain:
             self._coordinator.hold(number, held=True)
         return order
 
@@ -368,7 +369,7 @@ class Savepoints:
 
     def _give_up(self, pending: _Pending, reason: str) -> None:
         """The job goes on; if it was to stop, the log says first that it does not (PROTOCOL R30)."""
-        is_drained = pending.request.wish.drain
+        is_drained = pending.request.drain
         if is_drained and not self._coordinator.can_recover:  # with the attempt its state would end
             reason += "; the job goes on, but its event time has ended and all rows are late: take another savepoint"
         if pending.is_stop:

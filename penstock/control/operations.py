@@ -1,11 +1,12 @@
-"""Things that take longer than a request: savepoints, checkpoints, disposals, and how they ended.
+"""Work that takes longer than one HTTP request: savepoints, checkpoints and disposals, and how they ended.
 
-An operation has an id. The same id is the same operation, so that a request whose answer was lost can be repeated.
-What came of it is kept for five minutes. Nothing here wakes up by itself: what has expired goes at the next look.
+An operation has an id. The same id is the same operation, so a request whose answer was lost can be repeated. Results
+are kept for five minutes; expired ones are removed by the next call.
 """
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from penstock.clock import Clock, SystemClock
@@ -26,55 +27,53 @@ class Failure:
 
 @dataclass(frozen=True)
 class Work:
-    """What an operation does once it has begun: `wait` blocks until its result is there, or raises."""
+    """What an operation does once it has begun: `wait` returns its result, or raises."""
 
     wait: Callable[[], object]
     progress: Callable[[], float] = lambda: 0.0
 
 
 class Operation:
-    """One operation. Any thread may ask it."""
+    """One operation. Any thread may read it."""
 
     def __init__(self, trigger_id: str, work: Work) -> None:
         self.trigger_id = trigger_id
         self._work = work
-        self._ended = threading.Event()
-        self._answer: object | Failure = None
+        self.future: Future[object] = Future()
         self.ended_at_s: float | None = None
         self.seen = False
-        """Somebody was told how it ended."""
+        """A client has seen how it ended."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether it is known what came of it."""
-        return self._ended.is_set()
+        """Whether its result, or why it failed, is known."""
+        return self.future.done()
 
     @property
     def answer(self) -> object | Failure:
-        """What came of it, once it has ended."""
-        return self._answer
+        """Its result, or why it failed; waits until it has ended."""
+        error = self.future.exception()
+        return self.future.result() if error is None else Failure(type(error).__name__, str(error))
 
     @property
     def percent(self) -> int:
         """How much of it is done."""
         return 100 if self.is_ended else max(0, min(99, int(100 * self._work.progress())))
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it has ended, at the latest after this time."""
-        return self._ended.wait(timeout_s)
-
     def run(self, now_s: Callable[[], float]) -> None:
         """Do the work, in this thread."""
         try:
-            self._answer = self._work.wait()
+            result = self._work.wait()
         except Exception as error:
-            self._answer = Failure(type(error).__name__, str(error))
-        self.ended_at_s = now_s()
-        self._ended.set()
+            self.ended_at_s = now_s()
+            self.future.set_exception(error)
+        else:
+            self.ended_at_s = now_s()
+            self.future.set_result(result)
 
 
 class Operations:
-    """The operations of one job, by what they are about and by their id."""
+    """The operations of one job, by their kind and id."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -88,7 +87,7 @@ class Operations:
         begin: Callable[[], Work],
         ended: Callable[[Operation], None] = lambda operation: None,
     ) -> Operation:
-        """The operation of this id, begun now unless it is there; `begin` raises where it cannot begin."""
+        """The operation with this id, begun now unless it exists; `begin` raises if it cannot begin."""
         with self._changed:
             self._forget_old()
             found = self._found.get((kind, trigger_id))
@@ -111,19 +110,19 @@ class Operations:
         return operation
 
     def find(self, kind: str, trigger_id: str) -> Operation | None:
-        """The operation of this id; None if there is none, or none any more."""
+        """The operation with this id; None if there is none, or if it has expired."""
         with self._changed:
             self._forget_old()
             return self._found.get((kind, trigger_id))
 
     def saw(self, operation: Operation) -> None:
-        """Somebody was told how the operation ended."""
+        """Note that a client has seen how the operation ended."""
         with self._changed:
             operation.seen = True
             self._changed.notify_all()
 
     def wait_until_seen(self, timeout_s: float) -> bool:
-        """Whether all that has begun has ended and was told to somebody, at the latest after this time."""
+        """Wait until clients have seen how every operation ended; false if the time runs out first."""
         with self._changed:
             self._forget_old()
             return self._changed.wait_for(lambda: all(o.seen for o in self._found.values()), timeout_s)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
-from penstock.checkpoint.savepoint_request import Format, SavepointRequest, Then
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.audit_log import AuditLog
 from penstock.control.operations import Operations
@@ -34,15 +34,7 @@ class RunningJob(Protocol):
     def checkpoints(self) -> CheckpointReport: ...
     def cancel(self) -> None: ...
     def checkpoint(self, *, full: bool = False) -> int: ...
-    def trigger_savepoint(
-        self,
-        target: str | None,
-        *,
-        format: Format = "canonical",
-        then: Then = "go_on",
-        drain: bool = False,
-        trigger_id: str | None = None,
-    ) -> SavepointRequest: ...
+    def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest: ...
     def savepoint_request(self, trigger_id: str) -> SavepointRequest | None: ...
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.control.disposal import dispose_savepoint
 from penstock.control.operations import Operation, Work
 from penstock.control.running_job import ControlledJob
@@ -23,14 +23,13 @@ MAX_PATH_CHARS = 4096
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
-def take_savepoint(control: ControlledJob, wish: SavepointWish) -> Operation:
-    """Begin to take a savepoint, without a target in the job's own place; the same wish again is the same operation.
+def take_savepoint(control: ControlledJob, request: SavepointRequest) -> Operation:
+    """Begin to take a savepoint, without a target in the job's default folder. The same id is the same operation.
 
-    Raises RequestRefusedError without a folder, JobConflictError while another one is being taken or if the job does
-    not run.
+    Raises RequestRefusedError if there is no folder, JobConflictError while another savepoint is being taken or if the
+    job does not run.
     """
-    target = wish.target or control.facts.savepoint_dir
-    if not target:
+    if not (request.target or control.facts.savepoint_dir):
         raise RequestRefusedError(
             400,
             "NO_SAVEPOINT_DIRECTORY",
@@ -39,27 +38,23 @@ def take_savepoint(control: ControlledJob, wish: SavepointWish) -> Operation:
         )
 
     def begin() -> Work:
-        return work_on(
-            control.job.trigger_savepoint(
-                target, format=wish.format, then=wish.then, drain=wish.drain, trigger_id=wish.trigger_id
-            )
-        )
+        return wait_for(control.job.trigger_savepoint(request))
 
-    return control.operations.start(SAVEPOINT, wish.trigger_id, begin, EndNote(control, SAVEPOINT))
+    return control.operations.start(SAVEPOINT, request.trigger_id, begin, EndNote(control, SAVEPOINT))
 
 
 def find_savepoint(control: ControlledJob, trigger_id: str) -> Operation | None:
-    """The operation of a savepoint: also of one that the program asked for, or an older driver of the job."""
+    """The operation of a savepoint: also of one that the program or an older driver of the job has requested."""
     found = control.operations.find(SAVEPOINT, trigger_id)
     request = control.job.savepoint_request(trigger_id) if found is None else None
-    if request is None or request.is_answered:  # what has ended is kept for its time, and no longer
+    if request is None or request.future.done():  # an operation that has ended is kept for a while, and no longer
         return found
-    return control.operations.start(SAVEPOINT, trigger_id, lambda: work_on(request), EndNote(control, SAVEPOINT))
+    return control.operations.start(SAVEPOINT, trigger_id, lambda: wait_for(request), EndNote(control, SAVEPOINT))
 
 
-def work_on(request: SavepointRequest) -> Work:
+def wait_for(request: SavepointRequest) -> Work:
     """Waits for a savepoint."""
-    return Work(lambda: request.result(None), lambda: request.progress)
+    return Work(request.future.result, lambda: request.progress)
 
 
 def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> Operation:
@@ -78,7 +73,7 @@ def remove_savepoint(control: ControlledJob, trigger_id: str, path: str) -> Oper
 
 
 def cancel_job(control: ControlledJob) -> None:
-    """Have the job cancelled, without waiting for its end; JobConflictError if it has ended otherwise."""
+    """Cancel the job without waiting for its end; JobConflictError if it has ended in another way."""
     record = control.job.record()
     if record.ended:
         raise JobConflictError(
@@ -96,12 +91,12 @@ def checked_trigger_id(text: str) -> str:
 
 
 def trigger_id_of_key(key: str, purpose: str) -> str:
-    """The id of the operation that a client names by a key of its own: the same key is the same operation."""
+    """The id of an operation from the client's idempotency key: the same key is the same operation."""
     return hashlib.sha256(f"{purpose}\0{key}".encode()).hexdigest()[:32]
 
 
 def checked_path(field: str, text: str) -> str:
-    """A folder in full: an absolute path or an address, without steps upwards."""
+    """A full path: an absolute path or an address, without `..`."""
     is_clean = text.isprintable() and 0 < len(text) <= MAX_PATH_CHARS
     if not is_clean or ".." in PurePosixPath(unquote(text)).parts or "\\" in text:
         raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field} is not the path of a folder")

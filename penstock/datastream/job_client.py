@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.checkpoint.savepoint_request import Format, SavepointRequest, Then
+from penstock.checkpoint.savepoint_request import SavepointFormat, SavepointRequest, Then
 from penstock.errors import UsageError
 from penstock.model.execution import JobStatus
 
@@ -19,9 +20,7 @@ class JobHandle(Protocol):
     def status(self) -> JobStatus: ...
     def cancel(self) -> None: ...
     def checkpoint(self, *, full: bool = False) -> int: ...
-    def trigger_savepoint(
-        self, target: str | None, *, format: Format = "canonical", then: Then = "go_on", drain: bool = False
-    ) -> SavepointRequest: ...
+    def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest: ...
     def wait(self, timeout: float | None = None) -> Any: ...
     def collected(self, sink_uid: str) -> Iterator[Any]: ...
 
@@ -30,34 +29,28 @@ class CompletableFuture(Generic[_T]):
     """The result of something that runs in a thread of its own."""
 
     def __init__(self, work: Callable[[], _T]) -> None:
-        self._done = threading.Event()
-        self._result: _T | None = None
-        self._error: BaseException | None = None
+        self._future: Future[_T] = Future()
         threading.Thread(target=self._run, args=(work,), name="penstock-future", daemon=True).start()
 
     def _run(self, work: Callable[[], _T]) -> None:
         try:
-            self._result = work()
-        except BaseException as error:  # given to whoever asks for the result
-            self._error = error
-        self._done.set()
+            self._future.set_result(work())
+        except BaseException as error:  # raised by `result`
+            self._future.set_exception(error)
 
     def result(self, timeout: float | None = None) -> _T:
         """The result, once it is there; raises what the work raised, or TimeoutError."""
-        if not self._done.wait(timeout):
+        if not wait([self._future], timeout).done:
             raise TimeoutError(f"no result within {timeout} s")
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]
+        return self._future.result()
 
     def exception(self) -> BaseException | None:
         """What the work raised, once it has ended; None if it succeeded."""
-        self._done.wait()
-        return self._error
+        return self._future.exception()
 
     def done(self) -> bool:
         """Whether the work has ended."""
-        return self._done.is_set()
+        return self._future.done()
 
     def cancel(self) -> bool:
         """Always False: work that has begun is not interrupted."""
@@ -122,13 +115,12 @@ class JobClient:
         return self._savepoint(savepoint_directory, format_type, "go_on", drain=False)
 
     def _savepoint(self, folder: str | None, format_type: str, then: Then, *, drain: bool) -> CompletableFuture[str]:
-        formats: dict[str, Format] = {"canonical": "canonical", "native": "native"}
+        formats: dict[str, SavepointFormat] = {"canonical": "canonical", "native": "native"}
         chosen = formats.get(format_type.lower())
         if chosen is None:
             raise UsageError(f"format_type is {format_type!r}; choose 'canonical' or 'native'")
-        return CompletableFuture(
-            lambda: self._handle.trigger_savepoint(folder, format=chosen, then=then, drain=drain).result()
-        )
+        request = SavepointRequest(folder or "", chosen, then, drain)
+        return CompletableFuture(lambda: self._handle.trigger_savepoint(request).future.result())
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Always empty: there are no accumulators."""

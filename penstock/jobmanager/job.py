@@ -14,7 +14,8 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.log.job_log import JobLog
-from penstock.checkpoint.savepoint_request import Format, SavepointRequest, SavepointWish, Then
+from penstock.checkpoint.no_checkpoints import NoJobLog
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
@@ -131,19 +132,11 @@ class Job:
             raise CheckpointFailedError(FailureReason.NOT_RUNNING.text(f"the job is {self.status().name}"))
         return coordinator.request(full=full).result()
 
-    def trigger_savepoint(
-        self,
-        target: str | None,
-        *,
-        format: Format = "canonical",
-        then: Then = "go_on",
-        drain: bool = False,
-        trigger_id: str | None = None,
-    ) -> SavepointRequest:
-        """Ask for a savepoint at the next barrier, and say what the job does afterwards."""
+    def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest:
+        """Take a savepoint at the next barrier. Returns the request, or an earlier one with the same trigger id."""
         if self._history.status.is_terminal_state():
             raise JobConflictError(f"job {self.job_id} is {self.status().name}: there is nothing left to save")
-        return self._savepoints.trigger(target, SavepointWish(trigger_id or "", "", format, then, drain))
+        return self._savepoints.trigger(request)
 
     def savepoint_request(self, trigger_id: str) -> SavepointRequest | None:
         """What became of a savepoint; None if nobody asked for it."""
@@ -264,7 +257,7 @@ class Job:
         )
         attempt = SparkAttempt(plan, self._spark, self._clock, self._committed)
         self._attempt = attempt
-        self._savepoints.attach(attempt.savepoints, plan.log)
+        self._savepoints.attach(attempt.savepoints, plan.log or NoJobLog())
         if self._cancelled.is_set():
             attempt.cancel()
         self._set_status(JobStatus.RUNNING)
@@ -285,7 +278,7 @@ class Job:
         if ended is not Ended.CANCELLED:
             self._release_completed()  # the thread that completed the last checkpoint may not have said so yet
         if ended is Ended.STOPPED and stop is not None:
-            self._finish_stop(stop.wish.then)
+            self._finish_stop(stop.then)
         elif ended is Ended.INPUT:
             self._finish("finished", JobStatus.FINISHED)
         else:

@@ -1,12 +1,11 @@
-"""The savepoints of a job over all its attempts: who asked for which, and what became of it (features N2, N10, N11)."""
+"""The savepoints of a job over all its attempts: who requested which, and what became of it (features N2, N10, N11)."""
 
 import threading
 from contextlib import suppress
-from dataclasses import replace
 
 from penstock.checkpoint.log.entries import Resumed, Stopping
-from penstock.checkpoint.log.job_log import JobLog
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.no_checkpoints import AttemptLog
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
@@ -22,40 +21,41 @@ KEPT = 64
 
 
 class JobSavepoints:
-    """Thread safe. A wish goes to the attempt that runs; a stop that an attempt has begun goes on with the next."""
+    """Thread safe. A request goes to the running attempt. A stop that one attempt begins is completed by the next."""
 
     def __init__(self, default_target: str | None) -> None:
-        self._default = default_target
+        self._default_target = default_target
         self._lock = threading.Lock()
         self._requests: dict[str, SavepointRequest] = {}
         self._savepoints: Savepoints | None = None
-        self._carried: SavepointRequest | None = None
+        """Of the running attempt."""
+        self._unfinished_stop: SavepointRequest | None = None
+        """Of an attempt that has ended."""
 
-    def trigger(self, target: str | None, wish: SavepointWish) -> SavepointRequest:
-        """Ask for a savepoint below `target`, or in the job's own place; the wish's target does not count.
+    def trigger(self, request: SavepointRequest) -> SavepointRequest:
+        """Take a savepoint at the next barrier, without a target in the job's default folder.
 
-        The same trigger id is the same savepoint. Raises UsageError without a place, JobConflictError while another
-        savepoint is being taken, CheckpointFailedError if the job does not run.
+        Returns the request, or an earlier one with the same trigger id. Raises UsageError if there is no folder,
+        JobConflictError while another savepoint is being taken, CheckpointFailedError if the job does not run.
         """
-        known = self._requests.get(wish.trigger_id)
+        known = self._requests.get(request.trigger_id)
         if known is not None:
             return known
-        place = target or self._default
-        if not place:
+        target = request.target or self._default_target
+        if not target:
             raise UsageError(NO_LOCATION)
-        if wish.drain and wish.then != "stop":
+        if request.drain and request.then != "stop":
             raise UsageError("only a stop can drain: it is the end of event time")
-        trigger_id = wish.trigger_id or new_trigger_id()
-        if not HEX_ID.fullmatch(trigger_id):
-            raise UsageError(f"{trigger_id!r} is not a trigger id; it has 32 hex digits")
+        if not HEX_ID.fullmatch(request.trigger_id):
+            raise UsageError(f"{request.trigger_id!r} is not a trigger id; it has 32 hex digits")
         with self._lock:
-            if trigger_id in self._requests:
-                return self._requests[trigger_id]
+            if request.trigger_id in self._requests:
+                return self._requests[request.trigger_id]
             if self._savepoints is None:
                 raise CheckpointFailedError("the job is not running now; try again when it is")
-            request = SavepointRequest(replace(wish, trigger_id=trigger_id, target=str(parse_address(place))))
+            request.target = str(parse_address(target))
             self._savepoints.request(request)
-            self._requests[trigger_id] = request
+            self._requests[request.trigger_id] = request
             for old in list(self._requests)[:-KEPT]:
                 del self._requests[old]
             return request
@@ -72,15 +72,15 @@ class JobSavepoints:
 
     # ---- attempts
 
-    def attach(self, savepoints: Savepoints, log: JobLog | None) -> None:
-        """Wishes go to this attempt. A stop that the log tells of is completed by it (PROTOCOL R30).
+    def attach(self, savepoints: Savepoints, log: AttemptLog) -> None:
+        """Pass requests to this attempt. It also completes a stop that it finds in the log (PROTOCOL R30).
 
-        Raises CheckpointError if that cannot be, and the job cannot go on either: it has been drained.
+        Raises CheckpointError if the stop cannot be completed and the job cannot go on because it was drained.
         """
-        stopping = log.view().stopping if log is not None else None
-        request, self._carried = self._carried, None
-        if stopping is not None and log is not None:
-            request = request or SavepointRequest(wish_of(stopping))
+        stopping = log.view().stopping
+        request, self._unfinished_stop = self._unfinished_stop, None
+        if stopping is not None:
+            request = request or stop_request(stopping)
             self._requests[request.trigger_id] = request
             try:
                 savepoints.request(request)
@@ -99,38 +99,38 @@ class JobSavepoints:
         with self._lock:
             savepoints, self._savepoints = self._savepoints, None
         if savepoints is not None:
-            self._carried = savepoints.close() or self._carried
+            self._unfinished_stop = savepoints.close() or self._unfinished_stop
 
-    def find_stop(self, log: JobLog) -> Stopping | None:
-        """The stop that an older attempt has all but ended; who asked for it hears that its savepoint is there."""
+    def find_stop(self, log: AttemptLog) -> Stopping | None:
+        """The stop whose savepoint an older attempt has published; who waits for that savepoint gets its path."""
         stop = published_stop(log)
         if stop is None:
             return None
-        request, self._carried = self._carried, None
+        request, self._unfinished_stop = self._unfinished_stop, None
         if request is not None:
             request.complete(stop[1])
         return stop[0]
 
     def end(self, reason: str) -> None:
-        """The job is over: nobody waits in vain."""
+        """The job is over: a request that is still open fails."""
         self.detach()
-        if self._carried is not None:
-            self._carried.fail(reason)
+        if self._unfinished_stop is not None:
+            self._unfinished_stop.fail(reason)
 
 
-def wish_of(stopping: Stopping) -> SavepointWish:
-    """What a stop in the log was asked for with."""
+def stop_request(stopping: Stopping) -> SavepointRequest:
+    """The request of a stop that the log knows of."""
     trigger_id = stopping.trigger_id or new_trigger_id()
-    return SavepointWish(trigger_id, stopping.target, stopping.format, stopping.then, stopping.drain)
+    return SavepointRequest(stopping.target, stopping.format, stopping.then, stopping.drain, trigger_id)
 
 
-def published_stop(log: JobLog) -> tuple[Stopping, str] | None:
-    """The stop that the log tells of, and its savepoint, if that is there: only the job's status is missing."""
+def published_stop(log: AttemptLog) -> tuple[Stopping, str] | None:
+    """The stop in the log and the path of its savepoint, if that is published; then only the job's status is left."""
     view = log.view()
     stopping, savepoint = view.stopping, view.savepoint
     if stopping is None or savepoint is None or savepoint.checkpoint != stopping.checkpoint:
         return None
-    with suppress(PenstockError):  # C28: the entry is there and `_metadata` is not; it is taken again
+    with suppress(PenstockError):  # C28: the entry exists and `_metadata` does not; the savepoint is taken again
         if digest(open_storage(savepoint.path).read(METADATA)) == savepoint.sha256:
             return stopping, savepoint.path
     return None

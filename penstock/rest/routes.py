@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.checkpoint.savepoint_request import Format, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointFormat, SavepointRequest
 from penstock.control import snapshot_operations
 from penstock.control.operations import Failure, Operation
 from penstock.control.running_job import ControlledJob
@@ -94,26 +94,26 @@ def cancel(call: Call) -> Answer:
 def take_savepoint(call: Call) -> Answer:
     require_job(call)
     body: SavepointBody = call.body
-    wish = SavepointWish(
-        trigger_id(call, "savepoint"),
+    request = SavepointRequest(
         checked_target(body.target_directory),
         parse_format(body.format_type),
         "cancel" if body.cancel_job else "go_on",
+        trigger_id=trigger_id(call, "savepoint"),
     )
-    return accepted(snapshot_operations.take_savepoint(call.control, wish))
+    return accepted(snapshot_operations.take_savepoint(call.control, request))
 
 
 def stop(call: Call) -> Answer:
     require_job(call)
     body: StopBody = call.body
-    wish = SavepointWish(
-        trigger_id(call, "stop"),
+    request = SavepointRequest(
         checked_target(body.target_directory),
         parse_format(body.format_type),
         "stop",
         bool(body.drain),
+        trigger_id(call, "stop"),
     )
-    return accepted(snapshot_operations.take_savepoint(call.control, wish))
+    return accepted(snapshot_operations.take_savepoint(call.control, request))
 
 
 def show_savepoint(call: Call) -> Answer:
@@ -268,13 +268,13 @@ def progress_of(
 
 
 def checked_target(text: str | None) -> str:
-    """The folder for a savepoint; empty: the job's own."""
+    """The folder for a savepoint; empty: the job's default."""
     return "" if text is None else snapshot_operations.checked_path("target-directory", text)
 
 
-def parse_format(text: str | None) -> Format:
+def parse_format(text: str | None) -> SavepointFormat:
     """A savepoint format by its name in Flink, in any case."""
-    found: dict[str, Format] = {"CANONICAL": "canonical", "NATIVE": "native"}
+    found: dict[str, SavepointFormat] = {"CANONICAL": "canonical", "NATIVE": "native"}
     if (text or "CANONICAL").upper() not in found:
         raise RequestRefusedError(400, "BAD_REQUEST", "$.formatType is not CANONICAL or NATIVE")
     return found[(text or "CANONICAL").upper()]

@@ -26,7 +26,7 @@ import msgspec
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.log.entries import Status
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.errors import (
@@ -52,7 +52,7 @@ from penstock.jobmanager.attempt.recovery import (
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.model.execution import CheckpointingMode
-from penstock.model.ids import JobId, StageId, SubtaskId, Version, new_trigger_id
+from penstock.model.ids import JobId, StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointEvent, SourcePosition
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept
@@ -147,14 +147,14 @@ class Harness:
             self._survive(self._run_empty_epoch)
         return self
 
-    def savepoint(self, target: str | Path, **wish: Any) -> str:
+    def savepoint(self, target: str | Path, **options: Any) -> str:
         """Take a savepoint below a folder; its path. `format=`, `then=` (go_on, stop, cancel) and `drain=` as of a job.
 
         Raises CheckpointFailedError if there is none.
         """
-        request = SavepointRequest(SavepointWish(new_trigger_id(), str(target), **wish))
+        request = SavepointRequest(str(target), **options)
         self._survive(lambda: self._take_savepoint(request))
-        return request.result(0)
+        return request.future.result(0)
 
     def crash(self) -> "Harness":
         """Lose every process, recover from the storage and replay what lies behind it."""
@@ -301,7 +301,7 @@ class Harness:
     def _take_savepoint(self, request: SavepointRequest) -> None:
         """After a crash a stop goes on by itself (PROTOCOL R30); any other savepoint has failed by then."""
         self._consume()
-        if request.is_answered or self._ended:
+        if request.future.done() or self._ended:
             return
         if self._savepoints.due() is None:
             self._savepoints.request(request)

@@ -190,7 +190,7 @@ def test_m6_a_checkpoint_that_is_asked_for_needs_no_interval(world: World) -> No
     request = driver.coordinator.request()
     assert driver.coordinator.is_due
     number = driver.run_epoch(1)
-    assert number is not None and not request.is_answered
+    assert number is not None and not request.done()
     driver.write_all()
     driver.settle()
     assert request.result(0) == number

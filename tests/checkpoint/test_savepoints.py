@@ -14,7 +14,7 @@ from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.no_checkpoints import AttemptLog, NoCheckpoints, NoJobLog
 from penstock.checkpoint.pending_checkpoint import EpochRecord
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.snapshot.manifest import decode_manifest, digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA, folder_part
@@ -91,7 +91,7 @@ class World:
         return self.folders.setdefault(uri, MemoryStorage())
 
     def ask(self, then: Any = "go_on", trigger_id: str = "a" * 32, *, drain: bool = False) -> SavepointRequest:
-        request = SavepointRequest(SavepointWish(trigger_id, "/savepoints", then=then, drain=drain))
+        request = SavepointRequest("/savepoints", then=then, drain=drain, trigger_id=trigger_id)
         self.savepoints.request(request)
         return request
 
@@ -124,10 +124,10 @@ def test_it_is_published_once_all_parts_are_there_and_the_checkpoint_is_committe
     world.commit()
     world.ack(order.number)
     world.savepoints.advance()
-    assert world.names == [] and not request.is_answered  # R29: its checkpoint is not committed yet
+    assert world.names == [] and not request.future.done()  # R29: its checkpoint is not committed yet
     world.cover()
     world.savepoints.advance()
-    path = request.result(0)
+    path = request.future.result(0)
     assert path == order.uri and re.fullmatch(r"savepoint-[0-9a-f]{6}-[0-9a-f]{12}", path.rpartition("/")[2])
     found = decode_manifest(world.open(path).files[METADATA], path)
     assert (found.checkpoint_id, found.epoch, found.now_ms, found.savepoint) == (NUMBER, EPOCH, 17, "canonical")
@@ -146,7 +146,7 @@ def test_a_newer_checkpoint_covers_it_too() -> None:
     world.checkpoints.stats = [CheckpointStats(NUMBER, "failed", 0, failure="subsumed")]
     world.checkpoints.newest_completed = manifest(epoch=EPOCH + 2)
     world.savepoints.advance()
-    assert request.result(0)
+    assert request.future.result(0)
 
 
 def test_without_checkpoints_there_is_nothing_to_wait_for_and_numbers_grow() -> None:
@@ -157,7 +157,7 @@ def test_without_checkpoints_there_is_nothing_to_wait_for_and_numbers_grow() -> 
         world.commit()
         world.ack(order.number)
         world.savepoints.advance()
-        assert order.number == number and request.result(0)
+        assert order.number == number and request.future.result(0)
 
 
 def test_r17_a_part_of_a_dropped_run_does_not_count() -> None:
@@ -170,10 +170,10 @@ def test_r17_a_part_of_a_dropped_run_does_not_count() -> None:
     world.commit()
     world.cover()
     world.savepoints.advance()
-    assert not request.is_answered
+    assert not request.future.done()
     world.savepoints.receive(SavepointAck(NUMBER, snapshot(0, (0, 3)), 10))
     world.savepoints.advance()
-    found = decode_manifest(world.open(request.result(0)).files[METADATA], "savepoint")
+    found = decode_manifest(world.open(request.future.result(0)).files[METADATA], "savepoint")
     assert [part.version.nonce for part in found.subtasks] == ["n0", "n1"]
 
 
@@ -186,7 +186,7 @@ def test_one_at_a_time_and_the_other_hears_which() -> None:
     with pytest.raises(JobConflictError, match="a" * 32):
         world.ask(trigger_id="b" * 32)
     world.savepoints.close()
-    assert first.failure is not None
+    assert first.future.exception(0) is not None
 
 
 def test_no_epoch_waits_for_a_storage_that_is_slow_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_what_cannot_come_about_fails_and_leaves_no_file(why: str) -> None:
     world.savepoints.advance()
     texts = {"decline": "the disk is full", "time": "within 5 s", "checkpoint": "was declined", "source": "position"}
     with pytest.raises(CheckpointFailedError, match=texts[why]):
-        request.result(0)
+        request.future.result(0)
     assert world.names == []
     assert world.savepoints.due() is None and not world.savepoints.is_stopping
 
@@ -240,7 +240,7 @@ def test_the_position_of_the_sources_is_copied_before_its_checkpoint_can_go() ->
     world.ack(order.number)
     world.cover()
     world.savepoints.advance()
-    found = decode_manifest(world.open(request.result(0)).files[METADATA], "savepoint")
+    found = decode_manifest(world.open(request.future.result(0)).files[METADATA], "savepoint")
     assert found.sources.file is not None and world.open(order.uri).read(found.sources.file.path) == data
 
 
@@ -266,7 +266,7 @@ def test_r30_a_stop_that_fails_is_taken_back_in_the_log_first() -> None:
     world.commit()
     world.clock.advance(6000)
     world.savepoints.advance()
-    assert request.failure is not None
+    assert request.future.exception(0) is not None
     assert read_log(world.job).stopping is None
     assert world.savepoints.wait_for_permission(0)
 
@@ -291,7 +291,7 @@ def test_n4_a_drain_that_fails_ends_the_attempt() -> None:
     world.clock.advance(6000)
     with pytest.raises(CheckpointFailedError, match="drain"):
         world.savepoints.advance()
-    assert request.failure is not None and read_log(world.job).stopping is None
+    assert request.future.exception(0) is not None and read_log(world.job).stopping is None
 
 
 def test_n4_a_drain_that_fails_behind_its_checkpoint_ends_the_job() -> None:
@@ -305,7 +305,7 @@ def test_n4_a_drain_that_fails_behind_its_checkpoint_ends_the_job() -> None:
     world.open(order.uri).put_new(METADATA, b"another's")
     with pytest.raises(CheckpointError, match="drain.*cannot go on") as caught:
         world.savepoints.advance()
-    assert request.failure is not None and not caught.value.retryable
+    assert request.future.exception(0) is not None and not caught.value.retryable
 
 
 def test_n4_a_drain_that_fails_without_checkpoints_keeps_the_state_and_says_so() -> None:
@@ -315,7 +315,7 @@ def test_n4_a_drain_that_fails_without_checkpoints_keeps_the_state_and_says_so()
     world.commit()
     world.clock.advance(6000)
     world.savepoints.advance()
-    assert request.failure is not None and "take another savepoint" in request.failure
+    assert "take another savepoint" in str(request.future.exception(0))
     assert world.savepoints.wait_for_permission(0)
 
 
@@ -328,10 +328,10 @@ def test_a_checkpoint_that_a_newer_one_replaced_does_not_fail_it_before_the_newe
     world.checkpoints.stats = [CheckpointStats(NUMBER, "failed", 0, failure="subsumed")]
     world.checkpoints.completed_epoch = EPOCH + 1
     world.savepoints.advance()
-    assert not request.is_answered
+    assert not request.future.done()
     world.checkpoints.newest_completed = manifest(epoch=EPOCH + 1)
     world.savepoints.advance()
-    assert request.result(0)
+    assert request.future.result(0)
 
 
 def test_a_savepoint_to_which_nothing_is_missing_is_not_too_late() -> None:
@@ -343,7 +343,7 @@ def test_a_savepoint_to_which_nothing_is_missing_is_not_too_late() -> None:
     world.cover()
     world.clock.advance(6000)
     world.savepoints.advance()
-    assert request.result(0)
+    assert request.future.result(0)
 
 
 def test_r30_a_stop_whose_entry_may_be_in_the_log_outlives_its_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,37 +353,37 @@ def test_r30_a_stop_whose_entry_may_be_in_the_log_outlives_its_attempt(monkeypat
     monkeypatch.setattr(world.log, "_highest", _broken)
     with pytest.raises(UnknownOutcomeError):
         world.begin()
-    assert world.savepoints.close() is stop and not stop.is_answered
+    assert world.savepoints.close() is stop and not stop.future.done()
     log = JobLog.open(world.job, world.clock)
     savepoints = JobSavepoints(None)
-    savepoints._carried = stop
+    savepoints._unfinished_stop = stop
     again = World().savepoints
     savepoints.attach(again, log)
-    assert again.due() == stop.wish and savepoints.find(stop.trigger_id) is stop
+    assert again.due() is stop and savepoints.find(stop.trigger_id) is stop
 
 
 def _broken() -> int:
     raise StorageError("the storage does not answer")
 
 
-def test_r30_a_stop_outlives_its_attempt_and_any_other_wish_does_not() -> None:
+def test_r30_a_stop_outlives_its_attempt_and_any_other_request_does_not() -> None:
     world = World()
     stop = world.ask("stop")
     world.begin()
-    assert world.savepoints.close() is stop and not stop.is_answered
+    assert world.savepoints.close() is stop and not stop.future.done()
     world = World()
-    wish = world.ask("stop")  # not begun: nothing is in the log
-    assert world.savepoints.close() is None and wish.failure is not None
+    request = world.ask("stop")  # not begun: nothing is in the log
+    assert world.savepoints.close() is None and request.future.exception(0) is not None
     world = World(checkpoints=False)
     stop = world.ask("stop")
     world.begin()
-    assert world.savepoints.close() is None and stop.failure is not None  # without a log nobody would know
+    assert world.savepoints.close() is None and stop.future.exception(0) is not None  # without a log nobody would know
 
 
-def test_after_the_end_a_wish_is_answered_at_once() -> None:
+def test_after_the_end_a_request_fails_at_once() -> None:
     world = World()
     world.savepoints.close()
-    assert world.ask().failure is not None
+    assert world.ask().future.exception(0) is not None
 
 
 def test_progress_never_goes_back_and_ends_at_one() -> None:

@@ -85,7 +85,7 @@ def test_n2_savepoint_prints_flinks_lines(commands: Commands, capsys: pytest.Cap
         f"Savepoint completed. Path: /sp/{PATH}",
         "You can resume your program from this savepoint with the run command.",
     ]
-    assert commands.job.wishes == [("/sp", "canonical", "go_on", False)]
+    assert commands.job.triggered == [("/sp", "canonical", "go_on", False)]
 
 
 def test_n9_the_type_is_native_where_asked_for_and_json_is_one_document(
@@ -97,7 +97,7 @@ def test_n9_the_type_is_native_where_asked_for_and_json_is_one_document(
         "savepoint": f"/savepoints/{PATH}",
         "type": "native",
     }
-    assert commands.job.wishes == [("/savepoints", "native", "go_on", False)]
+    assert commands.job.triggered == [("/savepoints", "native", "go_on", False)]
 
 
 def test_a_folder_is_meant_from_the_working_folder_of_the_command(
@@ -105,7 +105,7 @@ def test_a_folder_is_meant_from_the_working_folder_of_the_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert commands.run_while(end_savepoint, "savepoint", A_ID, "here") == 0
-    assert commands.job.wishes[0][0] == str(tmp_path / "here")
+    assert commands.job.triggered[0][0] == str(tmp_path / "here")
 
 
 def test_progress_is_shown_in_percent(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_n3_n4_stop_prints_flinks_lines(
 ) -> None:
     assert commands.run_while(commands.ends_as("FINISHED"), "stop", A_ID, *flags) == 0
     assert lines(capsys) == [line, f"Savepoint completed. Path: {wish[0]}/{PATH}"]
-    assert commands.job.wishes == [wish]
+    assert commands.job.triggered == [wish]
 
 
 def test_n3_a_detached_stop_prints_its_trigger_id(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,7 +217,7 @@ def test_n5_cancel_with_a_savepoint(commands: Commands, capsys: pytest.CaptureFi
         f"Cancelling job {A_ID} with CANONICAL savepoint to /sp.",
         f"Cancelled job {A_ID}. Savepoint stored in /sp/{PATH}.",
     ]
-    assert commands.job.wishes == [("/sp", "canonical", "cancel", False)]
+    assert commands.job.triggered == [("/sp", "canonical", "cancel", False)]
 
 
 def test_n5_a_savepoint_that_fails_leaves_the_job_running(
@@ -304,7 +304,7 @@ def test_an_interrupt_is_130_and_the_savepoint_goes_on(
     monkeypatch.setattr(RemoteJob, "state_of", interrupt)
     assert commands.run("savepoint", A_ID) == 130
     (request,) = commands.job.requests.values()
-    assert not request.is_answered
+    assert not request.future.done()
     assert f"goes on with what it was asked for, triggerId: {request.trigger_id}" in capsys.readouterr().err
     end_savepoint(request)
     assert commands.run("checkpoint", A_ID, "--json") == 130

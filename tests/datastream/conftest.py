@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.model.execution import JobStatus
 from penstock.model.types import resolve_type
@@ -45,9 +45,8 @@ class FakeJob:
     def cancel(self) -> None:
         self.cancelled += 1
 
-    def trigger_savepoint(self, target: str | None, **wish: Any) -> SavepointRequest:
-        request = SavepointRequest(SavepointWish("", target or "default", **wish))
-        request.complete(f"{request.wish.target}/savepoint")
+    def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest:
+        request.complete(f"{request.target or 'default'}/savepoint")
         self.savepoints.append(request)
         return request
 

@@ -136,8 +136,8 @@ def test_n2_n3_a_client_takes_savepoints(env: Env, spark: Any):
     assert client.trigger_savepoint("sp").result(5) == "sp/savepoint"
     assert client.trigger_savepoint(format_type="NATIVE").result(5) == "default/savepoint"
     assert client.stop_with_savepoint(True, "sp").result(5) == "sp/savepoint"
-    wishes = [request.wish for request in spark.jobs[0].savepoints]
-    assert [(wish.format, wish.then, wish.drain) for wish in wishes] == [
+    requests = spark.jobs[0].savepoints
+    assert [(request.format, request.then, request.drain) for request in requests] == [
         ("canonical", "go_on", False),
         ("native", "go_on", False),
         ("canonical", "stop", True),

@@ -10,12 +10,11 @@ import pytest
 
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.log.entries import SavepointEntry, Stopping
-from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.errors import CheckpointError
-from penstock.jobmanager.job_savepoints import JobSavepoints, wish_of
+from penstock.jobmanager.job_savepoints import JobSavepoints, stop_request
 from penstock.model.ids import JobId
 from penstock.model.time import MAX_WATERMARK
 from penstock.storage.memory import MemoryStorage
@@ -33,13 +32,14 @@ def test_n3_who_asked_for_a_stop_hears_of_it_from_the_next_attempt(tmp_path: Pat
     log.append(SavepointEntry(7, str(tmp_path), digest(b"manifest")))
     if is_there:
         (tmp_path / METADATA).write_bytes(b"manifest")
-    request = SavepointRequest(wish_of(STOPPING))
+    request = stop_request(STOPPING)
     savepoints = JobSavepoints(None)
-    savepoints._carried = request
+    savepoints._unfinished_stop = request
     assert savepoints.find_stop(log) == (STOPPING if is_there else None)
     savepoints.end("the job is FINISHED")
-    assert request.path == (str(tmp_path) if is_there else None)
-    assert (request.failure is None) == is_there
+    assert (request.future.exception(0) is None) == is_there
+    if is_there:
+        assert request.future.result(0) == str(tmp_path)
 
 
 @pytest.mark.parametrize("watermark", [5, MAX_WATERMARK])
@@ -57,4 +57,4 @@ def test_n4_a_stop_that_cannot_go_on_does_not_leave_a_drained_job_running(waterm
     with expected:
         job.attach(Savepoints(place, ManualClock(), log, coordinator), log)
     request = job.find("a" * 32)
-    assert request is not None and request.failure is not None and log.view().stopping is None
+    assert request is not None and request.future.exception(0) is not None and log.view().stopping is None

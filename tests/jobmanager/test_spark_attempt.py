@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from penstock.checkpoint.savepoint_request import SavepointRequest, SavepointWish
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.common import Configuration
 from penstock.errors import JobFailedError
 from penstock.jobmanager.attempt import spark_attempt
@@ -60,7 +60,7 @@ def test_n3_what_fails_behind_the_savepoint_of_a_stop_changes_nothing(tmp_path: 
     attempt = attempt_of(tmp_path)
 
     def fail_late() -> Ended:
-        attempt.savepoints._stopped = SavepointRequest(SavepointWish("a" * 32, "/savepoints", then="stop"))
+        attempt.savepoints._stopped = SavepointRequest("/savepoints", then="stop")
         raise JobFailedError("a TaskManager is lost")
 
     attempt._run = fail_late  # type: ignore[method-assign]
@@ -72,7 +72,7 @@ def test_r30_a_stop_that_an_attempt_finds_comes_before_the_end_of_its_input(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: Any
 ) -> None:
     attempt = attempt_of(tmp_path)
-    request = SavepointRequest(SavepointWish("a" * 32, str(tmp_path), then=then))
+    request = SavepointRequest(str(tmp_path), then=then)
     attempt.savepoints.request(request)
     attempt._graph = MagicMock(bounded=True)
     attempt._query = MagicMock(failure=None)

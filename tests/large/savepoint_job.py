@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.common import Configuration
 from penstock.control.registry import Registry
 from penstock.datastream import StreamExecutionEnvironment
@@ -47,10 +48,10 @@ def measure(keys: int, folder: Path) -> dict[str, Any]:
 
     wait_until(lambda: bool(registry.list()) and done() >= keys + 2 * BATCH_ROWS, timeout_s=600)
     before = rate(done, lambda start: done() >= start + BASELINE_ROWS)
-    request = job.trigger_savepoint(str(folder / "savepoints"))
+    request = job.trigger_savepoint(SavepointRequest(str(folder / "savepoints")))
     started = time.monotonic()
-    during = rate(done, lambda start: request.is_answered)
-    path = request.result(600)
+    during = rate(done, lambda start: request.future.done())
+    path = request.future.result(600)
     taken_s = time.monotonic() - started
     after = rate(done, lambda start: done() >= start + BASELINE_ROWS)
     client.cancel().result()

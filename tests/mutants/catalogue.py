@@ -367,7 +367,7 @@ RULES = (
         "an attempt that finds a stop goes on",
         (
             "penstock/jobmanager/job_savepoints.py",
-            "        if stopping is not None and log is not None:\n",
+            "        if stopping is not None:\n",
             "        if False:\n",
         ),
         "tests/testing/test_savepoints.py",

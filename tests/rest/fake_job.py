@@ -7,7 +7,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
-from penstock.checkpoint.savepoint_request import Format, SavepointRequest, SavepointWish, Then
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally
 from penstock.control.audit_log import AuditLog
@@ -36,7 +36,7 @@ def end_savepoint(request: SavepointRequest, failure: str | None = None) -> None
     if failure is not None:
         request.fail(failure)
     else:
-        request.complete(f"{request.wish.target}/savepoint-aaaaaa-0123456789ab")
+        request.complete(f"{request.target}/savepoint-aaaaaa-0123456789ab")
 
 
 class FakeJob:
@@ -50,7 +50,8 @@ class FakeJob:
         self.history: Sequence[CheckpointStats] = ()
         self.savepoints: Sequence[CheckpointStats] = ()
         self.requests: dict[str, SavepointRequest] = {}
-        self.wishes: list[tuple[str | None, str, str, bool]] = []
+        self.triggered: list[tuple[str | None, str, str, bool]] = []
+        """Target, format, what comes then, and drain of each savepoint."""
         self.cancelled = threading.Event()
         self.taken: list[bool] = []
         self.checkpoint_failure: str | None = None
@@ -80,25 +81,17 @@ class FakeJob:
         self.taken.append(full)
         return 26
 
-    def trigger_savepoint(
-        self,
-        target: str | None,
-        *,
-        format: Format = "canonical",
-        then: Then = "go_on",
-        drain: bool = False,
-        trigger_id: str | None = None,
-    ) -> SavepointRequest:
+    def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest:
         with self._lock:
-            assert trigger_id is not None and target is not None
-            if trigger_id in self.requests:
-                return self.requests[trigger_id]
-            running = [request.trigger_id for request in self.requests.values() if not request.is_answered]
+            if request.trigger_id in self.requests:
+                return self.requests[request.trigger_id]
+            running = [known.trigger_id for known in self.requests.values() if not known.future.done()]
             if running:
                 raise JobConflictError(f"savepoint {running[0]} is being taken")
-            self.wishes.append((target, format, then, drain))
-            self.requests[trigger_id] = SavepointRequest(SavepointWish(trigger_id, target, format, then, drain))
-            return self.requests[trigger_id]
+            request.target = request.target or self.savepoint_dir or ""
+            self.triggered.append((request.target, request.format, request.then, request.drain))
+            self.requests[request.trigger_id] = request
+            return request
 
     def savepoint_request(self, trigger_id: str) -> SavepointRequest | None:
         return self.requests.get(trigger_id)

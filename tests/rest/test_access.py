@@ -67,7 +67,7 @@ def test_security_s2_the_read_token_only_reads(served: Served) -> None:
         path = endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0")
         status = served.client.request(endpoint.method, path, headers=READ).status_code
         assert (status == 403) == (endpoint.method != "GET"), (endpoint, status)
-    assert served.job.wishes == [] and not served.job.cancelled.is_set()
+    assert served.job.triggered == [] and not served.job.cancelled.is_set()
 
 
 @pytest.mark.parametrize("method", EVERY_METHOD)
@@ -91,7 +91,7 @@ def test_rest_r2_foreign_hosts_origins_and_sites_are_refused_on_every_method(
 ) -> None:
     for path in PATHS:
         assert served.client.request(method, path, headers={header: value}).status_code == status
-    assert served.job.wishes == [] and not served.job.cancelled.is_set()
+    assert served.job.triggered == [] and not served.job.cancelled.is_set()
 
 
 @pytest.mark.parametrize("headers", [[("host", "a"), ("host", "a")], []])
@@ -215,7 +215,7 @@ def test_rest_r6_a_bad_body_is_400_with_the_place(served: Served, body: bytes, s
     assert response.status_code == 400
     assert any(part in error_of(response) for part in said.split("|")), error_of(response)
     assert len(response.text) < 1000
-    assert served.job.wishes == []
+    assert served.job.triggered == []
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_rest_r5_a_large_body_is_413(served: Served) -> None:
     assert served.client.post(JOB + "/savepoints", content=body, headers=headers).status_code == 413
     parts = iter([body[:1000], body[1000:]])  # in chunks, without a length
     assert served.client.post(JOB + "/savepoints", content=parts, headers=headers).status_code == 413
-    assert served.job.wishes == []
+    assert served.job.triggered == []
 
 
 def test_rest_r5_a_body_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_security_s22_requests_that_change_something_are_in_the_drivers_log(serv
     served.client.post(JOB + "/savepoints", json={"triggerId": "2" * 32})
     end_savepoint(served.job.requests["1" * 32])
     operation = served.control.operations.find("savepoint", "1" * 32)
-    assert operation is not None and operation.wait(30)
+    assert operation is not None and operation.future.result(30)
     served.client.patch(JOB, headers=READ)
     served.client.patch(JOB)
     served.client.get(JOB)

@@ -107,7 +107,7 @@ def test_n2_a_savepoint_is_triggered_and_polled(served: Served) -> None:
     assert get(served, f"{JOB}/savepoints/{ONE}") == {"status": {"id": "IN_PROGRESS"}, "progress": 42}
     end_savepoint(ticket(served))
     assert ended(served, f"{JOB}/savepoints/{ONE}") == {"location": "/tmp/sp/savepoint-aaaaaa-0123456789ab"}
-    assert served.job.wishes == [("/tmp/sp", "native", "go_on", False)]
+    assert served.job.triggered == [("/tmp/sp", "native", "go_on", False)]
 
 
 def test_n5_a_savepoint_may_cancel_the_job_and_its_failure_is_told(served: Served) -> None:
@@ -120,7 +120,7 @@ def test_n5_a_savepoint_may_cancel_the_job_and_its_failure_is_told(served: Serve
         "class": "CheckpointFailedError",
         "stack-trace": "CheckpointFailedError: the savepoint failed: no space left",
     }
-    assert served.job.wishes == [("/savepoints", "canonical", "cancel", False)]
+    assert served.job.triggered == [("/savepoints", "canonical", "cancel", False)]
 
 
 def test_n3_n4_stop_has_its_own_spelling_and_is_polled_under_savepoints(served: Served) -> None:
@@ -128,7 +128,7 @@ def test_n3_n4_stop_has_its_own_spelling_and_is_polled_under_savepoints(served: 
     assert served.client.post("/v1" + JOB + "/stop", json=body).json() == {"request-id": ONE}
     end_savepoint(ticket(served))
     assert ended(served, f"{JOB}/savepoints/{ONE}")["location"].startswith("/tmp/sp/")
-    assert served.job.wishes == [("/tmp/sp", "canonical", "stop", True)]
+    assert served.job.triggered == [("/tmp/sp", "canonical", "stop", True)]
     assert served.client.post(JOB + "/stop", json={"target-directory": "/x"}).status_code == 400
 
 
@@ -150,7 +150,7 @@ def test_the_same_trigger_id_is_the_same_operation(served: Served) -> None:
     end_savepoint(ticket(served))
     ended(served, f"{JOB}/savepoints/{ONE}")
     assert served.client.post(JOB + "/savepoints", json={"triggerId": ONE}).status_code == 202
-    assert len(served.job.wishes) == 1
+    assert len(served.job.triggered) == 1
 
 
 def test_rest_r12_the_same_idempotency_key_is_the_same_operation(served: Served) -> None:
@@ -160,7 +160,7 @@ def test_rest_r12_the_same_idempotency_key_is_the_same_operation(served: Served)
     other = served.client.post(JOB + "/savepoints", headers={"Idempotency-Key": "deploy-43"})
     assert other.status_code == 409 and first.json()["request-id"] in other.json()["errors"][0]
     assert served.client.post(JOB + "/savepoints", headers={"Idempotency-Key": "a b"}).status_code == 400
-    assert len(served.job.wishes) == 1
+    assert len(served.job.triggered) == 1
     end_savepoint(served.job.requests.popitem()[1])
 
 
@@ -175,7 +175,7 @@ def test_rest_r11_of_a_thousand_triggers_at_once_one_runs_and_the_others_hear_it
     refused = [data["errors"][0] for status, data in answers if status == 409]
     assert (len(accepted), len(refused)) == (1, 999)
     assert all(accepted[0] in message for message in refused)
-    assert len(served.job.wishes) == 1
+    assert len(served.job.triggered) == 1
     end_savepoint(ticket(served, accepted[0]))
 
 
@@ -195,7 +195,7 @@ def test_results_are_kept_five_minutes(served: Served) -> None:
 
 def test_a_savepoint_that_was_not_asked_for_here_is_found_too(served: Served) -> None:
     """By the program, or of an older driver whose stop this one completes."""
-    request = served.job.trigger_savepoint("/tmp/sp", trigger_id=ONE)
+    request = served.job.trigger_savepoint(SavepointRequest("/tmp/sp", trigger_id=ONE))
     assert get(served, f"{JOB}/savepoints/{ONE}")["status"] == {"id": "IN_PROGRESS"}
     end_savepoint(request)
     assert ended(served, f"{JOB}/savepoints/{ONE}")["location"].startswith("/tmp/sp/")
@@ -381,6 +381,6 @@ def test_an_end_waits_until_a_result_was_fetched(served: Served) -> None:
     served.client.post(JOB + "/stop", json={"triggerId": TWO})
     end_savepoint(ticket(served, TWO))
     operation = operations.find("savepoint", TWO)
-    assert operation is not None and operation.wait(30) and not operations.wait_until_seen(0)
+    assert operation is not None and operation.future.result(30) and not operations.wait_until_seen(0)
     served.clock.advance(301_000)
     assert operations.wait_until_seen(0)  # nobody asks for it any more

@@ -30,7 +30,7 @@ from penstock.errors import (
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.jobmanager.attempt.epoch_book import AttemptState, EpochBook
 from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
-from penstock.jobmanager.job_savepoints import wish_of
+from penstock.jobmanager.job_savepoints import stop_request
 from penstock.model.ids import JobId, StageId, SubtaskId
 from penstock.model.snapshot import (
     CheckpointAck,
@@ -121,7 +121,7 @@ class Process:
             self._start_again(path)
         else:
             self._world.outcome.faults["stop taken over"] += 1
-            self._asked = SavepointRequest(wish_of(view.stopping))
+            self._asked = stop_request(view.stopping)
             self._savepoints.request(self._asked)
 
     def _start_again(self, path: str) -> None:
@@ -173,8 +173,8 @@ class Process:
         self._finish(actor)
 
     def _is_stop_wanted(self) -> bool:
-        wish = self._savepoints.due()
-        return wish is not None and wish.then != "go_on"
+        request = self._savepoints.due()
+        return request is not None and request.is_stop
 
     def _await_stop(self, actor: Actor) -> None:
         """PROTOCOL R30: no epoch starts behind the barrier of a stop. A job that has stopped is started again."""
@@ -182,8 +182,8 @@ class Process:
             stopped = self._savepoints.stopped
             if self._book.failure is not None:
                 raise self._book.failure
-            if stopped is not None and stopped.path is not None:
-                self._start_again(stopped.path)
+            if stopped is not None and stopped.future.done():
+                self._start_again(stopped.future.result(0))
                 raise JobFailedError("the job has stopped")
             self._world.pass_time()
             self._world.idle(actor, lambda: self._has_left() or self._book.failure is not None)
@@ -219,15 +219,16 @@ class Process:
 
     def _ask_for_savepoint(self) -> None:
         """Somebody wants one now, unless one is under way."""
-        wish = self._world.savepoint_wish()
-        if wish is not None and self._asked is None and self._log.view().stopping is None:
-            self._asked = SavepointRequest(wish)
-            self._savepoints.request(self._asked)
+        request = self._world.requested_savepoint()
+        if request is not None and self._asked is None and self._log.view().stopping is None:
+            self._asked = request
+            self._savepoints.request(request)
 
     def _settle_savepoint(self) -> None:
         """A savepoint that exists is what it says; one that failed has changed nothing."""
-        if self._asked is not None and self._asked.is_answered:
-            path, self._asked = self._asked.path, None
+        if self._asked is not None and self._asked.future.done():
+            path = self._asked.future.result(0) if self._asked.future.exception(0) is None else None
+            self._asked = None
             self._world.outcome.faults["failed savepoint"] += path is None
             self._world.outcome.savepoints += path is not None
             if path is not None and self.attempt == self._world.ledger.owner:

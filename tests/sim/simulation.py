@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.checkpoint.log.log_reader import read_log
-from penstock.checkpoint.savepoint_request import Format, SavepointWish, Then
+from penstock.checkpoint.savepoint_request import SavepointFormat, SavepointRequest, Then
 from penstock.errors import (
     CheckpointFailedError,
     FencedError,
@@ -22,7 +22,6 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.failpoint import InjectedCrash
-from penstock.model.ids import new_trigger_id
 from penstock.storage.memory import Fault
 from penstock.testing.clocks import START_MS
 from tests.checkpoint.checker import Violation, require
@@ -404,13 +403,13 @@ class Simulation:
         """How many rows the next epoch reads."""
         return self.random.choice((0, 1, 1, 2, 3))
 
-    def savepoint_wish(self) -> SavepointWish | None:
-        """Somebody asks for a savepoint."""
+    def requested_savepoint(self) -> SavepointRequest | None:
+        """A savepoint that is requested now; None: none is."""
         if self.random.random() >= self.profile.savepoint:
             return None
-        kind: Format = self.random.choice(("canonical", "canonical", "native"))
+        kind: SavepointFormat = self.random.choice(("canonical", "canonical", "native"))
         then: Then = self.random.choice(("go_on", "go_on", "stop"))
-        return SavepointWish(new_trigger_id(), "/savepoints", kind, then)
+        return SavepointRequest("/savepoints", kind, then)
 
     def is_forced(self) -> bool:
         """Somebody asks for a checkpoint."""

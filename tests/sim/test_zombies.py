@@ -57,10 +57,10 @@ class Zombie(Simulation):
     def is_forced(self) -> bool:
         return False
 
-    def savepoint_wish(self):
+    def requested_savepoint(self):
         """Nobody starts a job again here that has stopped."""
-        wish = super().savepoint_wish()
-        return replace(wish, then="go_on") if wish is not None else None
+        request = super().requested_savepoint()
+        return replace(request, then="go_on") if request is not None else None
 
     def reach(self, place: str) -> None:
         actor = self.current

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.common import Types
 from penstock.connectors.file.file_sink import FileSink
 from penstock.datastream import JobClient, KeyedProcessFunction
@@ -79,7 +80,7 @@ class World:
         wait_until(lambda: self.totals(out) == sorted(totals))
 
     def stop(self, job: Job, client: JobClient) -> str:
-        path = job.trigger_savepoint(str(self.folder / "savepoints"), then="stop").result(60)
+        path = job.trigger_savepoint(SavepointRequest(str(self.folder / "savepoints"), then="stop")).future.result(60)
         client.get_job_execution_result().result()
         return path
 

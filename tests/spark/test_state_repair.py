@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.common import Types
 from penstock.connectors.file.file_sink import FileSink
 from penstock.datastream import JobClient, KeyedProcessFunction
@@ -71,7 +72,7 @@ def test_s3_wrong_totals_are_corrected_with_sql_and_results_are_right_from_there
     jobs.write_json("1.json", orders(1))
     _, job = start(jobs, tmp_path / "wrong", has_bug=True)
     wait_until(lambda: len(read_json(tmp_path / "wrong")) == len(CUSTOMERS), timeout_s=60)
-    broken = job.trigger_savepoint(str(tmp_path / "savepoints"), then="stop").result(60)
+    broken = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="stop")).future.result(60)
     job.wait(60)
 
     sp = Savepoint.load(spark, broken)

@@ -136,7 +136,7 @@ class EpochBook:
         """
         if self._failure is not None:
             raise self._failure
-        wish = self.savepoints.due() if savepoint and self.savepoints is not None else None
+        request = self.savepoints.due() if savepoint and self.savepoints is not None else None
         state = self._state
         epoch = state.epoch + 1
         now_ms = max(self._clock.now_ms(), self._reached_ms)
@@ -145,14 +145,14 @@ class EpochBook:
         if self._coordinator is not None:
             self._coordinator.check_fenced()
             checkpoint = self._coordinator.start(
-                epoch, list(state.versions), forced=final or forced or wish is not None
+                epoch, list(state.versions), forced=final or forced or request is not None
             )
             newest = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
             base = newest.checkpoint_id if newest is not None else None
         order = None
-        if wish is not None and self.savepoints is not None:
+        if request is not None and self.savepoints is not None:
             order = self.savepoints.begin(epoch, list(state.versions), checkpoint)
-        drain = wish is not None and wish.drain
+        drain = request is not None and request.drain
         completed, aborted = self.checkpoint_news()
         header = EpochHeader(
             state.job_id,

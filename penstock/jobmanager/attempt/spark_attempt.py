@@ -318,8 +318,8 @@ class SparkAttempt:
 
     @property
     def _is_stop_due(self) -> bool:
-        wish = self.savepoints.due()
-        return wish is not None and wish.then != "go_on" and self._is_savepoint_due
+        request = self.savepoints.due()
+        return request is not None and request.is_stop and self._is_savepoint_due
 
     @property
     def _is_savepoint_due(self) -> bool:
