@@ -26,7 +26,7 @@ test: $(READY) ## All tests of every day: the tiers unit, sim, spark and process
 test-unit: $(READY) ## Tests without Spark and without other processes
 	@$(PY) scripts/tiers.py unit $(if $(ARGS),-- $(ARGS))
 
-test-sim: $(READY) ## Ten thousand seeds of the simulator
+test-sim: $(READY) ## A thousand chosen seeds of the simulator
 	@$(PY) scripts/tiers.py sim $(if $(ARGS),-- $(ARGS))
 
 test-spark: $(READY) ## Tests on a real local Spark

@@ -1,7 +1,7 @@
 """Runs tiers of the tests, one after the other: `python scripts/tiers.py unit sim spark process`.
 
-Each tier is a pytest process of its own and ends with the line `tier <name>: N passed, N skipped, S s`. Several tiers
-end with one closing line in pytest's form, which adds them up. The exit code is 1 if any tier failed.
+Each tier is a run of pytest and ends with the line `tier <name>: N passed, N skipped, S s`. Several tiers end with one
+closing line in pytest's form, which adds them up. The exit code is 1 if any tier failed.
 """
 
 import json
@@ -20,17 +20,23 @@ NO_TESTS = 5
 
 @dataclass(frozen=True)
 class Tier:
-    """Which tests belong to a tier, and how long they should take together."""
+    """Which tests belong to a tier, how long they should take together on two cores, and how they are spread."""
 
     markers: str
     share_s: int
+    options: tuple[str, ...] = ()
+    """Of pytest."""
 
 
+SPREAD = ("-n", "2", "--dist", "worksteal")
+"""Over two processes, where tests are independent and keep a core busy."""
+NOT_TODAY = "not full and not large and not cluster"
 TIERS = {
-    "unit": Tier("not spark and not process and not large and not cluster and not sim", 6 * 60),
-    "sim": Tier("sim and not large and not cluster", 5 * 60),
-    "spark": Tier("spark and not process and not large and not cluster and not sim", 10 * 60),
-    "process": Tier("process and not large and not cluster and not sim", 9 * 60),
+    "unit": Tier(f"not spark and not process and not sim and {NOT_TODAY}", 4 * 60, SPREAD),
+    "sim": Tier(f"sim and {NOT_TODAY}", 60),
+    "spark": Tier(f"spark and not process and not sim and {NOT_TODAY}", 5 * 60),
+    "process": Tier(f"process and not sim and {NOT_TODAY}", 5 * 60),
+    "full": Tier("full and not large and not cluster", 60 * 60),
     "large": Tier("large and not cluster", 60 * 60),
     "cluster": Tier("cluster", 60 * 60),
 }
@@ -75,7 +81,7 @@ def run_tier(tier: Tier, options: list[str]) -> Outcome:
         report = Path(folder) / "counts.json"
         environment = {**os.environ, "PENSTOCK_TEST_COUNTS": str(report)}
         start_s = time.monotonic()
-        command = [sys.executable, "-m", "pytest", "-q", "-m", tier.markers, *options]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", tier.markers, *tier.options, *options]
         exit_code = subprocess.run(command, env=environment, check=False).returncode
         seconds = time.monotonic() - start_s
         counts = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,18 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "penstock"))
 
 
+# Tests start hundreds of Python processes; without compiled files each of them spends half its start on compiling.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+COUNTS_FILE = os.environ.pop("PENSTOCK_TEST_COUNTS", None)
+"""For this process alone: a pytest that a test starts has counts of its own."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    report = os.environ.get("PENSTOCK_TEST_COUNTS")
-    if report is None:
+    if COUNTS_FILE is None:
         return
     kinds = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
     counts = {kind: len(terminalreporter.stats.get(kind, [])) for kind in kinds}
-    Path(report).write_text(json.dumps(counts), encoding="utf-8")
+    Path(COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")

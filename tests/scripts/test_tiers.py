@@ -18,7 +18,7 @@ def test_a_tier_ends_with_its_figures() -> None:
 @pytest.mark.parametrize(
     ("exit_code", "seconds", "counts", "first"),
     [
-        (0, 361.0, {"passed": 1}, "warning: tier unit took 361 s, its share is 360 s"),
+        (0, 241.0, {"passed": 1}, "warning: tier unit took 241 s, its share is 240 s"),
         (5, 1.0, {}, "warning: tier unit has no tests"),
         (2, 1.0, {}, "error: tier unit ended with pytest's exit code 2"),
         (1, 1.0, {"failed": 1, "error": 1}, "tier unit: 2 failed, 0 passed, 0 skipped, 1 s"),
@@ -47,7 +47,7 @@ def test_an_unknown_tier_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_test_is_in_exactly_one_tier() -> None:
-    markers = ("spark", "process", "large", "cluster", "sim")
+    markers = ("spark", "process", "full", "large", "cluster", "sim")
     for chosen in product([False, True], repeat=len(markers)):
         of_test = dict(zip(markers, chosen, strict=True))
         assert sum(eval(tier.markers, of_test) for tier in tiers.TIERS.values()) == 1, of_test

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 
+from tests.sim.choose import chosen_seeds
 from tests.sim.runner import MAX_FAILURES, explain, is_deep, run_many, run_seed, run_seeds
 from tests.sim.schedule import make_schedule
 
@@ -20,6 +21,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="run one seed, and show what happens")
     parser.add_argument("--seeds", type=int, default=500, help="run the seeds from the first on")
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument(
+        "--chosen", action="store_true", help="run the seeds of every day instead, see tests.sim.choose"
+    )
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--canary", action="store_true", help="with a planted bug: every run should fail")
     parser.add_argument("--places", action="store_true", help="fail if a crash point was not hit")
@@ -30,7 +34,7 @@ def main(arguments: list[str]) -> int:
         show(options.seed)
         summary = run_seeds([options.seed], canary=options.canary)
     else:
-        seeds = range(options.first, options.first + options.seeds)
+        seeds = chosen_seeds() if options.chosen else range(options.first, options.first + options.seeds)
         summary = run_many(seeds, options.processes, canary=options.canary, max_failures=options.failures)
     for line in explain(summary):
         print(line, file=sys.stderr)

@@ -19,6 +19,8 @@ class Outcome:
     faults: Counter[str] = field(default_factory=Counter)
     hits: Counter[str] = field(default_factory=Counter)
     """Crash points at which something happened."""
+    marks: set[str] = field(default_factory=set)
+    """What kinds of things happened: crash points with what was done there and to whom, faults, settings."""
     trace: str = ""
     """A hash of everything that happened, in its order."""
 

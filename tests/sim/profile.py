@@ -71,6 +71,14 @@ class Profile:
     sink_fault: float
     time_jump: float
 
+    @property
+    def marks(self) -> set[str]:
+        """The kinds of runs that one with this profile belongs to."""
+        settings = ("max_concurrent", "retained", "tolerable_failures", "timeout_ms", "min_pause_ms")
+        marks = {f"{name} {getattr(self.settings, name)}" for name in settings}
+        marks |= {f"{name} {getattr(self, name)}" for name in ("base_every", "max_deltas", "writers", "unaligned")}
+        return marks | ({"savepoints"} if self.savepoint else set()) | ({"calm"} if self.is_calm else set())
+
 
 def make_profile(chance: random.Random, *, is_calm: bool) -> Profile:
     """A profile; a calm one has no faults, but still delays, reordering and several actors."""

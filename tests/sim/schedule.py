@@ -57,6 +57,13 @@ class Schedule:
     union: bool
     """With union list state, whose subtasks cannot go on after a lost task."""
 
+    @property
+    def marks(self) -> set[str]:
+        """The kinds of runs of the harness that this one belongs to."""
+        names = ("power_cuts", "large", "union")
+        backends = {backend_of(self.seed, life).kind for life in range(len(self.lives))}
+        return {f"harness {name}" for name in names if getattr(self, name)} | {f"harness {kind}" for kind in backends}
+
     def graph(self, parallelism: int, sinks: Sinks) -> JobGraph:
         """The job, at this parallelism."""
         return (large_graph if self.large else small_graph)(parallelism, sinks, union=self.union)
@@ -149,6 +156,7 @@ def run_schedule(seed: int) -> Outcome:
             outcome.faults["lost task"] += harness.lost_tasks
     outcome.hits.update({fault.place for fault in schedule.faults if fault.seen >= fault.hit})
     outcome.faults += Counter()
+    outcome.marks = {f"harness {name}" for name in (*outcome.hits, *outcome.faults)} | schedule.marks
     outcome.checkpoints = len(watch.completed)
     outcome.trace = watch.trace
     wrong = difference(found(harness, sinks), expected(schedule.events, large=schedule.large, union=schedule.union))

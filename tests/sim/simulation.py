@@ -101,6 +101,7 @@ class Simulation:
         if self.ledger.ghosts:
             self.outcome.faults["append below a higher number"] = self.ledger.ghosts
         self.outcome.trace = self._trace.hexdigest()
+        self.outcome.marks |= {f"fault {name}" for name in self.outcome.faults} | self.profile.marks
         return self.outcome
 
     @property
@@ -357,6 +358,7 @@ class Simulation:
         action = self._planned.get((place, self._passed[place])) if self.is_faulty else None
         if action is not None:
             self.outcome.hits[place] += 1
+            self.outcome.marks.add(f"{place} {action} {actor.role}")
             self._write_trace(f"{actor} {place} {action}")
             if action != "sleep":
                 raise InjectedCrash(action)

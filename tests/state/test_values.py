@@ -119,7 +119,7 @@ REFUSED: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("declared", "value"), REFUSED, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("declared", "value"), REFUSED, ids=lambda value: str(value).partition(" at 0x")[0][:30])
 def test_what_does_not_fit_is_refused_when_it_is_written(declared: Any, value: Any) -> None:
     guard = guard_of(resolve_type(declared))
     assert type(value) not in guard.plain
