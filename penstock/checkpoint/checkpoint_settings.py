@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigurationError
 from penstock.model.execution import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.model.ids import JobId
+from penstock.model.options import checkpointing_options as options
 
 
 @dataclass(frozen=True)
@@ -12,35 +13,35 @@ class CheckpointSettings:
     """The job's checkpointing options. `interval_ms` None: only when forced."""
 
     interval_ms: int | None
-    timeout_ms: int = 600_000
-    min_pause_ms: int = 0
-    max_concurrent: int = 1
-    retained: int = 1
-    tolerable_failures: int = 0
-    commit_timeout_ms: int = 600_000
+    timeout_ms: int = options.TIMEOUT.default
+    min_pause_ms: int = options.MIN_PAUSE.default
+    max_concurrent: int = options.MAX_CONCURRENT.default
+    retained: int = options.NUM_RETAINED.default
+    tolerable_failures: int = options.TOLERABLE_FAILURES.default
+    commit_timeout_ms: int = options.COMMIT_TIMEOUT.default
     """How long a failing sink commit is tried again before the attempt ends (PROTOCOL R21)."""
-    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-    unaligned: bool = False
+    mode: CheckpointingMode = options.MODE.default
+    unaligned: bool = options.UNALIGNED.default
     """Rows not yet processed may be spooled into the checkpoint (PROTOCOL R13)."""
-    aligned_timeout_ms: int = 0
+    aligned_timeout_ms: int = options.ALIGNED_TIMEOUT.default
     """How long an epoch waits for its rows before it spools; 0: not at all."""
-    max_spool_bytes: int = 1 << 30
-    retention: ExternalizedCheckpointRetention | None = None
+    max_spool_bytes: int = options.MAX_SPOOL.default
+    retention: ExternalizedCheckpointRetention | None = options.RETENTION.default
     """What of the checkpoints outlives the job; None: nobody has chosen."""
-    retain_finished: bool = False
+    retain_finished: bool = options.RETAIN_FINISHED.default
     """The last checkpoint of a job that has finished stays too, for those who want to look at its state."""
-    local_backup: bool = False
+    local_backup: bool = options.LOCAL_BACKUP.default
     """A second copy of keyed state on the TaskManager's own disk."""
-    local_backup_dirs: tuple[str, ...] = ()
-    recover_from_local: bool = False
+    local_backup_dirs: tuple[str, ...] = options.LOCAL_BACKUP_DIRECTORIES.default
+    recover_from_local: bool = options.RECOVER_FROM_LOCAL.default
 
     def __post_init__(self) -> None:
         if self.retained < 1 or self.max_concurrent < 1 or self.timeout_ms < 1:
             raise ValueError(f"retained, max_concurrent and timeout_ms are at least 1: {self}")
         if self.unaligned and self.max_concurrent > 1:
             raise ConfigurationError(
-                "maxConcurrentCheckpoints can't be > 1 if UnalignedCheckpoints enabled; "
-                "set execution.checkpointing.max-concurrent-checkpoints to 1, or unaligned.enabled to false"
+                f"maxConcurrentCheckpoints can't be > 1 if UnalignedCheckpoints enabled; "
+                f"set {options.MAX_CONCURRENT.key} to 1, or {options.UNALIGNED.key} to false"
             )
 
     def keeps(self, ending: str) -> bool:

@@ -33,6 +33,7 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.model.ids import SubtaskId, Version
+from penstock.model.options.checkpointing_options import TIMEOUT
 from penstock.model.snapshot import (
     Manifest,
     SavepointAck,
@@ -324,7 +325,7 @@ class Savepoints:
         if pending.counted() is not None and self._is_covered(pending):
             return None
         if self._clock.monotonic_s() >= pending.deadline_s:
-            return f"it was not written within {self._place.timeout_ms / 1000:g} s (execution.checkpointing.timeout)"
+            return f"it was not written within {self._place.timeout_ms / 1000:g} s ({TIMEOUT.key})"
         failure = self._coordinator.failure_of(pending.order.number, pending.epoch)
         return f"the checkpoint at whose barrier it was taken failed: {failure}" if failure is not None else None
 

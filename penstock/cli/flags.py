@@ -7,12 +7,10 @@ from typing import Annotated
 import typer
 
 from penstock.cli.output import MODE
+from penstock.control.effective_settings import load_settings
 from penstock.control.registry import Registry, registry_of
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
-from penstock.model.options import load_configuration
-
-SETTINGS_FILE = "penstock.yaml"
 
 
 def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer hands the flag's value over by position
@@ -62,5 +60,5 @@ def parse_choice(flag: str, value: str | None, choices: Sequence[str]) -> str | 
 
 
 def open_registry(settings: dict[str, str]) -> Registry:
-    """The registry that the configuration of the working folder, and `-D`, name."""
-    return registry_of(load_configuration(Configuration(), settings, SETTINGS_FILE))
+    """The registry that `-D` or the configuration files name."""
+    return registry_of(load_settings(Configuration(), settings).configuration)

@@ -21,10 +21,11 @@ from penstock.control.registry import JobRecord, Registry
 from penstock.control.submission import Submission, submitted
 from penstock.errors import JobError, UsageError
 from penstock.model.ids import new_nonce
+from penstock.model.options.checkpointing_options import RECOVERY_PATH
 
 LOG_LEVELS = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 CLAIM_MODES = ("claim", "no_claim", "legacy")
-START_KEYS = frozenset(("execution.state-recovery.path", "execution.savepoint.path"))
+START_KEYS = frozenset((RECOVERY_PATH.key, *RECOVERY_PATH.old_keys))
 START_LIMIT_S = 300.0
 
 

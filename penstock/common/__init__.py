@@ -2,7 +2,8 @@
 
 from penstock.model.configuration import Configuration
 from penstock.model.encoder import Encoder
-from penstock.model.execution import ExecutionConfig, JobStatus
+from penstock.model.execution import JobStatus
+from penstock.model.execution_config import ExecutionConfig
 from penstock.model.restart_strategies import RestartStrategies
 from penstock.model.row import Row, RowKind
 from penstock.model.time import Duration, Instant, Time

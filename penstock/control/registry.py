@@ -19,13 +19,14 @@ from penstock.clock import Clock, SystemClock
 from penstock.errors import JobConflictError, JobNotFoundError, StorageError
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
+from penstock.model.options import execution_options, rest_options
 from penstock.model.snapshot import StateSize
 
 ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_state())
 """Statuses after which a driver has nothing left to do."""
 LOST = "LOST"
 """Shown for a job that has not ended and whose driver is gone."""
-SILENCE_LIMIT_MS = 60_000
+SILENCE_LIMIT_MS = execution_options.DRIVER_TIMEOUT.default
 """After so long without a word, a driver on another machine counts as gone."""
 CLOCK_SLACK_MS = 2_000
 
@@ -149,7 +150,7 @@ class Registry:
         except OSError as error:
             raise StorageError(
                 f"cannot write job {job_id} into the registry {str(self.folder)!r}: {error}; "
-                f"free the disk or set penstock.registry.dir to a folder that can be written"
+                f"free the disk or set {rest_options.REGISTRY_DIRECTORY.key} to a folder that can be written"
             ) from error
 
     def read(self, job_id: str) -> JobRecord:
@@ -239,7 +240,7 @@ class Registry:
 
 def registry_of(configuration: Configuration) -> Registry:
     """The registry that a configuration names, or else the one in the user's state folder."""
-    folder = configuration.get_string("penstock.registry.dir", "")
+    folder = configuration.get(rest_options.REGISTRY_DIRECTORY)
     return Registry(Path(folder).expanduser() if folder else default_folder())
 
 

@@ -19,11 +19,12 @@ from penstock.control.audit_log import printable
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.tokens import ADMIN_FILE, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
+from penstock.model.options import checkpointing_options
 
 TIMEOUT_S = 30.0
 NO_LOCATION = (
     "No savepoint location given and no default location configured. "
-    "Give a folder, or set execution.checkpointing.savepoint-dir"
+    f"Give a folder, or set {checkpointing_options.SAVEPOINT_DIRECTORY.key}"
 )
 _SERVER = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")

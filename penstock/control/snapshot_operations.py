@@ -14,6 +14,7 @@ from penstock.control.running_job import ControlledJob
 from penstock.errors import ConfigurationError, JobConflictError, RequestRefusedError
 from penstock.model.execution import JobStatus
 from penstock.model.ids import HEX_ID
+from penstock.model.options import checkpointing_options
 from penstock.storage.address import parse_address
 
 SAVEPOINT = "savepoint"
@@ -33,7 +34,7 @@ def take_savepoint(control: ControlledJob, request: SavepointRequest) -> Operati
         raise RequestRefusedError(
             400,
             "NO_SAVEPOINT_DIRECTORY",
-            "Config key [execution.checkpointing.savepoint-dir] is not set. "
+            f"Config key [{checkpointing_options.SAVEPOINT_DIRECTORY.key}] is not set. "
             "Property [target-directory] must be provided.",
         )
 

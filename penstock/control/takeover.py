@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from penstock.control.registry import JobRecord, Registry
 from penstock.errors import JobConflictError
+from penstock.model.options import execution_options
 
 LOOK_AGAIN_S = 3.0
 """A driver that is at work writes its record within this time. A clock that was set only makes the record look old."""
@@ -28,6 +29,6 @@ def require_free(
         ids = ", ".join(record.job_id for record in running if record not in silent)
         raise JobConflictError(
             f"job {name!r} is running ({ids}); cancel it before it is resumed (a driver that says nothing for "
-            f"{silence_limit_ms / 1000:g} s, penstock.driver.timeout, can be replaced)"
+            f"{silence_limit_ms / 1000:g} s, {execution_options.DRIVER_TIMEOUT.key}, can be replaced)"
         )
     return silent

@@ -4,17 +4,8 @@ from abc import ABC, abstractmethod
 
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
+from penstock.model.options import checkpointing_options
 from penstock.storage.address import parse_address
-
-STORAGE = "execution.checkpointing.storage"
-DIRECTORY = "execution.checkpointing.dir"
-SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
-INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
-WRITE_BUFFER = "execution.checkpointing.write-buffer-size"
-MAX_STATE_SIZE = "penstock.jobmanager-storage.max-state-size"
-
-DEFAULT_THRESHOLD_BYTES = 20 * 1024
-DEFAULT_WRITE_BUFFER_BYTES = 4096
 
 
 class CheckpointStorage(ABC):
@@ -35,7 +26,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     5242880
     """
 
-    DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+    DEFAULT_MAX_STATE_SIZE = checkpointing_options.MAX_STATE_SIZE.default
 
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
         self._path = _checked(checkpoint_path) if checkpoint_path is not None else None
@@ -56,10 +47,10 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return self._max_state_size
 
     def record(self, configuration: Configuration) -> None:
-        configuration.set_string(STORAGE, "jobmanager")
-        configuration.set_integer(MAX_STATE_SIZE, self._max_state_size)
+        configuration.set(checkpointing_options.STORAGE, "jobmanager")
+        configuration.set(checkpointing_options.MAX_STATE_SIZE, self._max_state_size)
         if self._path is not None:
-            configuration.set_string(DIRECTORY, self._path)
+            configuration.set(checkpointing_options.DIRECTORY, self._path)
 
     def __str__(self) -> str:
         return f"JobManagerCheckpointStorage(checkpoints to {self._path!r}, maxStateSize {self._max_state_size})"
@@ -72,7 +63,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     20480
     """
 
-    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+    MAX_FILE_STATE_THRESHOLD = checkpointing_options.MAX_INLINE_THRESHOLD
 
     def __init__(
         self,
@@ -102,19 +93,21 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     def get_min_file_size_threshold(self) -> int:
         """States up to this size go into the manifest."""
-        return self._threshold if self._threshold >= 0 else DEFAULT_THRESHOLD_BYTES
+        return self._threshold if self._threshold >= 0 else checkpointing_options.INLINE_THRESHOLD.default
 
     def get_write_buffer_size(self) -> int:
         """The size that was asked for. Files are written in one piece here, so it has no effect."""
-        return self._write_buffer_size if self._write_buffer_size >= 0 else DEFAULT_WRITE_BUFFER_BYTES
+        return (
+            self._write_buffer_size if self._write_buffer_size >= 0 else checkpointing_options.WRITE_BUFFER_SIZE.default
+        )
 
     def record(self, configuration: Configuration) -> None:
-        configuration.set_string(STORAGE, "filesystem")
-        configuration.set_string(DIRECTORY, self._path)
+        configuration.set(checkpointing_options.STORAGE, "filesystem")
+        configuration.set(checkpointing_options.DIRECTORY, self._path)
         if self._threshold >= 0:
-            configuration.set_integer(INLINE_THRESHOLD, self._threshold)
+            configuration.set(checkpointing_options.INLINE_THRESHOLD, self._threshold)
         if self._write_buffer_size >= 0:
-            configuration.set_integer(WRITE_BUFFER, self._write_buffer_size)
+            configuration.set(checkpointing_options.WRITE_BUFFER_SIZE, self._write_buffer_size)
 
     def __str__(self) -> str:
         return (

@@ -32,7 +32,7 @@ from penstock.graph.callables import (
 from penstock.graph.projection import project
 from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
 from penstock.model.descriptors import MapStateDescriptor
-from penstock.model.execution import ExecutionConfig
+from penstock.model.execution_config import ExecutionConfig
 from penstock.model.functions import (
     FilterFunction,
     FlatMapFunction,

@@ -11,17 +11,13 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.data_stream import DataStream, unavailable
 from penstock.datastream.job_client import JobClient, JobHandle
 from penstock.datastream.program_settings import (
-    CHAINING,
-    MAX_PARALLELISM,
-    PARALLELISM,
-    RUNTIME_MODE,
-    SAVEPOINT_DIRECTORY,
+    configuration_notes,
     default_parallelism,
     effective_configuration,
     graph_settings,
     job_name_of,
+    job_settings,
     make_session,
-    notes_on_settings,
 )
 from penstock.datastream.state_backend import StateBackend
 from penstock.datastream.state_choices import StateChoices
@@ -31,8 +27,10 @@ from penstock.graph.plan_json import plan_json
 from penstock.graph.stages import build_job_graph
 from penstock.graph.stream_graph import SourceSpec, StreamGraph
 from penstock.model.configuration import Configuration
-from penstock.model.execution import CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
+from penstock.model.execution import CheckpointingMode, RuntimeExecutionMode
+from penstock.model.execution_config import ExecutionConfig
 from penstock.model.key_groups import MAX_KEY_GROUPS
+from penstock.model.options import checkpointing_options, pipeline_options
 from penstock.model.restart_strategies import RestartStrategyConfiguration
 from penstock.model.watermark import WatermarkStrategy
 
@@ -114,10 +112,7 @@ class StreamExecutionEnvironment:
         """The job's result, once it has ended. Raises if it failed."""
         from penstock.jobmanager import run_job
 
-        configuration = self._settled()
-        graph = self._build(configuration)
-        take_program(graph, configuration)
-        self._graph.executed()
+        graph, configuration = self._job()
         return run_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
@@ -145,7 +140,7 @@ class StreamExecutionEnvironment:
         """Run every operator that does not say otherwise in so many subtasks."""
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
             raise UsageError(f"parallelism is {parallelism!r}; it must be 1 or more")
-        self._configuration.set_integer(PARALLELISM, parallelism)
+        self._configuration.set(pipeline_options.PARALLELISM, parallelism)
         return self
 
     def get_parallelism(self) -> int:
@@ -158,28 +153,28 @@ class StreamExecutionEnvironment:
             raise UsageError(f"max parallelism is {max_parallelism!r}; give a number")
         if not 0 < max_parallelism <= MAX_KEY_GROUPS:
             raise UsageError(f"max parallelism {max_parallelism} is not between 1 and {MAX_KEY_GROUPS}")
-        self._configuration.set_integer(MAX_PARALLELISM, max_parallelism)
+        self._configuration.set(pipeline_options.MAX_PARALLELISM, max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
         """The number of key groups; -1 where it follows from the parallelism."""
-        return effective_configuration(self._configuration).get_integer(MAX_PARALLELISM, -1)
+        return effective_configuration(self._configuration).get(pipeline_options.MAX_PARALLELISM)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
         """Streaming is the only mode; a bounded input ends the job all the same."""
         if execution_mode == RuntimeExecutionMode.BATCH:
             raise UsageError("BATCH mode is not available; leave it out: a bounded input ends the job in STREAMING too")
-        self._configuration.set_string(RUNTIME_MODE, execution_mode.name)
+        self._configuration.set(pipeline_options.RUNTIME_MODE, execution_mode)
         return self
 
     def disable_operator_chaining(self) -> "StreamExecutionEnvironment":
         """Run every operator in a stage of its own."""
-        self._configuration.set_boolean(CHAINING, False)
+        self._configuration.set(pipeline_options.CHAINING, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
         """Whether operators that need no exchange between them share a stage."""
-        return effective_configuration(self._configuration).get_boolean(CHAINING, True)
+        return effective_configuration(self._configuration).get(pipeline_options.CHAINING)
 
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
         """Accepted and without effect: records travel by epoch."""
@@ -294,18 +289,22 @@ class StreamExecutionEnvironment:
 
     def set_default_savepoint_directory(self, directory: str) -> "StreamExecutionEnvironment":
         """Write savepoints to this folder if none is named."""
-        self._configuration.set_string(SAVEPOINT_DIRECTORY, str(directory))
+        self._configuration.set(checkpointing_options.SAVEPOINT_DIRECTORY, str(directory))
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
         """The folder for savepoints, or None."""
-        return effective_configuration(self._configuration).get_string(SAVEPOINT_DIRECTORY, "") or None
+        return effective_configuration(self._configuration).get(checkpointing_options.SAVEPOINT_DIRECTORY)
 
-    def _settled(self) -> Configuration:
-        """The settings a job starts with. What is to be said about them is said now."""
-        for note in notes_on_settings(self._configuration):
+    def _job(self) -> tuple[JobGraph, Configuration]:
+        """What is submitted. Reports notes on the configuration before the job starts."""
+        for note in configuration_notes(self._configuration):
             print(f"note: {note}", file=sys.stderr)
-        return self._choices.settle(effective_configuration(self._configuration))
+        settings = job_settings(self._configuration, self._choices)
+        graph = self._build(settings.configuration)
+        take_program(graph, settings.configuration, settings.origins)
+        self._graph.executed()
+        return graph, settings.configuration
 
     def _source(self, name: str, spec: SourceSpec) -> DataStream:
         return DataStream(self, self._graph.add("source", name, (), spec, spec.record_type))
@@ -316,10 +315,7 @@ class StreamExecutionEnvironment:
     def _submit(self, job_name: str | None) -> JobHandle:
         from penstock.jobmanager import submit_job
 
-        configuration = self._settled()
-        graph = self._build(configuration)
-        take_program(graph, configuration)
-        self._graph.executed()
+        graph, configuration = self._job()
         return submit_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
 
     def __reduce__(self) -> NoReturn:

@@ -6,13 +6,13 @@ RocksDBStateBackend    EmbeddedRocksDBStateBackend and FileSystemCheckpointStora
 """
 
 from penstock.datastream.checkpoint_storage import (
-    SAVEPOINT_DIRECTORY,
     CheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
 from penstock.datastream.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 from penstock.model.configuration import Configuration
+from penstock.model.options import checkpointing_options
 
 
 class MemoryStateBackend(StateBackend):
@@ -160,4 +160,4 @@ def _check_asynchronous(value: bool | None) -> None:
 
 def _record_savepoints(configuration: Configuration, path: str | None) -> None:
     if path is not None:
-        configuration.set_string(SAVEPOINT_DIRECTORY, str(path))
+        configuration.set(checkpointing_options.SAVEPOINT_DIRECTORY, str(path))

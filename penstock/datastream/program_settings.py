@@ -1,5 +1,4 @@
-"""What the environment reads from its configuration: the program's own settings, the flags of `penstock run`, and
-`penstock.yaml`, in this order of precedence."""
+"""The settings of a program: its own, those of the flags of `penstock run`, and those of the configuration files."""
 
 import os
 import re
@@ -7,73 +6,99 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.control.effective_settings import (
+    COMMAND_LINE,
+    PROGRAM,
+    EffectiveSettings,
+    merge_settings,
+    settings_files,
+)
+from penstock.control.settings_file import SettingsSource
 from penstock.control.submission import Submission, current_submission
+from penstock.datastream.state_choices import StateChoices
 from penstock.graph.stages import GraphSettings
 from penstock.model.configuration import Configuration
-from penstock.model.options import ignored_settings, load_configuration, read_yaml, renamed_settings
-
-PARALLELISM = "parallelism.default"
-MAX_PARALLELISM = "pipeline.max-parallelism"
-CHAINING = "pipeline.operator-chaining.enabled"
-GENERATE_UIDS = "pipeline.auto-generate-uids"
-JOB_NAME = "pipeline.name"
-RUNTIME_MODE = "execution.runtime-mode"
-SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
-MASTER = "spark.master"
-SETTINGS_FILE = "penstock.yaml"
+from penstock.model.options import checkpointing_options, pipeline_options
+from penstock.model.options.catalogue import (
+    SPARK_MASTER,
+    SPARK_PREFIX,
+    renamed_settings,
+    settings_without_effect,
+)
 
 _LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?$")
 
 
 def effective_configuration(program: Configuration) -> Configuration:
-    """The settings that hold now. Raises ConfigurationError for unknown keys, wherever they come from."""
+    """The settings that are in effect now. Raises ConfigurationError for unknown keys, wherever they come from."""
+    return merge_settings(_sources(program)).configuration
+
+
+def job_settings(program: Configuration, choices: StateChoices) -> EffectiveSettings:
+    """The settings that a job starts with. `choices` win over all others."""
+    effective = merge_settings(_sources(program))
+    configuration = choices.apply(effective.configuration)
+    before = effective.configuration.to_dict()
+    chosen = {key: PROGRAM for key, value in configuration.to_dict().items() if before.get(key) != value}
+    return EffectiveSettings(configuration, {**effective.origins, **chosen})
+
+
+def configuration_notes(program: Configuration) -> list[str]:
+    """What users should know about their settings before a job starts: old names, and keys without effect."""
+    sources = _sources(program)
+    old_names = renamed_settings(*(source.settings for source in reversed(sources)))
+    return [*old_names, *settings_without_effect(merge_settings(sources).configuration)]
+
+
+def _sources(program: Configuration) -> list[SettingsSource]:
+    """All settings, highest precedence first."""
+    own = SettingsSource(PROGRAM, program.to_dict())
     submission = current_submission()
-    overrides = dict(submission.overrides) if submission is not None else {}
-    if submission is not None and submission.parallelism is not None:
-        overrides[PARALLELISM] = str(submission.parallelism)
-    file = Path(SETTINGS_FILE)
-    configuration = load_configuration(program, overrides, file if file.is_file() else None)
-    if submission is not None:
-        _set_start(configuration, submission)
-    return configuration
+    if submission is None:
+        return [own, *settings_files()]
+    return [*_start_flags(submission), own, *_settings_flags(submission), *settings_files()]
 
 
-def _set_start(configuration: Configuration, submission: Submission) -> None:
-    """What the flags say about a snapshot to start from holds, whatever else is set."""
+def _start_flags(submission: Submission) -> list[SettingsSource]:
+    """The flags about the snapshot to start from. They win over the program."""
+    sources = []
     if submission.savepoint_path is not None:
-        configuration.set_string("execution.state-recovery.path", submission.savepoint_path)
+        sources.append(SettingsSource("-s", {checkpointing_options.RECOVERY_PATH.key: submission.savepoint_path}))
     if submission.allow_non_restored:
-        configuration.set_boolean("execution.state-recovery.ignore-unclaimed-state", True)
+        sources.append(SettingsSource("-n", {checkpointing_options.IGNORE_UNCLAIMED_STATE.key: "true"}))
     if submission.claim_mode is not None:
-        configuration.set_string("execution.state-recovery.claim-mode", submission.claim_mode.replace("_", "-"))
+        sources.append(SettingsSource("-cm", {checkpointing_options.CLAIM_MODE.key: submission.claim_mode}))
+    return sources
 
 
-def notes_on_settings(program: Configuration) -> list[str]:
-    """What is to be said about the settings before a job starts: old names, and keys without effect."""
-    overrides = dict(submission.overrides) if (submission := current_submission()) is not None else {}
-    sources = (read_yaml(Path(SETTINGS_FILE)), overrides, program.to_dict())
-    return [*renamed_settings(*sources), *ignored_settings(effective_configuration(program))]
+def _settings_flags(submission: Submission) -> list[SettingsSource]:
+    """The flags that the program wins over."""
+    sources = [SettingsSource(COMMAND_LINE, submission.overrides)]
+    if submission.parallelism is not None:
+        parallelism = {pipeline_options.PARALLELISM.key: str(submission.parallelism)}
+        sources.insert(0, SettingsSource("-p", parallelism))
+    return sources
 
 
 def graph_settings(configuration: Configuration, spark: Any) -> GraphSettings:
-    """What the settings say about the whole graph."""
-    max_parallelism = configuration.get_integer(MAX_PARALLELISM, -1)
+    """The settings that apply to the whole graph."""
+    max_parallelism = configuration.get(pipeline_options.MAX_PARALLELISM)
     return GraphSettings(
         parallelism=default_parallelism(configuration, spark),
         max_parallelism=max_parallelism if max_parallelism > 0 else None,
-        chaining=configuration.get_boolean(CHAINING, True),
-        generate_uids=configuration.get_boolean(GENERATE_UIDS, True),
+        chaining=configuration.get(pipeline_options.CHAINING),
+        generate_uids=configuration.get(pipeline_options.AUTO_GENERATE_UIDS),
     )
 
 
 def default_parallelism(configuration: Configuration, spark: Any) -> int:
-    """The parallelism that is set, or else the number of cores of the Spark session, made or yet to be made."""
-    set_to = configuration.get_integer(PARALLELISM, -1)
-    if set_to > 0:
-        return set_to
+    """The parallelism that is set, or else the number of cores of the Spark session, even if it does not exist yet."""
+    parallelism = configuration.get(pipeline_options.PARALLELISM)
+    if parallelism > 0:
+        return parallelism
     if spark is not None:
         return int(spark.sparkContext.defaultParallelism)
-    local = _LOCAL_MASTER.match(configuration.get_string(MASTER, "local[*]"))
+    local = _LOCAL_MASTER.match(configuration.get_string(SPARK_MASTER, "local[*]"))
     if local is None:
         return int(make_session(configuration).sparkContext.defaultParallelism)
     if local.group(1) is None:
@@ -86,16 +111,16 @@ def make_session(configuration: Configuration) -> Any:
     from penstock.spark.session import make_session as make
 
     submission = current_submission()
-    settings = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
+    settings = {key: value for key, value in configuration.to_dict().items() if key.startswith(SPARK_PREFIX)}
     return make(settings, submission.spark_log if submission is not None else None)
 
 
 def job_name_of(name: str | None, configuration: Configuration) -> str:
-    """What the program says, else `--name`, else the setting, else the stem of the program's file."""
+    """The name in the program, or else `--name`, or else the setting, or else the name of the program's file."""
     submission = current_submission()
-    given = name or (submission.name if submission is not None else None) or configuration.get_string(JOB_NAME, "")
-    if given:
-        return given
+    chosen = name or (submission.name if submission is not None else None) or configuration.get(pipeline_options.NAME)
+    if chosen:
+        return chosen
     file = submission.job_file if submission is not None else getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(file).stem if file else "penstock"
 

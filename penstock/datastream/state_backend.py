@@ -6,14 +6,7 @@ from enum import Enum
 from penstock.datastream.checkpoint_storage import CheckpointStorage
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
-
-BACKEND = "state.backend.type"
-INCREMENTAL = "execution.checkpointing.incremental"
-LOCAL_DIRS = "state.backend.rocksdb.localdir"
-PREDEFINED_OPTIONS = "state.backend.rocksdb.predefined-options"
-TRANSFER_THREADS = "state.backend.rocksdb.checkpoint.transfer.thread.num"
-
-DEFAULT_TRANSFER_THREADS = 4
+from penstock.model.options import checkpointing_options, rocksdb_options, state_options
 
 
 class StateBackend(ABC):
@@ -41,7 +34,7 @@ class HashMapStateBackend(StateBackend):
     """Working state in the memory of the TaskManagers."""
 
     def record(self, configuration: Configuration) -> None:
-        configuration.set_string(BACKEND, "hashmap")
+        configuration.set(state_options.BACKEND, "hashmap")
 
     def __str__(self) -> str:
         return "HashMapStateBackend()"
@@ -93,7 +86,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Not available: a factory of RocksDB options is a Java class."""
         raise UsageError(
             f"{options_factory_class_name!r} is a Java class, and there is no JVM here; "
-            f"use set_predefined_options() or the keys state.backend.rocksdb.*"
+            f"use set_predefined_options() or the keys {rocksdb_options.PREFIX}*"
         )
 
     def get_options(self) -> str | None:
@@ -108,18 +101,18 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def get_number_of_transfer_threads(self) -> int:
         """How many threads copy files to and from checkpoints."""
-        return self._transfer_threads if self._transfer_threads is not None else DEFAULT_TRANSFER_THREADS
+        return rocksdb_options.TRANSFER_THREADS.default if self._transfer_threads is None else self._transfer_threads
 
     def record(self, configuration: Configuration) -> None:
-        configuration.set_string(BACKEND, "rocksdb")
+        configuration.set(state_options.BACKEND, "rocksdb")
         if self._incremental is not None:
-            configuration.set_boolean(INCREMENTAL, self._incremental)
+            configuration.set(checkpointing_options.INCREMENTAL, self._incremental)
         if self._paths is not None:
-            configuration.set_string(LOCAL_DIRS, ";".join(self._paths))
+            configuration.set(rocksdb_options.DIRECTORIES, tuple(self._paths))
         if self._predefined is not None:
-            configuration.set_string(PREDEFINED_OPTIONS, self._predefined.name)
+            configuration.set(rocksdb_options.PREDEFINED, self._predefined.name)
         if self._transfer_threads is not None:
-            configuration.set_integer(TRANSFER_THREADS, self._transfer_threads)
+            configuration.set(rocksdb_options.TRANSFER_THREADS, self._transfer_threads)
 
     def __str__(self) -> str:
         return f"EmbeddedRocksDBStateBackend(incremental {self.is_incremental_checkpoints_enabled()})"

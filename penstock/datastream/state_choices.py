@@ -1,4 +1,4 @@
-"""The state backend and the checkpoint storage that a program has set as objects, and what they mean as settings."""
+"""The state backend and the checkpoint storage that a program has set as objects, and the settings they stand for."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from penstock.model.configuration import Configuration
 
 @dataclass
 class StateChoices:
-    """Both may still be changed until the job starts. They go before the settings of any other origin."""
+    """Both can change until the job starts. They win over all other settings."""
 
     backend: StateBackend | None = None
     storage: CheckpointStorage | None = None
 
-    def settle(self, configuration: Configuration) -> Configuration:
-        """The settings with the choices in them: a legacy backend's own storage goes before `storage`."""
-        settled = Configuration(configuration)
+    def apply(self, configuration: Configuration) -> Configuration:
+        """The settings with the choices in them. The storage of a legacy backend wins over `storage`."""
+        applied = Configuration(configuration)
         legacy = self.backend.own_storage() if self.backend is not None else None
         storage = legacy or self.storage
         if storage is not None:
-            storage.record(settled)
+            storage.record(applied)
         if self.backend is not None:
-            self.backend.record(settled)
-        return settled
+            self.backend.record(applied)
+        return applied

@@ -12,6 +12,7 @@ from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, Checkp
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, StatusChange
 from penstock.model.execution import JobStatus
+from penstock.model.options import checkpointing_options
 from penstock.model.snapshot import Manifest
 
 FAILURE_COUNT = 16
@@ -112,7 +113,7 @@ class SlowCheckpoints:
         return (
             f"the last {self.IN_A_ROW} checkpoints took {min(durations) / 1000:.1f} s and more, longer than the "
             f"interval of {interval_ms / 1000:g} s, so they follow each other without a pause; "
-            f"set a longer execution.checkpointing.interval, or execution.checkpointing.min-pause"
+            f"set a longer {checkpointing_options.INTERVAL.key}, or {checkpointing_options.MIN_PAUSE.key}"
         )
 
 

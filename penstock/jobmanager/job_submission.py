@@ -23,7 +23,7 @@ from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED, start_opt
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobExecutionResult
 from penstock.model.ids import new_job_id
-from penstock.model.options import parse_duration_ms
+from penstock.model.options import checkpointing_options, execution_options
 from penstock.spark.session import check_session
 
 
@@ -80,7 +80,7 @@ def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any
 
 def _require_free(settings: JobSettings, configuration: Configuration, name: str) -> None:
     """No driver is at work on the job; one that is only silent is replaced, and that is said."""
-    limit_ms = parse_duration_ms(configuration.get_string("penstock.driver.timeout", "60 s"))
+    limit_ms = configuration.get(execution_options.DRIVER_TIMEOUT)
     for record in require_free(Registry(settings.registry_dir), name, limit_ms):
         print(
             f"the driver of job {record.job_id} (process {record.pid} on {record.host}) has said nothing for "
@@ -106,8 +106,8 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
     if open_jobs and not resumable:
         raise UsageError(
             f"job {open_jobs[-1][0]} has failed, and its checkpoints were deleted with it, as "
-            f"execution.checkpointing.externalized-checkpoint-retention asked for: there is nothing to resume; start "
-            f"it without --resume, and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
+            f"{checkpointing_options.RETENTION.key} asked for: there is nothing to resume; start it without --resume, "
+            f"and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
         )
     return resumable[0] if resumable else None
 

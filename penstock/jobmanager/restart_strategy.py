@@ -1,4 +1,4 @@
-"""When and how often a failed job starts again (features P1 to P5). Arithmetic on an injected clock, nothing else."""
+"""When and how often a failed job is started again: arithmetic on an injected clock, nothing else."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 from penstock.clock import Clock
 from penstock.errors import ConfigurationError
-from penstock.jobmanager.settings.checkpointing import duration_ms
 from penstock.model.configuration import Configuration
-
-_KEY = "restart-strategy."
-INFINITE = 2**31 - 1
+from penstock.model.options import restart_options
 
 
 @dataclass(frozen=True)
@@ -20,43 +17,43 @@ class NoRestart:
 
 @dataclass(frozen=True)
 class FixedDelay:
-    """So many restarts, with the same pause before each."""
+    """A limited number of restarts, with the same pause before each."""
 
-    attempts: int = 1
-    delay_ms: int = 1000
+    attempts: int = restart_options.FIXED_DELAY_ATTEMPTS.default
+    delay_ms: int = restart_options.FIXED_DELAY.default
 
 
 @dataclass(frozen=True)
 class FailureRate:
-    """As long as no more than so many failures lie in the interval."""
+    """Restarts as long as there are at most `max_failures` failures in the interval."""
 
-    max_failures: int = 1
-    interval_ms: int = 60_000
-    delay_ms: int = 1000
+    max_failures: int = restart_options.MAX_FAILURES.default
+    interval_ms: int = restart_options.FAILURE_INTERVAL.default
+    delay_ms: int = restart_options.FAILURE_DELAY.default
 
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """A pause that grows with each failure, and is the first one again after a time without any."""
+    """A pause that grows with each failure, and starts from the beginning after some time without a failure."""
 
-    initial_ms: int = 1000
-    max_ms: int = 60_000
-    multiplier: float = 1.5
-    reset_ms: int = 3_600_000
-    jitter: float = 0.1
-    attempts: int = INFINITE
-    """Restarts before the job fails, unless such a time came between."""
+    initial_ms: int = restart_options.INITIAL_BACKOFF.default
+    max_ms: int = restart_options.MAX_BACKOFF.default
+    multiplier: float = restart_options.BACKOFF_MULTIPLIER.default
+    reset_ms: int = restart_options.RESET_THRESHOLD.default
+    jitter: float = restart_options.JITTER_FACTOR.default
+    attempts: int = restart_options.EXPONENTIAL_ATTEMPTS.default
+    """Restarts before the job fails, unless the pause was reset in between."""
 
     def __post_init__(self) -> None:
         if not self.initial_ms >= 1 or not self.max_ms >= self.initial_ms or not self.multiplier > 1:
             raise ConfigurationError(
-                f"restart-strategy.exponential-delay: the first pause is {self.initial_ms} ms, the longest "
+                f"restart strategy exponential-delay: the first pause is {self.initial_ms} ms, the longest "
                 f"{self.max_ms} ms, the multiplier {self.multiplier}; the first must be 1 ms or more and no longer "
                 f"than the longest, and the multiplier more than 1"
             )
         if not 0 <= self.jitter <= 1:
             raise ConfigurationError(
-                f"restart-strategy.exponential-delay.jitter-factor is {self.jitter}; give a number between 0 and 1"
+                f"{restart_options.JITTER_FACTOR.key} is {self.jitter}; give a number between 0 and 1"
             )
 
 
@@ -113,53 +110,25 @@ class Restarts:
 
 
 def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> RestartStrategy:
-    """The strategy in a configuration; without one, by whether there are checkpoints to go on from."""
-    kind = configuration.get_string(_KEY + "type", "exponential-delay" if checkpointing else "none")
-    match kind.strip().lower().replace("_", "-"):
-        case "none" | "off" | "disable":
-            return NoRestart()
-        case "fixed-delay" | "fixeddelay":
-            return FixedDelay(
-                _number(configuration, "fixed-delay.attempts", 1), _time(configuration, "fixed-delay.delay", 1000)
-            )
-        case "failure-rate" | "failurerate":
-            return FailureRate(
-                _number(configuration, "failure-rate.max-failures-per-interval", 1),
-                _time(configuration, "failure-rate.failure-rate-interval", 60_000),
-                _time(configuration, "failure-rate.delay", 1000),
-            )
-        case "exponential-delay" | "exponentialdelay":
-            return _exponential(configuration)
-    raise ConfigurationError(
-        f"restart-strategy.type is {kind!r}; choose 'none', 'fixed-delay', 'failure-rate' or 'exponential-delay'"
-    )
-
-
-def _exponential(configuration: Configuration) -> ExponentialDelay:
-    key, default = "exponential-delay.", ExponentialDelay
+    """The strategy in a configuration. The default depends on whether the job has checkpoints to restart from."""
+    kind = configuration.get(restart_options.STRATEGY) or ("exponential-delay" if checkpointing else "none")
+    if kind == "none":
+        return NoRestart()
+    if kind == "fixed-delay":
+        return FixedDelay(
+            configuration.get(restart_options.FIXED_DELAY_ATTEMPTS), configuration.get(restart_options.FIXED_DELAY)
+        )
+    if kind == "failure-rate":
+        return FailureRate(
+            configuration.get(restart_options.MAX_FAILURES),
+            configuration.get(restart_options.FAILURE_INTERVAL),
+            configuration.get(restart_options.FAILURE_DELAY),
+        )
     return ExponentialDelay(
-        initial_ms=_time(configuration, key + "initial-backoff", default.initial_ms),
-        max_ms=_time(configuration, key + "max-backoff", default.max_ms),
-        multiplier=configuration.get_float(_KEY + key + "backoff-multiplier", default.multiplier),
-        reset_ms=_time(configuration, key + "reset-backoff-threshold", default.reset_ms),
-        jitter=configuration.get_float(_KEY + key + "jitter-factor", default.jitter),
-        attempts=_number(configuration, key + "attempts-before-reset-backoff", default.attempts),
+        initial_ms=configuration.get(restart_options.INITIAL_BACKOFF),
+        max_ms=configuration.get(restart_options.MAX_BACKOFF),
+        multiplier=configuration.get(restart_options.BACKOFF_MULTIPLIER),
+        reset_ms=configuration.get(restart_options.RESET_THRESHOLD),
+        jitter=configuration.get(restart_options.JITTER_FACTOR),
+        attempts=configuration.get(restart_options.EXPONENTIAL_ATTEMPTS),
     )
-
-
-def _number(configuration: Configuration, name: str, default: int) -> int:
-    text = configuration.get_string(_KEY + name, str(default)).strip().lower()
-    if text in ("infinite", "inf"):
-        return INFINITE
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise ConfigurationError(f"{_KEY}{name} is {text!r}; give a number, 0 or more")
-    return number
-
-
-def _time(configuration: Configuration, name: str, default: int) -> int:
-    found = duration_ms(configuration, _KEY + name)
-    return default if found is None else found

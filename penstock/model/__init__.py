@@ -16,11 +16,11 @@ from penstock.model.descriptors import (
 )
 from penstock.model.execution import (
     CheckpointingMode,
-    ExecutionConfig,
     ExternalizedCheckpointRetention,
     JobStatus,
     RuntimeExecutionMode,
 )
+from penstock.model.execution_config import ExecutionConfig
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,

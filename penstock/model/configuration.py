@@ -1,16 +1,18 @@
 """`Configuration`: settings by key, as text, with PyFlink's typed getters and setters."""
 
+import builtins
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.errors import ConfigurationError
+from penstock.model.option import Option
+from penstock.model.option_types import parse_boolean
 
-_TRUE = ("true", "yes", "on", "1")
-_FALSE = ("false", "no", "off", "0")
+T = TypeVar("T")
 
 
 class Configuration:
-    """A set of settings. Setters return the object itself; getters give the default when the key is not set.
+    """A set of settings. Setters return the object itself; getters return the default for a key that is not set.
 
     >>> Configuration().set_integer("parallelism.default", 2).get_integer("parallelism.default", 1)
     2
@@ -35,6 +37,21 @@ class Configuration:
             raise ConfigurationError(f"{key} cannot be {value!r}; give text, a number or a boolean")
         self._settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return self
+
+    def get(self, option: Option[T]) -> T:
+        """The value of an option, set under its key or an old name of it, or else its default."""
+        for key in (option.key, *option.old_keys):
+            text = self._settings.get(key)
+            if text is not None:
+                try:
+                    return option.type.parse(text)
+                except ConfigurationError as error:
+                    raise ConfigurationError(f"{key}: {error}") from None
+        return option.default
+
+    def set(self, option: Option[T], value: T) -> "Configuration":
+        """Set an option to a value."""
+        return self._set(option.key, option.type.format(value))
 
     def get_string(self, key: str, default_value: str) -> str:
         """The setting as text."""
@@ -80,16 +97,16 @@ class Configuration:
         """Set a key to bytes."""
         return self._set(key, bytes(value).decode("latin-1"))
 
-    def key_set(self) -> set[str]:
+    def key_set(self) -> builtins.set[str]:
         """The keys that are set."""
-        return set(self._settings)
+        return {*self._settings}
 
     def contains_key(self, key: str) -> bool:
         """Whether the key is set."""
         return key in self._settings
 
     def add_all(self, other: "Configuration", prefix: str | None = None) -> "Configuration":
-        """Take over all settings of another configuration, with `prefix` before their keys."""
+        """Add all settings of another configuration, with `prefix` in front of their keys."""
         for key, value in other._settings.items():
             self._settings[(prefix or "") + key] = value
         return self
@@ -99,7 +116,7 @@ class Configuration:
         target_dict.update(self._settings)
 
     def remove_config(self, key: str) -> bool:
-        """Unset a key; says whether it was set."""
+        """Remove a key. Returns whether it was set."""
         return self._settings.pop(key, None) is not None
 
     def to_dict(self) -> dict[str, str]:
@@ -115,7 +132,7 @@ class Configuration:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Configuration) and self._settings == other._settings
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
+    __hash__ = None  # type: ignore[assignment]  # a configuration can change
 
     def __repr__(self) -> str:
         return f"Configuration({self._settings!r})"
@@ -124,20 +141,16 @@ class Configuration:
         return "{" + ", ".join(f"{key}={value}" for key, value in self._settings.items()) + "}"
 
 
-def is_boolean(text: str) -> bool:
-    """Whether the text is a boolean as configuration files write it."""
-    return text.strip().lower() in (*_TRUE, *_FALSE)
-
-
 def _boolean(key: str, text: str) -> bool:
-    if not is_boolean(text):
-        raise ConfigurationError(f"{key} is {text!r}; expected true or false")
-    return text.strip().lower() in _TRUE
+    try:
+        return parse_boolean(text)
+    except ConfigurationError:
+        raise ConfigurationError(f"{key} is {text!r}; expected true or false") from None
 
 
 def _number(key: str, text: str, kind: Any) -> Any:
     try:
         return kind(text.strip())
     except ValueError:
-        wanted = "a whole number" if kind is int else "a number"
-        raise ConfigurationError(f"{key} is {text!r}; expected {wanted}") from None
+        expected = "a whole number" if kind is int else "a number"
+        raise ConfigurationError(f"{key} is {text!r}; expected {expected}") from None

@@ -1,4 +1,4 @@
-"""Where a job's control server listens, and what it asks for before it listens beyond this machine (security S1)."""
+"""Where a job's control server listens, and what it needs before other machines can reach it."""
 
 import ipaddress
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.control.remote_job import LOCAL_NAMES
 from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
+from penstock.model.options import rest_options as options
 
 LOOPBACK = "127.0.0.1"
 
@@ -21,7 +22,7 @@ class RestSettings:
     host: str = LOOPBACK
     ports: range = range(1)
     names: tuple[str, ...] = ()
-    """By which clients call the server besides the loopback names."""
+    """Host names under which clients call the server, besides the loopback names."""
     certificate: str = ""
     key: str = ""
     insecure: bool = False
@@ -29,29 +30,29 @@ class RestSettings:
     def __post_init__(self) -> None:
         if bool(self.certificate) != bool(self.key):
             raise ConfigurationError(
-                "penstock.rest.ssl.certificate and penstock.rest.ssl.key belong together: give both or none"
+                f"{options.CERTIFICATE.key} and {options.CERTIFICATE_KEY.key} belong together: set both or none"
             )
         if self.enabled and not is_loopback(self.host) and not self.certificate and not self.insecure:
             raise ConfigurationError(
-                f"rest.bind-address is {self.host!r}, which other machines can reach: set "
-                f"penstock.rest.ssl.certificate and penstock.rest.ssl.key, or penstock.rest.insecure-bind=true, "
-                f"with which the token can be read on its way"
+                f"{options.BIND_ADDRESS.key} is {self.host!r}, which other machines can reach: set "
+                f"{options.CERTIFICATE.key} and {options.CERTIFICATE_KEY.key}, or {options.INSECURE_BIND.key}=true, "
+                f"which sends the token over the network unencrypted"
             )
 
     @staticmethod
     def of(configuration: Configuration) -> "RestSettings":
         """The settings in a configuration."""
-        ports = configuration.get_string("rest.bind-port", "") or configuration.get_string("rest.port", "0")
-        host = configuration.get_string("rest.bind-address", "") or LOOPBACK
-        name = configuration.get_string("rest.address", "")
+        port = configuration.get(options.PORT)
+        host = configuration.get(options.BIND_ADDRESS) or LOOPBACK
+        name = configuration.get(options.ADDRESS)
         return RestSettings(
-            enabled=configuration.get_boolean("penstock.rest.enabled", default_value=True),
+            enabled=configuration.get(options.ENABLED),
             host=host,
-            ports=parse_ports(ports),
+            ports=configuration.get(options.BIND_PORT) or range(port, port + 1),
             names=tuple(text.lower() for text in (host, name) if text),
-            certificate=configuration.get_string("penstock.rest.ssl.certificate", ""),
-            key=configuration.get_string("penstock.rest.ssl.key", ""),
-            insecure=configuration.get_boolean("penstock.rest.insecure-bind", default_value=False),
+            certificate=configuration.get(options.CERTIFICATE) or "",
+            key=configuration.get(options.CERTIFICATE_KEY) or "",
+            insecure=configuration.get(options.INSECURE_BIND),
         )
 
     @property
@@ -61,11 +62,11 @@ class RestSettings:
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
-        """The names that a request may give as its Host; everything else is a name that leads here by a trick."""
+        """The names that a request may give as its Host. Any other name may be an attack by DNS rebinding."""
         return frozenset((*LOCAL_NAMES, *(f"[{name}]" if ":" in name else name for name in self.names)))
 
     def tls(self) -> ssl.SSLContext | None:
-        """What encrypts connections; None without a certificate."""
+        """The TLS context; None without a certificate."""
         if not self.certificate:
             return None
         key = Path(self.key)
@@ -92,19 +93,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def parse_ports(text: str) -> range:
-    """A port, or a range of them.
-
-    >>> parse_ports("8081"), parse_ports("50100-50200"), parse_ports("0")
-    (range(8081, 8082), range(50100, 50201), range(0, 1))
-    """
-    first, dash, last = text.partition("-")
-    try:
-        ports = range(int(first), int(last if dash else first) + 1)
-    except ValueError:
-        ports = range(0)
-    if not ports or ports.start < 0 or ports.stop > 65536:
-        raise ConfigurationError(f"{text!r} is not a port or a range of ports such as 50100-50200")
-    return ports

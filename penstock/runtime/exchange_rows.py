@@ -21,6 +21,7 @@ from penstock.codec.row_codec import RowCodec
 from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
+from penstock.model.options import execution_options
 from penstock.runtime.kept_output import KeptBatches
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier
@@ -92,8 +93,9 @@ class StageInput:
             return part
         if not self._drop_untimed:
             raise UnsupportedValueError(
-                f"a row has no event time: its column {event_time.column!r} is null; set penstock.event-time.null: "
-                f"drop to leave such rows out (they are counted), or fill the column before from_dataframe()"
+                f"a row has no event time: its column {event_time.column!r} is null; set "
+                f"{execution_options.NULL_EVENT_TIME.key}: drop to leave such rows out (they are counted), or fill the "
+                f"column before from_dataframe()"
             )
         return part.filter(part.column(TIMESTAMP).is_valid())
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from penstock.clock import Clock
 from penstock.errors import SupersededTaskError
+from penstock.model.options import checkpointing_options
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.snapshots.spool import Spool
@@ -93,8 +94,8 @@ class Intake:
             self._spool.add(item.slice(taken, len(item.batch)))
         if self._spool.is_full:
             logging.getLogger(__name__).warning(
-                "more rows wait than penstock.unaligned.max-spool or the disk allows: this epoch works on all of them "
-                "(aligned)"
+                "more rows are waiting than %s or the disk allows: this epoch processes all of them (aligned)",
+                checkpointing_options.MAX_SPOOL.key,
             )
             self._limit = None
             self._spool.work_off(self._take_some)

@@ -13,6 +13,7 @@ from penstock.datastream import (
     FileSystemCheckpointStorage,
 )
 from penstock.datastream import StreamExecutionEnvironment as Env
+from penstock.datastream.program_settings import job_settings
 from penstock.errors import UsageError
 from penstock.jobmanager.restart_strategy import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from penstock.jobmanager.settings.job_settings import JobSettings
@@ -24,7 +25,7 @@ def env(spark: Any) -> Env:
 
 
 def settings_of(env: Env) -> JobSettings:
-    return JobSettings.of("job", env._settled())
+    return JobSettings.of("job", job_settings(env._configuration, env._choices).configuration)
 
 
 def test_p1_no_restart(env: Env) -> None:

@@ -238,7 +238,7 @@ def test_h1_memory_state_backend(env: Env, spark: FakeSpark) -> None:
     assert settings_of(env.set_state_backend(backend), spark) == {
         "state.backend.type": "hashmap",
         CHK + "storage": "jobmanager",
-        "penstock.jobmanager-storage.max-state-size": "1000",
+        "penstock.jobmanager-storage.max-state-size": "1000 bytes",
         CHK + "savepoint-dir": "/savepoints",
     }
 
@@ -255,8 +255,8 @@ def test_h2_fs_state_backend(env: Env, spark: FakeSpark) -> None:
         "state.backend.type": "hashmap",
         CHK + "storage": "filesystem",
         CHK + "dir": "file:///data",
-        CHK + "data-inline-threshold": "2048",
-        CHK + "write-buffer-size": "4096",
+        CHK + "data-inline-threshold": "2 kb",
+        CHK + "write-buffer-size": "4 kb",
         CHK + "savepoint-dir": "/savepoints",
     }
 
@@ -280,7 +280,7 @@ def test_h3_rocksdb_state_backend_on_another_s_storage(env: Env, spark: FakeSpar
     assert settings_of(env.set_state_backend(backend), spark) == {
         "state.backend.type": "rocksdb",
         CHK + "storage": "jobmanager",
-        "penstock.jobmanager-storage.max-state-size": "9",
+        "penstock.jobmanager-storage.max-state-size": "9 bytes",
     }
     for given in (None, HashMapStateBackend()):
         with pytest.raises(ValueError, match="checkpoint_data_uri"):

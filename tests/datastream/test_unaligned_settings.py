@@ -6,7 +6,7 @@ import pytest
 
 from penstock.datastream import StreamExecutionEnvironment as Env
 from penstock.errors import UsageError
-from penstock.model.options import ignored_settings
+from penstock.model.options.catalogue import settings_without_effect
 
 PARTITIONERS = "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not"
 
@@ -33,5 +33,5 @@ def test_k12_force_leaves_only_that_there_is_no_such_partitioner(env: Env) -> No
 
 def test_k12_force_is_accepted_and_said_to_change_nothing(env: Env) -> None:
     env.get_checkpoint_config().set_force_unaligned_checkpoints()
-    (line,) = ignored_settings(env._configuration)
+    (line,) = settings_without_effect(env._configuration)
     assert line.startswith("execution.checkpointing.unaligned.forced has no effect here")

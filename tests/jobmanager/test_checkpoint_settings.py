@@ -5,19 +5,26 @@ from pathlib import Path
 import pytest
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.control.effective_settings import load_settings
+from penstock.control.settings_file import SettingsSource, read_settings_file
 from penstock.errors import ConfigurationError
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
-from penstock.model.execution import CheckpointingMode, ExecutionConfig, ExternalizedCheckpointRetention
-from penstock.model.options import load_configuration
+from penstock.model.execution import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.model.execution_config import ExecutionConfig
 
 CHK = "execution.checkpointing."
+
+
+def file_at(path: Path) -> list[SettingsSource]:
+    source = read_settings_file(path)
+    return [source] if source is not None else []
 
 
 def settings(**given: str) -> CheckpointSettings:
     """From names such as `max_concurrent_checkpoints`, with an interval if there is none."""
     keys = {CHK + name.replace("__", ".").replace("_", "-"): value for name, value in given.items()}
-    configuration = load_configuration(Configuration.from_dict({CHK + "interval": "1s", **keys}), {}, None)
+    configuration = load_settings(Configuration.from_dict({CHK + "interval": "1s", **keys}), {}, []).configuration
     found = JobSettings.of("job", configuration).checkpoints
     assert found is not None
     return found
@@ -41,7 +48,7 @@ def given(source: str, keys: dict[str, str], folder: Path) -> CheckpointSettings
     path = folder / "penstock.yaml"
     path.write_text("\n".join(f"{key}: {value}" for key, value in keys.items()) if source == "yaml" else "")
     program = Configuration.from_dict(keys) if source == "program" else Configuration()
-    merged = load_configuration(program, keys if source == "flag" else {}, path)
+    merged = load_settings(program, keys if source == "flag" else {}, file_at(path)).configuration
     return JobSettings.of("job", merged).checkpoints
 
 
@@ -87,7 +94,7 @@ def test_the_program_wins_over_flags_and_flags_over_the_file(tmp_path: Path) -> 
     path = tmp_path / "penstock.yaml"
     path.write_text(f"{CHK}interval: 1s\n{CHK}timeout: 1s\n{CHK}min-pause: 1s\n")
     program = Configuration.from_dict({CHK + "interval": "3s"})
-    merged = load_configuration(program, {CHK + "interval": "2s", CHK + "timeout": "2s"}, path)
+    merged = load_settings(program, {CHK + "interval": "2s", CHK + "timeout": "2s"}, file_at(path)).configuration
     found = JobSettings.of("job", merged).checkpoints
     assert found is not None and (found.interval_ms, found.timeout_ms, found.min_pause_ms) == (3000, 2000, 1000)
 
@@ -104,7 +111,7 @@ def test_the_program_wins_over_flags_and_flags_over_the_file(tmp_path: Path) -> 
     ],
 )
 def test_old_names_of_keys_are_read(old: str, value: str, field: str, expected: object) -> None:
-    merged = load_configuration(Configuration.from_dict({CHK + "interval": "1s", old: value}), {}, None)
+    merged = load_settings(Configuration.from_dict({CHK + "interval": "1s", old: value}), {}, []).configuration
     found = JobSettings.of("job", merged).checkpoints
     assert getattr(found, field) == expected
 

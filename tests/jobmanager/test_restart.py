@@ -2,9 +2,9 @@
 
 import pytest
 
+from penstock.control.effective_settings import load_settings
 from penstock.errors import ConfigurationError
 from penstock.jobmanager.restart_strategy import (
-    INFINITE,
     ExponentialDelay,
     FailureRate,
     FixedDelay,
@@ -14,7 +14,7 @@ from penstock.jobmanager.restart_strategy import (
 )
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
-from penstock.model.options import load_configuration
+from penstock.model.option_types import INFINITE
 from penstock.testing.clocks import ManualClock
 
 KEY = "restart-strategy."
@@ -22,7 +22,7 @@ KEY = "restart-strategy."
 
 def configured(keys: dict[str, str], *, checkpointing: bool = True) -> RestartStrategy:
     interval = {"execution.checkpointing.interval": "1s"} if checkpointing else {}
-    merged = load_configuration(Configuration.from_dict({**interval, **keys}), {}, None)
+    merged = load_settings(Configuration.from_dict({**interval, **keys}), {}, []).configuration
     return JobSettings.of("job", merged).restart
 
 
@@ -142,5 +142,5 @@ def test_impossible_settings_are_refused(name: str, value: str) -> None:
 
 def test_p5_without_a_strategy_of_the_program_the_configured_one_holds() -> None:
     program = Configuration.from_dict({"execution.checkpointing.interval": "1s"})
-    merged = load_configuration(program, {KEY + "type": "failure-rate"}, None)
+    merged = load_settings(program, {KEY + "type": "failure-rate"}, []).configuration
     assert JobSettings.of("job", merged).restart == FailureRate()

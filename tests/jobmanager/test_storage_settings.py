@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigurationError, JobConflictError, StorageError, UsageError
-from penstock.jobmanager.settings import storage_settings
 from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.functions import MapFunction
+from penstock.model.options import checkpointing_options
 from penstock.model.snapshot import InlineLimits
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import CHECKPOINT, Harness, harness
@@ -61,12 +61,12 @@ def test_j1_a_job_without_files_cannot_be_resumed() -> None:
 def test_j2_the_threshold_has_a_default_and_a_limit() -> None:
     assert storage_of().limits == InlineLimits(inline_bytes=20_480)
     assert storage_of(data_inline_threshold="1 mb").limits.inline_bytes == 1_048_576
-    with pytest.raises(ConfigurationError, match="it can be 1048576 at most"):
+    with pytest.raises(ConfigurationError, match="data-inline-threshold: give 1 mb at most, not '1048577'"):
         storage_of(data_inline_threshold="1048577")
 
 
 def test_h1_the_limit_of_the_jobmanager_s_storage_has_a_limit_itself() -> None:
-    key = storage_settings.MAX_STATE_SIZE
+    key = checkpointing_options.MAX_STATE_SIZE.key
     raised = Configuration.from_dict({CHK + "storage": "jobmanager", key: "10 mb"})
     assert StorageSettings.of(raised).limits.max_state_bytes == 10 * 1024 * 1024
     with pytest.raises(ConfigurationError, match="use FileSystemCheckpointStorage for large states"):

@@ -2,10 +2,10 @@
 
 import pytest
 
+from penstock.control.effective_settings import load_settings
 from penstock.errors import ConfigurationError
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
-from penstock.model.options import load_configuration
 from penstock.state.ttl.rules import SweepSettings
 
 ENTRIES, INTERVAL = "penstock.state.ttl.sweep-entries", "penstock.state.ttl.sweep-interval"
@@ -14,7 +14,7 @@ ENTRIES, INTERVAL = "penstock.state.ttl.sweep-entries", "penstock.state.ttl.swee
 def sweep_of(**settings: str) -> SweepSettings:
     given = {ENTRIES: settings["entries"]} if "entries" in settings else {}
     given |= {INTERVAL: settings["interval"]} if "interval" in settings else {}
-    return JobSettings.of("job", load_configuration(Configuration(), given, None)).backend.ttl_sweep
+    return JobSettings.of("job", load_settings(Configuration(), given, []).configuration).backend.ttl_sweep
 
 
 def test_the_defaults_are_those_of_the_docs() -> None:

@@ -15,7 +15,8 @@ from penstock.model.state import ListState, MapState
 MODULES = [
     "ddl",
     "key_groups",
-    "options",
+    "option",
+    "option_types",
     "row",
     "time",
     "ttl",

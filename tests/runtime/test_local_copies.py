@@ -9,10 +9,10 @@ import pytest
 
 from penstock.checkpoint.file_names import parse_name
 from penstock.checkpoint.snapshot.manifest import digest
+from penstock.control.effective_settings import load_settings
 from penstock.jobmanager.settings.checkpointing import checkpoint_settings, checkpoint_warnings, local_backup
 from penstock.model.configuration import Configuration
 from penstock.model.ids import StageId, SubtaskId
-from penstock.model.options import load_configuration
 from penstock.model.snapshot import StateFile
 from penstock.runtime.snapshots.local_copies import MAX_AGE_S, LocalBackup, LocalCopies
 from penstock.storage.memory import MemoryStorage, NoFaults
@@ -194,7 +194,7 @@ def test_copies_go_with_the_job_and_when_they_are_old(tmp_path: Path) -> None:
 
 def test_k9_settings_old_names_and_unaligned() -> None:
     def settings(**values: str) -> Configuration:
-        return load_configuration(Configuration(), {"execution.checkpointing.interval": "1s", **values}, "none.yaml")
+        return load_settings(Configuration(), {"execution.checkpointing.interval": "1s", **values}, []).configuration
 
     chosen = settings(**{"state.backend.local-recovery": "true", "taskmanager.state.local.root-dirs": "/x,/y"})
     assert local_backup(checkpoint_settings(chosen)) == LocalBackup(True, True, ("/x", "/y"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from penstock.checkpoint.log.entries import Complete
 from penstock.errors import CheckpointError
+from penstock.model.options import checkpointing_options
 from penstock.model.snapshot import Manifest
 
 
@@ -53,5 +54,7 @@ class Fallback:
 
 def nothing_intact(passed: Sequence[Damage]) -> str:
     """Why the job cannot start at all."""
-    others = "no older one is kept (execution.checkpointing.num-retained)" if len(passed) == 1 else "all are damaged"
+    others = (
+        f"no older one is kept ({checkpointing_options.NUM_RETAINED.key})" if len(passed) == 1 else "all are damaged"
+    )
     return f"{'; '.join(map(str, passed))}. {others}: bring the file back, or start a new job from the beginning"

@@ -1,6 +1,6 @@
-"""A program that is looked at instead of run: what it hands to `execute` is taken, and nothing is started."""
+"""A program that is inspected instead of run: its first `execute` starts nothing and hands over the job."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,8 @@ class Program:
 
     graph: JobGraph
     configuration: Configuration
+    origins: Mapping[str, str]
+    """Where each setting comes from."""
 
 
 class ProgramTakenError(BaseException):
@@ -28,10 +30,10 @@ class ProgramTakenError(BaseException):
 _inspecting = False
 
 
-def take_program(graph: JobGraph, configuration: Configuration) -> None:
-    """Called by `execute`: goes on, unless the program is only looked at."""
+def take_program(graph: JobGraph, configuration: Configuration, origins: Mapping[str, str]) -> None:
+    """Called by `execute`: returns, unless the program is only inspected."""
     if _inspecting:
-        raise ProgramTakenError(Program(graph, configuration))
+        raise ProgramTakenError(Program(graph, configuration, origins))
 
 
 def inspect_program(run: Callable[[], object]) -> Program:

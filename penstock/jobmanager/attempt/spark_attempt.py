@@ -96,7 +96,8 @@ class SparkAttempt:
 
     def _run(self) -> Ended:
         host = str(self._spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
-        taskmanagers = TaskManagers(host, Hello(self._plan.token, self._plan.number, "jobmanager"), self._clock)
+        hello = Hello(self._plan.token, self._plan.number, "jobmanager")
+        taskmanagers = TaskManagers(host, hello, self._clock, self._plan.settings.taskmanager_timeout_ms / 1000)
         job_ended = False
         try:
             self._deploy(taskmanagers)

@@ -34,7 +34,6 @@ from penstock.runtime.process.rpc import RpcClient, RpcServer, error_of
 
 REGISTER_TIMEOUT_S = 60.0
 DEPLOY_TIMEOUT_S = 600.0
-SILENCE_LIMIT_S = 20.0
 TELL_TIMEOUT_S = 60.0
 CHECK_S = 1.0
 
@@ -53,9 +52,11 @@ class AttemptEvents:
 class TaskManagers:
     """The JobManager's end of the connections. `close` ends every TaskManager of the attempt."""
 
-    def __init__(self, host: str, hello: Hello, clock: Clock) -> None:
+    def __init__(self, host: str, hello: Hello, clock: Clock, silence_limit_s: float) -> None:
+        """A TaskManager that sends no heartbeat for `silence_limit_s` is lost."""
         self._hello = hello
         self._clock = clock
+        self._silence_limit_s = silence_limit_s
         self._events: AttemptEvents | None = None
         self._registered: dict[str, Register] = {}
         self._clients: dict[str, RpcClient] = {}
@@ -168,7 +169,7 @@ class TaskManagers:
         while not self._closing.wait(CHECK_S):
             now = self._clock.monotonic_s()
             for name, seen in list(self._seen.items()):
-                if now - seen > SILENCE_LIMIT_S:
+                if now - seen > self._silence_limit_s:
                     self._lost(name, f"no heartbeat for {now - seen:.0f} s")
 
     def close(self, reason: str, *, job_ended: bool) -> None:

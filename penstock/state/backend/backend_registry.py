@@ -4,6 +4,7 @@ from pathlib import Path
 
 from penstock.codec.keys import KeyCodec
 from penstock.errors import UsageError
+from penstock.model.options.state_options import BACKEND
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.heap.hashmap_backend import HashMapBackend
@@ -24,7 +25,7 @@ def make_backend(
         from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
     except ImportError as error:
         raise UsageError(
-            "state.backend.type is rocksdb and the package rocksdict is missing; install penstock[rocksdb], or set "
-            "state.backend.type: hashmap"
+            f"{BACKEND.key} is rocksdb and the package rocksdict is missing; install penstock[rocksdb], or set "
+            f"{BACKEND.key}: hashmap"
         ) from error
     return RocksDBBackend(operator_uid, key_codec, max_parallelism, key_groups, settings, folder)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.model.descriptors import StateDescriptor
+from penstock.model.options import state_options
 from penstock.model.ttl import StateTtlConfig
 
 
@@ -77,7 +78,7 @@ class TtlRules:
 class SweepSettings:
     """How fast the timed sweep works: so many entries of each state of a subtask, and then a pause."""
 
-    entries: int = 50_000
+    entries: int = state_options.SWEEP_ENTRIES.default
     """`penstock.state.ttl.sweep-entries`; 0: no timed sweep."""
-    interval_ms: int = 5_000
+    interval_ms: int = state_options.SWEEP_INTERVAL.default
     """`penstock.state.ttl.sweep-interval`"""

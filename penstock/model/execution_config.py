@@ -1,0 +1,103 @@
+"""`ExecutionConfig`: PyFlink's getters and setters for the execution of a job."""
+
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.model.configuration import Configuration
+from penstock.model.options import checkpointing_options, pipeline_options
+
+
+class ExecutionConfig:
+    """Settings of the execution, kept in the environment's configuration. Setters return the object itself."""
+
+    PARALLELISM_DEFAULT = pipeline_options.PARALLELISM.default
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration() if configuration is None else configuration
+
+    def set_auto_watermark_interval(self, interval: int) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: watermarks advance at the end of each epoch."""
+        if interval < 0:
+            raise UsageError(f"auto watermark interval of {interval} ms; it must be 0 or more")
+        self._configuration.set(pipeline_options.AUTO_WATERMARK_INTERVAL, interval)
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """The interval in milliseconds."""
+        return self._configuration.get(pipeline_options.AUTO_WATERMARK_INTERVAL)
+
+    def set_global_job_parameters(self, global_job_parameters: dict[str, Any]) -> "ExecutionConfig":
+        """Set parameters that functions read with `RuntimeContext.get_job_parameter`."""
+        for key, value in global_job_parameters.items():
+            self._configuration.set_string(pipeline_options.JOB_PARAMETERS.prefix + str(key), str(value))
+        return self
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        """The parameters that are set."""
+        return global_job_parameters(self._configuration)
+
+    def enable_auto_generated_uids(self) -> "ExecutionConfig":
+        """Give each operator without a uid one that is derived from its place in the program."""
+        self._configuration.set(pipeline_options.AUTO_GENERATE_UIDS, True)
+        return self
+
+    def disable_auto_generated_uids(self) -> "ExecutionConfig":
+        """Make an operator without a uid an error."""
+        self._configuration.set(pipeline_options.AUTO_GENERATE_UIDS, False)
+        return self
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        """Whether operators without a uid get a generated one."""
+        return self._configuration.get(pipeline_options.AUTO_GENERATE_UIDS)
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> "ExecutionConfig":
+        """Set whether snapshots are compressed."""
+        self._configuration.set(checkpointing_options.SNAPSHOT_COMPRESSION, use_snapshot_compression)
+        return self
+
+    def is_use_snapshot_compression(self) -> bool:
+        """Whether all snapshots are compressed. Without a setting, only large tables are, and this is False."""
+        return self._configuration.get(checkpointing_options.SNAPSHOT_COMPRESSION) or False
+
+    def enable_object_reuse(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: chained operators always pass the same objects on."""
+        self._configuration.set(pipeline_options.OBJECT_REUSE, True)
+        return self
+
+    def disable_object_reuse(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: chained operators always pass the same objects on."""
+        self._configuration.set(pipeline_options.OBJECT_REUSE, False)
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        """What was set."""
+        return self._configuration.get(pipeline_options.OBJECT_REUSE)
+
+    def get_parallelism(self) -> int:
+        """The default parallelism, or -1."""
+        return self._configuration.get(pipeline_options.PARALLELISM)
+
+    def set_parallelism(self, parallelism: int) -> "ExecutionConfig":
+        """Set the parallelism of operators that do not set their own."""
+        self._configuration.set(pipeline_options.PARALLELISM, parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups, or -1."""
+        return self._configuration.get(pipeline_options.MAX_PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> "ExecutionConfig":
+        """Set the number of key groups."""
+        self._configuration.set(pipeline_options.MAX_PARALLELISM, max_parallelism)
+        return self
+
+
+def global_job_parameters(configuration: Configuration) -> dict[str, str]:
+    """The parameters that functions read with `RuntimeContext.get_job_parameter`.
+
+    >>> global_job_parameters(Configuration.from_dict({"pipeline.global-job-parameters.limit": "5", "a": "b"}))
+    {'limit': '5'}
+    """
+    prefix = pipeline_options.JOB_PARAMETERS.prefix
+    settings = configuration.to_dict()
+    return {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}

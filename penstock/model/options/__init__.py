@@ -1,0 +1,1 @@
+"""All configuration options, a module for each subject. `catalogue` puts them together."""

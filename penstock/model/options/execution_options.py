@@ -1,0 +1,53 @@
+"""Options of epochs, and of the processes that run them."""
+
+from penstock.model.option import Option
+from penstock.model.option_types import Boolean, Integer, Milliseconds, Word
+
+EPOCH_INTERVAL = Option(
+    "penstock.epoch.interval",
+    Milliseconds(),
+    0,
+    "Minimum time between the starts of two epochs. 0: an epoch starts as soon as there is data.",
+)
+EPOCH_MAX_ROWS = Option(
+    "penstock.epoch.max-rows",
+    Integer(least=0),
+    0,
+    "The most rows in an epoch, for sources that can limit them. 0: no limit.",
+)
+EPOCH_MAX_FILES = Option(
+    "penstock.epoch.max-files",
+    Integer(least=0),
+    0,
+    "The most new files that each FileSource reads in an epoch. 0: no limit.",
+)
+BATCH_ROWS = Option(
+    "penstock.batch.rows",
+    Integer(least=1),
+    10_000,
+    "The most rows in one Arrow batch between Spark and the TaskManagers.",
+)
+NULL_EVENT_TIME = Option(
+    "penstock.event-time.null",
+    Word(("fail", "drop")),
+    "fail",
+    "What happens to a record without event time: the job fails, or the record is dropped and counted.",
+)
+TASKMANAGER_TIMEOUT = Option(
+    "penstock.taskmanager.timeout",
+    Milliseconds(least=1000),
+    20_000,
+    "A TaskManager that sends no heartbeat for this time is lost.",
+)
+DRIVER_TIMEOUT = Option(
+    "penstock.driver.timeout",
+    Milliseconds(),
+    60_000,
+    "After this time without a sign of life from a job's driver, `--resume` may take the job over.",
+)
+PASSTHROUGH = Option(
+    "penstock.bench.passthrough",
+    Boolean(),
+    False,
+    "Makes TaskManagers return their input unchanged. For measurements only.",
+)

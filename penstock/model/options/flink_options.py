@@ -1,0 +1,226 @@
+"""Keys of Flink that are accepted and have no effect here, each with the reason.
+
+A family covers all keys with a prefix, so that a configuration of Flink can be used as it is. There is none for
+`execution.`, `state.backend.`, `pipeline.`, `restart-strategy.` and `penstock.`: there, a misspelt key is an error.
+"""
+
+from penstock.model.option import KeyFamily, Option
+from penstock.model.option_types import OptionalText
+
+_BEAM = "functions run in TaskManager processes, not in Beam workers"
+_STATE_CACHE = "state is read directly, without a cache in front of a JVM"
+_BATCH = "every program runs as a stream"
+_BUFFERS = "records travel with their epoch, not in network buffers"
+_TASKS = "Spark schedules and runs the tasks"
+_CLUSTER = "Spark is the cluster: use the keys `spark.*`"
+_SESSION = "there is no session cluster: each job has a driver of its own"
+_JAVA_TYPES = "records and state are Arrow data, not Java objects"
+_JARS = "set `spark.jars` or `spark.jars.packages`"
+_MERGING = "each snapshot file is stored on its own"
+_SPOOL = "each subtask stores the records of an unaligned checkpoint in a file of its own"
+_CHANGELOG = "there is no changelog: checkpoints of both backends are incremental already"
+_NOT_YET = "not available in this version"
+
+
+def _without_effect(why: str, *keys: str) -> tuple[Option[str | None], ...]:
+    return tuple(Option(key, OptionalText(), None, "", no_effect=why) for key in keys)
+
+
+OPTIONS: tuple[Option[str | None], ...] = (
+    *_without_effect(
+        "checkpoints continue when some sources have ended, and the last one commits everything",
+        "execution.checkpointing.checkpoints-after-tasks-finish",
+        "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
+    ),
+    *_without_effect(
+        "the interval is the same whether sources have a backlog or not",
+        "execution.checkpointing.interval-during-backlog",
+    ),
+    *_without_effect(
+        "the files of expired checkpoints are deleted one after the other",
+        "execution.checkpointing.cleaner.parallel-mode",
+        "state.checkpoint.cleaner.parallel-mode",
+    ),
+    *_without_effect(
+        _MERGING,
+        "execution.checkpointing.file-merging.enabled",
+        "execution.checkpointing.file-merging.across-checkpoint-boundary",
+        "execution.checkpointing.file-merging.max-file-size",
+        "execution.checkpointing.file-merging.max-space-amplification",
+        "execution.checkpointing.file-merging.max-subtasks-per-file",
+        "execution.checkpointing.file-merging.pool-blocking",
+    ),
+    *_without_effect(_SPOOL, "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file"),
+    *_without_effect(
+        "timers fire at the end of an epoch, before the barrier",
+        "execution.checkpointing.unaligned.interruptible-timers.enabled",
+    ),
+    *_without_effect(
+        "a checkpoint is restored with the records that it holds",
+        "execution.state-recovery.without-channel-state.checkpoint-id",
+        "execution.checkpointing.recover-without-channel-state.checkpoint-id",
+    ),
+    *_without_effect("snapshots are always written asynchronously", "state.backend.async"),
+    *_without_effect(
+        _BUFFERS, "execution.buffer-timeout", "execution.buffer-timeout.interval", "execution.buffer-timeout.enabled"
+    ),
+    *_without_effect(
+        _BATCH,
+        "execution.batch-shuffle-mode",
+        "execution.sorted-inputs.enabled",
+        "execution.sorted-inputs.memory",
+        "execution.batch-state-backend.enabled",
+        "execution.sort.partition.memory",
+        "execution.sort.keyed.partition.memory",
+    ),
+    *_without_effect(
+        "`penstock run` starts the job in its own process; `-d` runs it in the background",
+        "execution.target",
+        "execution.attached",
+        "execution.shutdown-on-attached-exit",
+        "execution.shutdown-on-application-finish",
+        "execution.submit-failed-job-on-application-error",
+        "execution.program-config.enabled",
+        "execution.allow-client-job-configurations",
+    ),
+    *_without_effect("listeners are Java classes", "execution.job-listeners", "execution.job-status-changed-listeners"),
+    *_without_effect(_JARS, "pipeline.jars", "pipeline.classpaths"),
+    *_without_effect("read the file in `open()`", "pipeline.cached-files"),
+    *_without_effect(
+        _JAVA_TYPES,
+        "pipeline.force-avro",
+        "pipeline.force-kryo",
+        "pipeline.force-kryo-avro",
+        "pipeline.generic-types",
+        "pipeline.closure-cleaner-level",
+        "pipeline.serialization-config",
+        "pipeline.default-kryo-serializers",
+        "pipeline.registered-kryo-types",
+        "pipeline.registered-pojo-types",
+    ),
+    *_without_effect(
+        "set the parallelism with `set_parallelism` on the operator", "pipeline.jobvertex-parallelism-overrides"
+    ),
+    *_without_effect(
+        "all operators of a job have the same number of key groups",
+        "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+    ),
+    *_without_effect(
+        "the plan shows each operator by its name",
+        "pipeline.vertex-description-mode",
+        "pipeline.vertex-name-include-index-prefix",
+    ),
+    *_without_effect(
+        "watermarks of sources are not aligned", "pipeline.watermark-alignment.allow-unaligned-source-splits"
+    ),
+    *_without_effect("set PYSPARK_PYTHON or `spark.pyspark.python`", "python.executable", "python.client.executable"),
+    *_without_effect("call `env.add_python_file`", "python.files", "python.pythonpath"),
+    *_without_effect("set `spark.archives`", "python.archives"),
+    *_without_effect("install the packages where Spark's executors run Python", "python.requirements"),
+    *_without_effect("set `penstock.batch.rows`", "python.fn-execution.arrow.batch.size"),
+    *_without_effect(
+        _STATE_CACHE,
+        "python.state.cache-size",
+        "python.map-state.read-cache-size",
+        "python.map-state.write-cache-size",
+        "python.map-state.iterate-response-batch-size",
+    ),
+    *_without_effect("metrics are " + _NOT_YET, "python.metric.enabled", "python.profile.enabled"),
+    *_without_effect("set `spark.executor.cores`", "taskmanager.numberOfTaskSlots"),
+    *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
+    *_without_effect("the job log in the checkpoint folder does this", "high-availability"),
+    *_without_effect(
+        "the limits of the control server are fixed",
+        "rest.await-leader-timeout",
+        "rest.connection-timeout",
+        "rest.idleness-timeout",
+        "rest.retry.delay",
+        "rest.retry.max-attempts",
+        "rest.client.max-content-length",
+        "rest.server.max-content-length",
+        "rest.server.numThreads",
+        "rest.async.store-duration",
+        "rest.cache.checkpoint-statistics.size",
+        "rest.cache.checkpoint-statistics.timeout",
+        "rest.url-prefix",
+    ),
+    *_without_effect(
+        "the control server does not draw flame graphs",
+        "rest.flamegraph.enabled",
+        "rest.flamegraph.cleanup-interval",
+        "rest.flamegraph.delay-between-samples",
+        "rest.flamegraph.num-samples",
+        "rest.flamegraph.refresh-interval",
+        "rest.flamegraph.stack-depth",
+    ),
+    *_without_effect(
+        "the control server does not profile processes",
+        "rest.profiling.enabled",
+        "rest.profiling.dir",
+        "rest.profiling.duration-max",
+        "rest.profiling.history-size",
+    ),
+)
+
+FAMILIES = (
+    KeyFamily("python.", no_effect=_BEAM),
+    KeyFamily("jobmanager.memory.", no_effect="set `spark.driver.memory`"),
+    KeyFamily("jobmanager.adaptive-", no_effect=_TASKS),
+    KeyFamily("jobmanager.", no_effect="the JobManager is the Spark driver: use the keys `spark.driver.*`"),
+    KeyFamily(
+        "taskmanager.memory.",
+        no_effect="TaskManagers are Python processes beside the executors' Java memory: set "
+        "`spark.executor.memory` and `spark.executor.memoryOverhead`",
+    ),
+    KeyFamily("taskmanager.network.", no_effect=_BUFFERS),
+    KeyFamily("taskmanager.", no_effect="Spark's executors start the TaskManagers: use the keys `spark.executor.*`"),
+    KeyFamily("state.backend.forst.", no_effect="there is no ForSt backend: use `state.backend.type: rocksdb`"),
+    KeyFamily("state.backend.changelog.", no_effect=_CHANGELOG),
+    KeyFamily("state.changelog.", no_effect=_CHANGELOG),
+    KeyFamily("dstl.", no_effect=_CHANGELOG),
+    KeyFamily("state.backend.latency-track.", no_effect="the latency of state access is " + _NOT_YET),
+    KeyFamily("state.latency-track.", no_effect="the latency of state access is " + _NOT_YET),
+    KeyFamily("state.size-track.", no_effect="sizes of states are always counted, see `penstock status`"),
+    KeyFamily("execution.batch.", no_effect=_BATCH),
+    KeyFamily("metrics.", no_effect="metrics are " + _NOT_YET),
+    KeyFamily("traces.", no_effect="traces are " + _NOT_YET),
+    KeyFamily("events.", no_effect="event reporters are " + _NOT_YET),
+    KeyFamily("high-availability.", no_effect="the job log in the checkpoint folder does this"),
+    KeyFamily("job-result-store.", no_effect="the job log in the checkpoint folder does this"),
+    KeyFamily("job-event.", no_effect="the job log in the checkpoint folder does this"),
+    KeyFamily("zookeeper.", no_effect="the job log in the checkpoint folder does this"),
+    KeyFamily("cleanup-strategy.", no_effect="files that no checkpoint needs are deleted by the job itself"),
+    KeyFamily("pekko.", no_effect="processes do not talk through Pekko"),
+    KeyFamily("akka.", no_effect="processes do not talk through Akka"),
+    KeyFamily("heartbeat.", no_effect="set `penstock.taskmanager.timeout`"),
+    KeyFamily("blob.", no_effect="there is no blob server: Spark distributes files"),
+    KeyFamily("classloader.", no_effect="functions are Python"),
+    KeyFamily("env.", no_effect="set `spark.driver.extraJavaOptions`, or environment variables"),
+    KeyFamily("client.", no_effect=_SESSION),
+    KeyFamily("deployment.", no_effect=_SESSION),
+    KeyFamily("cluster.", no_effect=_CLUSTER),
+    KeyFamily("process.", no_effect=_CLUSTER),
+    KeyFamily("resourcemanager.", no_effect=_CLUSTER),
+    KeyFamily("slotmanager.", no_effect=_CLUSTER),
+    KeyFamily("slot.", no_effect=_TASKS),
+    KeyFamily("slow-task-detector.", no_effect=_TASKS),
+    KeyFamily("external-resource.", no_effect=_CLUSTER),
+    KeyFamily("external-resources", no_effect=_CLUSTER),
+    KeyFamily("kubernetes.", no_effect="use the keys `spark.kubernetes.*`"),
+    KeyFamily("yarn.", no_effect="use the keys `spark.yarn.*`"),
+    KeyFamily("jobstore.", no_effect=_SESSION),
+    KeyFamily("historyserver.", no_effect="there is no history server: `penstock list -a` shows jobs that have ended"),
+    KeyFamily("web.", no_effect="there is no web page in this version; the control server has the keys `rest.*`"),
+    KeyFamily("security.ssl.rest.", no_effect="set `penstock.rest.ssl.certificate` and `penstock.rest.ssl.key`"),
+    KeyFamily("security.", no_effect="Spark and the checkpoint storage have security settings of their own"),
+    KeyFamily("queryable-state.", no_effect="queries of live state are " + _NOT_YET),
+    KeyFamily("table.", no_effect="there is no Table API: use Spark SQL"),
+    KeyFamily("sql-gateway.", no_effect="there is no Table API: use Spark SQL"),
+    KeyFamily("sql-client.", no_effect="there is no Table API: use Spark SQL"),
+    KeyFamily("s3.", no_effect="credentials and endpoints come from the storage's environment variables"),
+    KeyFamily("fs.", no_effect="file systems are configured by their environment variables"),
+    KeyFamily("io.", no_effect="set TMPDIR for TaskManagers and `spark.local.dir` for Spark"),
+    KeyFamily("jmx.", no_effect="set `spark.driver.extraJavaOptions`"),
+    KeyFamily("mdc.", no_effect="log lines always carry job, attempt, epoch and subtask"),
+    KeyFamily("plugin.", no_effect="plugins are Java archives"),
+)
