@@ -17,6 +17,10 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "penstock"))
 
+# No test, and no process that one starts, reads the configuration file of whoever runs it.
+os.environ["XDG_CONFIG_HOME"] = os.devnull
+os.environ.pop("PENSTOCK_CONF_DIR", None)
+
 
 # Tests start hundreds of Python processes; without compiled files each of them spends half its start on compiling.
 sys.dont_write_bytecode = False

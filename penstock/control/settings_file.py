@@ -42,9 +42,12 @@ def read_settings_file(path: Path, name: str | None = None) -> SettingsSource | 
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigurationError(f"{name} is not valid YAML: {error}") from error
+        place, problem = name, str(error)
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            place, problem = f"{name}, line {error.problem_mark.line + 1}", str(error.problem)
+        raise ConfigurationError(f"{place}: this is not valid YAML: {problem}") from error
     file = _File(name)
-    if root is not None:
+    if root is not None and root.tag != _NULL:
         if not isinstance(root, yaml.MappingNode):
             raise ConfigurationError(f"{name} does not hold settings; write lines such as 'key: value'")
         file.add(root, "", 0)
