@@ -22,7 +22,9 @@ from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED
 from penstock.model.descriptors import Migration
 from penstock.model.operator_ids import operator_id
 from penstock.model.snapshot import Manifest, OperatorStateInfo, StateTableInfo
-from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
+from penstock.runtime.operator_chain import EdgeOutput
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.task import Subtask
 from penstock.state.format.schema_evolution import compare_states
 
 RESTORED, NEW, DROPPED = "restored", "new", "dropped"

@@ -249,7 +249,7 @@ class TaskManager:
             return self._deploy(message)
         if isinstance(message, CheckpointsEnded):
             if self._host is not None:
-                self._host.tell(message.completed, message.aborted)
+                self._host.notify(message.completed, message.aborted)
             return Ok()
         if isinstance(message, Stop):
             if message.job_ended:

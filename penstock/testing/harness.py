@@ -367,7 +367,7 @@ class Harness:
             failpoint.after("C29")
             self._ended = True
             completed, aborted = self._book.checkpoint_news()
-            self._host.tell(completed.checkpoint_id if completed is not None else None, aborted)
+            self._host.notify(completed.checkpoint_id if completed is not None else None, aborted)
         self._attempt.coordinator.finish(Status("finished"), keep_checkpoints=True)
         self._host.close()
 

@@ -20,7 +20,8 @@ from penstock.model.types import Types, resolve_type
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.snapshots.savepoint_writer import SavepointWriter
-from penstock.runtime.task import Subtask, SubtaskPlace
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.storage import open_storage
 

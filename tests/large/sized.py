@@ -29,7 +29,8 @@ from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.snapshots.snapshot_loader import SnapshotLoader
 from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
-from penstock.runtime.task import Subtask, SubtaskPlace
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.local import LocalStorage
 

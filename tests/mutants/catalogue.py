@@ -242,7 +242,7 @@ RULES = (
     mutant(
         "R11",
         "a function is kept after its run was dropped",
-        (TASK, "        self._operators.clear()\n        self.open()\n", ""),
+        (TASK, "        self._chain.discard_functions()\n        self.open()\n", ""),
         "tests/testing/test_operator_state.py tests/runtime/test_task.py",
     ),
     mutant(
@@ -275,7 +275,7 @@ RULES = (
     mutant(
         "R13 downstream",
         "event time that is made downstream passes rows that wait",
-        (TASK, "        if self._waits:\n", "        if self.spool.rows:\n"),
+        (TASK, "advance(header, watermarks, waits=waits)", "advance(header, watermarks, waits=self.spool.rows > 0)"),
         "tests/testing/test_unaligned_time.py",
     ),
     mutant(

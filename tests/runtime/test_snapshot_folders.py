@@ -10,7 +10,8 @@ from penstock.errors import StateBackendError, StorageError
 from penstock.model.ids import Version
 from penstock.model.types import Types
 from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
-from penstock.runtime.task import Subtask, SubtaskPlace
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
 from penstock.storage.memory import MemoryStorage

@@ -27,7 +27,8 @@ from penstock.model.types import TAGGED
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.ownership import Run
 from penstock.runtime.process.messages import Barrier, EpochHeader
-from penstock.runtime.task import Subtask, SubtaskPlace
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.task import Subtask
 from penstock.testing import CHECKPOINT, Harness, MemorySink
 from penstock.testing.harness_exchange import ObjectOutput
 from penstock.testing.state_reader import read_state

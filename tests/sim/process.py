@@ -238,7 +238,7 @@ class Process:
         """PROTOCOL R31: an empty epoch with the MAX watermark until its checkpoint is complete, then the status."""
         self._final_checkpoint(actor)
         completed, aborted = self._book.checkpoint_news()
-        self._host.tell(completed.checkpoint_id if completed is not None else None, aborted)
+        self._host.notify(completed.checkpoint_id if completed is not None else None, aborted)
         self._await_settled(actor)
         self._append_finished()
         self._host.close()

@@ -84,7 +84,7 @@ def snapshot_function(function: Any, operator: OperatorContext, header: EpochHea
         raw.end_snapshot()
 
 
-def tell_function(function: Any, completed: int | None, aborted: list[int]) -> None:
+def notify_function(function: Any, completed: int | None, aborted: list[int]) -> None:
     """Say how checkpoints ended; aborted ones first, as a completed one stands for all before it."""
     if isinstance(function, CheckpointListener):
         for checkpoint_id in aborted:

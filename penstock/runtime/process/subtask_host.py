@@ -25,6 +25,7 @@ from penstock.model.snapshot import (
     SavepointProgress,
 )
 from penstock.model.time import TimeDomain
+from penstock.runtime.operator_chain import EdgeOutput
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept, Ownership, Run
 from penstock.runtime.process.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
@@ -33,7 +34,8 @@ from penstock.runtime.snapshots.savepoint_writer import SavepointJob, SavepointW
 from penstock.runtime.snapshots.snapshot_loader import SnapshotLoader
 from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter, WriteJob
 from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
-from penstock.runtime.task import EdgeOutput, Subtask, SubtaskPlace
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.storage import Storage, open_storage
 
@@ -269,10 +271,10 @@ class SubtaskHost:
         failpoint.after("C16")
         return True
 
-    def tell(self, completed: int | None, aborted: list[int]) -> None:
+    def notify(self, completed: int | None, aborted: list[int]) -> None:
         """Let every function know how checkpoints ended, when no epoch follows that could say so."""
         for owned in self._owned.values():
-            owned.subtask.tell(completed, aborted)
+            owned.subtask.notify(completed, aborted)
 
     def subtask(self, subtask_id: SubtaskId) -> Subtask:
         """The subtask, for tests and queries."""

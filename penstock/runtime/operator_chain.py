@@ -1,0 +1,323 @@
+"""The operators and sinks of one subtask, and how records and watermarks travel through them.
+
+A batch enters at an input position (below 0). Every operator that reads the position processes it; what the operator
+emits goes on from its own position to further operators, to sinks and to output edges. `graph.job_graph` explains
+positions.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+from penstock.errors import UnsupportedValueError
+from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.model.row import row_class
+from penstock.model.sink import SinkContext
+from penstock.model.snapshot import Committable
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.runtime.alignment import channel
+from penstock.runtime.operators.batch import Batch
+from penstock.runtime.operators.checkpointed_functions import initialize_function, notify_function, snapshot_function
+from penstock.runtime.operators.function_context import OperatorContext, SubtaskInfo
+from penstock.runtime.operators.operator_kinds import make_operator
+from penstock.runtime.operators.record_operators import Operator, Timestamps
+from penstock.runtime.operators.sink_operators import Collected, EpochSink, Printed, open_sink
+from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.user_errors import SELF_EXPLANATORY_ERRORS, USER_ERRORS, call_user_code, user_error
+from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.operator.operator_states import OperatorStates
+
+
+class EdgeOutput(Protocol):
+    """Takes what a subtask emits on one output edge, and hands it over at the end of the epoch."""
+
+    def add(self, batch: Batch) -> None: ...
+    def end(self, barrier: Barrier) -> Any: ...
+
+
+class OperatorChain:
+    """Operators and sinks between the inputs and the outputs of one subtask. One epoch at a time."""
+
+    def __init__(
+        self,
+        place: SubtaskPlace,
+        info: SubtaskInfo,
+        backends: Mapping[str, KeyedBackend],
+        operator_states: Mapping[str, OperatorStates],
+        new_output: Callable[[EdgePlan], EdgeOutput],
+    ) -> None:
+        self._place = place
+        self._stage = place.stage
+        self._info = info
+        self._backends = backends
+        self._operator_states = operator_states
+        self._new_output = new_output
+        self._readers = _readers(self._stage)
+        self._row_positions = _row_positions(self._stage, self._readers)
+        self._own_time = _own_time(self._stage)
+        self._operators: dict[int, Operator] = {}
+        self._sinks: dict[int, EpochSink] = {}
+        self._outputs: dict[int, list[tuple[int, EdgeOutput]]] = {}
+        self._watermarks: dict[int, int] = {}
+        """Of every operator after the last finished epoch of this attempt."""
+        self._epoch = 0
+        self._processed: dict[int, int] = {}
+        """How many records each operator has processed in the running epoch."""
+        self.rows_out = 0
+        """Rows that the running epoch has written to sinks and output edges."""
+
+    # ---- functions and sinks
+
+    def open(self, watermark: int, max_timestamps: Mapping[str, int], restored_checkpoint: int | None) -> None:
+        """Make functions and sinks and let them fetch their state. After the state was restored."""
+        self.open_functions(watermark, max_timestamps, restored_checkpoint)
+        for position, plan in enumerate(self._stage.operators):
+            if plan.kind == "sink" and position not in self._sinks:
+                place = self._place
+                context = SinkContext(place.job_id, place.attempt, plan.uid, place.id, plan.input_type)
+                self._sinks[position] = open_sink(plan, context)
+
+    def open_functions(
+        self, watermark: int, max_timestamps: Mapping[str, int], restored_checkpoint: int | None
+    ) -> None:
+        """Make the functions without the sinks, which would begin to write."""
+        for position, plan in enumerate(self._stage.operators):
+            if plan.kind == "sink":
+                continue
+            make = partial(self._new_operator, position, watermark, max_timestamps)
+            operator: Operator = self._call(plan, "when it was made", make)
+            step = partial(initialize_function, operator.function, operator.context, restored_checkpoint)
+            self._call(plan, "in initialize_state()", step)
+            self._call(plan, "in open()", operator.open)
+            self._operators[position] = operator
+
+    def _new_operator(self, position: int, watermark: int, max_timestamps: Mapping[str, int]) -> Operator:
+        plan = self._stage.operators[position]
+        context = OperatorContext(plan, self._info, self._backends.get(plan.uid), self._operator_states[plan.uid])
+        operator = make_operator(plan, context)
+        # The watermark of a generator in this stage is not known after a restore: it is not the input's.
+        unknown = MIN_WATERMARK if position in self._own_time else watermark
+        operator.watermark = self._watermarks.get(position, unknown)
+        if isinstance(operator, Timestamps):
+            operator.max_timestamp = max_timestamps.get(plan.uid, MIN_WATERMARK)
+        return operator
+
+    def discard_functions(self) -> None:
+        """Close the functions of a run that is undone, and forget them; the sinks stay open."""
+        for operator in self._operators.values():
+            with suppress(Exception):  # it is thrown away with whatever state it is in
+                operator.close()
+        self._operators.clear()
+
+    def close(self) -> None:
+        """Close functions and sinks; nothing becomes durable by it."""
+        for position, operator in self._operators.items():
+            self._call(self._stage.operators[position], "in close()", operator.close)
+        self._operators.clear()
+        for sink in self._sinks.values():
+            sink.close()
+        self._sinks.clear()
+
+    @property
+    def sinks(self) -> list[EpochSink]:
+        """All sinks, in the order of the plan."""
+        return list(self._sinks.values())
+
+    def notify(self, completed: int | None, aborted: list[int]) -> None:
+        """Notify the functions of the newest completed checkpoint and of aborted ones."""
+        if completed is not None or aborted:
+            for operator in self._operators.values():
+                step = partial(notify_function, operator.function, completed, aborted)
+                self._call(operator.plan, "when it was notified of a checkpoint,", step)
+
+    # ---- records
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Start with new outputs and counters."""
+        self._epoch = epoch
+        self._processed.clear()
+        self.rows_out = 0
+        self._outputs = {}
+        for edge in self._stage.outputs:
+            assert isinstance(edge.source, StageOutput)
+            self._outputs.setdefault(edge.source.position, []).append((edge.id, self._new_output(edge)))
+
+    def emit(self, position: int, batch: Batch) -> None:
+        """Pass on what a position produced to every output, operator and sink that reads it."""
+        batch = self._as_rows(position, batch)
+        for _, output in self._outputs.get(position, ()):
+            self.rows_out += len(batch)
+            self._call(self._producer(position), "in its output", partial(output.add, batch))
+        readers = self._readers.get(position, ())
+        if not readers or not batch.records:
+            return
+        for reader in readers:
+            sink = self._sinks.get(reader)
+            if sink is not None:
+                self.rows_out += len(batch)
+                self._write(sink, reader, position, batch.records)
+                continue
+            emitted = self._process(reader, position, batch)
+            if emitted is not None:
+                self.emit(reader, emitted)
+
+    def _process(self, position: int, origin: int, batch: Batch) -> Batch | None:
+        operator = self._operators[position]
+        before = self._processed.get(position, 0)
+        if batch.keys is not None and operator.plan.uid in self._backends:
+            self._backends[operator.plan.uid].expect(batch.keys)
+        try:
+            emitted = operator.process_from(origin, batch)
+        except SELF_EXPLANATORY_ERRORS:
+            raise
+        except USER_ERRORS as error:
+            where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self._place.id}"
+            raise user_error(operator.plan, where, error) from error
+        self._processed[position] = before + len(batch)
+        if operator.plan.keyed:
+            self._backends[operator.plan.uid].ttl.after_records(len(batch))
+        return emitted
+
+    def _write(self, sink: EpochSink, reader: int, position: int, records: list[Any]) -> None:
+        """Write records to a sink. A value that it cannot write is an error of the operator that made it."""
+        plan = self._stage.operators[reader]
+        try:
+            sink.write(records)
+        except UnsupportedValueError as error:
+            where = f"in its output to {plan.name!r} of subtask {self._place.id}"
+            raise user_error(self._producer(position) or plan, where, error) from error
+        except Exception as error:
+            raise user_error(plan, f"in its sink of subtask {self._place.id}", error) from error
+
+    def _as_rows(self, position: int, batch: Batch) -> Batch:
+        """Records of a declared row type as rows, so that the next function can say `record.field`."""
+        plan = self._producer(position)
+        if plan is None or not plan.output_type.names or position not in self._row_positions:
+            return batch
+        cls = row_class(plan.output_type.names)
+        make = cls.make
+        records = self._call(
+            plan, "in its output", lambda: [r if r.__class__ is cls else make(r) for r in batch.records]
+        )
+        return Batch(records, batch.timestamps)
+
+    def _producer(self, position: int) -> OperatorPlan | None:
+        return self._stage.operators[position] if position >= 0 else None
+
+    def _call(self, plan: OperatorPlan | None, where: str, step: Callable[[], Any]) -> Any:
+        return call_user_code(plan, f"{where} of subtask {self._place.id}", step)
+
+    # ---- the end of an epoch
+
+    def advance(self, header: EpochHeader, watermarks: dict[int, int], *, waits: bool) -> None:
+        """Advance both clocks of every operator, in order; timers that are due fire and their output flows on.
+
+        `watermarks` has those of the inputs, by position; those of the operators are added to it. `waits`: rows of the
+        epoch are left for later ones, here or upstream.
+        """
+        for position, plan in enumerate(self._stage.operators):
+            if plan.kind == "sink":
+                continue
+            operator = self._operators[position]
+            reached = max(operator.watermark, min(watermarks[source] for source in plan.inputs))
+            emitted = self._call(
+                plan, f"in on_timer() in epoch {header.epoch}", partial(operator.advance, reached, header.now_ms)
+            )
+            watermarks[position] = reached
+            if isinstance(operator, Timestamps):
+                watermarks[position] = _generated_watermark(header, plan.uid, waits=waits)
+            if emitted is not None:
+                self.emit(position, emitted)
+
+    def snapshot_functions(self, header: EpochHeader) -> None:
+        """Call `snapshot_state` of every function that has it."""
+        for operator in self._operators.values():
+            step = partial(snapshot_function, operator.function, operator.context, header)
+            self._call(operator.plan, f"in snapshot_state() in epoch {header.epoch}", step)
+
+    def pre_commit(self, epoch: int) -> list[Committable]:
+        """End the transactions of all sinks; the JobManager commits them."""
+        return [committable for sink in self._sinks.values() for committable in sink.pre_commit(epoch)]
+
+    def end_outputs(self, header: EpochHeader, watermarks: Mapping[int, int], *, waits: bool) -> dict[int, Any]:
+        """The epoch's output by edge id, each with a barrier behind it."""
+        outputs: dict[int, Any] = {}
+        for position, edges in self._outputs.items():
+            for edge_id, output in edges:
+                name = channel(edge_id, self._place.id)
+                barrier = Barrier(header.epoch, header.checkpoint, name, watermarks[position], waits)
+                outputs[edge_id] = output.end(barrier)
+        return outputs
+
+    def finish_epoch(self) -> None:
+        """The epoch has its version: a function made anew starts with the watermarks of now."""
+        self._watermarks = {position: operator.watermark for position, operator in self._operators.items()}
+
+    @property
+    def max_timestamps(self) -> dict[str, int]:
+        """The greatest timestamp that each generator of this stage has assigned, by its uid."""
+        operators = self._operators.values()
+        return {o.plan.uid: o.max_timestamp for o in operators if isinstance(o, Timestamps)}
+
+    @property
+    def printed(self) -> list[str]:
+        """Lines of `print` sinks in this epoch."""
+        return [line for sink in self._sinks.values() if isinstance(sink, Printed) for line in sink.lines]
+
+    @property
+    def collected(self) -> list[tuple[str, bytes]]:
+        """(sink uid, encoded records) of collect sinks in this epoch."""
+        found = [sink for sink in self._sinks.values() if isinstance(sink, Collected)]
+        return [(sink.uid, data) for sink in found for data in sink.payloads]
+
+    def next_timer(self, domain: TimeDomain) -> int | None:
+        """When the next timer of any operator is due."""
+        services = [operator.timers for operator in self._operators.values() if operator.timers is not None]
+        found = [service.next_timestamp(domain) for service in services]
+        return min((timestamp for timestamp in found if timestamp is not None), default=None)
+
+
+def _generated_watermark(header: EpochHeader, uid: str, *, waits: bool) -> int:
+    """Of a generator in the middle of the job: it has not seen the rows that wait before it (PROTOCOL R13)."""
+    if waits:
+        return MIN_WATERMARK
+    return MAX_WATERMARK if header.ends_time else header.watermarks.get(uid, MIN_WATERMARK)
+
+
+def _readers(stage: StagePlan) -> dict[int, list[int]]:
+    """Position -> the operators and sinks that read it."""
+    readers: dict[int, list[int]] = {}
+    for index, plan in enumerate(stage.operators):
+        for position in plan.inputs:
+            readers.setdefault(position, []).append(index)
+    return readers
+
+
+def _own_time(stage: StagePlan) -> set[int]:
+    """Positions of operators whose watermarks are generated in this stage."""
+    found: set[int] = set()
+    for index, plan in enumerate(stage.operators):
+        if any(
+            position in found or stage.operators[position].kind == "timestamps"
+            for position in plan.inputs
+            if position >= 0
+        ):
+            found.add(index)
+    return found
+
+
+def _row_positions(stage: StagePlan, readers: Mapping[int, list[int]]) -> set[int]:
+    """Positions whose records are seen by a function or a person, not only by a codec."""
+    read = {
+        position
+        for position, indexes in readers.items()
+        if any(stage.operators[index].config.get("sink") != "sink" for index in indexes)
+    }
+    selected = {
+        edge.source.position
+        for edge in stage.outputs
+        if isinstance(edge.source, StageOutput) and edge.key_selector is not None
+    }
+    return read | selected
