@@ -2,7 +2,7 @@
 
 Long-lived, one per executor core. It registers with the JobManager, is given its subtasks, and then serves Spark tasks:
 a header, the epoch's rows as an Arrow stream, the answer, and the output as an Arrow stream. It ends with its executor,
-with its JobManager, or when told to; it never leaves anything that a later attempt could mistake for its own.
+with its JobManager, or when told to, and leaves nothing that a later attempt could take for its own.
 """
 
 import gc
@@ -36,15 +36,10 @@ from penstock.errors import (
     StateLostError,
     SupersededTaskError,
 )
-from penstock.graph.job_graph import EdgePlan, StagePlan
-from penstock.model.snapshot import (
-    CheckpointAck,
-    CheckpointDecline,
-    InlineLimits,
-    SavepointEvent,
-)
+from penstock.graph.job_graph import EdgePlan
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointEvent
 from penstock.runtime.exchange_rows import ArrowOutput, StageInput
-from penstock.runtime.ownership import Kept
+from penstock.runtime.ownership import Kept, Run
 from penstock.runtime.process.batch_streams import receive_batches, send_batches
 from penstock.runtime.process.messages import (
     Acked,
@@ -52,6 +47,7 @@ from penstock.runtime.process.messages import (
     CheckpointsEnded,
     Declined,
     Deploy,
+    Deployed,
     Finished,
     Heartbeat,
     Hello,
@@ -66,52 +62,17 @@ from penstock.runtime.process.rpc import RpcClient, check_hello, receive, refusa
 from penstock.runtime.process.state_folder import make_state_folder
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.process.subtask_log import current_log, redirect_output
+from penstock.runtime.process.task_listener import TaskListener, interrupt
+from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
 from penstock.runtime.process.watchdog import ProcessWatch, exit_now, remove_at_exit
-from penstock.runtime.snapshots.local_copies import LocalBackup, LocalCopies
-from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
-from penstock.state.backend.backend_settings import BackendSettings
+from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.storage.storage import Storage, open_storage
 
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0
-HAND_OVER_LIMIT_S = 10.0
 WRITE_POLL_S = 1.0
 GC_THRESHOLDS = (200_000, 20, 20)
 """Rows are many and short-lived: with Python's own thresholds half of the decoding time goes into collections."""
-
-
-class TaskManagerConfig(msgspec.Struct, frozen=True):
-    """What the JobManager tells a TaskManager at its start."""
-
-    taskmanager: str
-    job_id: str
-    attempt: int
-    token: str
-    jobmanager: tuple[str, int]
-    host: str
-    storage: str | None
-    log_path: str
-    sys_path: list[str]
-    executor: str
-    watch: list[tuple[int, float]]
-    """(pid, start time) of processes this one must not outlive."""
-    limits: InlineLimits = InlineLimits()
-    """With `max_state_bytes` every state travels to the JobManager: there is nothing to read or write here."""
-    local: LocalBackup = LocalBackup()
-
-
-class DeployedPlan(msgspec.Struct):
-    """The stages and what a host needs to know of the whole graph."""
-
-    stages: dict[str, StagePlan]
-    channels: dict[int, int]
-    targets: dict[int, int]
-    """Edge id -> parallelism of the stage that reads it."""
-    drop_untimed: bool = False
-    """Rows of a source without event time are left out, not an error."""
-    backend: BackendSettings = BackendSettings()
-    max_spool_bytes: int = MAX_SPOOL_BYTES
-    job_parameters: dict[str, str] = {}
 
 
 class TaskManager:
@@ -124,41 +85,30 @@ class TaskManager:
         self._jobmanager = RpcClient(config.jobmanager, self._hello)
         self._storage = _open_storage(config)
         self._copies = LocalCopies(config.local, config.job_id, self._clock)
-        self._plan: DeployedPlan | None = None
         self._inputs: dict[str, StageInput] = {}
         self._host: SubtaskHost | None = None
         # The path of a Unix socket has at most 107 bytes, which a long temporary folder would use up.
         self._folder = tempfile.mkdtemp(prefix="penstock-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)
         remove_at_exit(self._folder)
         self._state_folder: Path | None = None
+        self._listener = TaskListener(self._folder, config.host, self._answer, self._clock)
         self._done = threading.Event()
-        self._handing_over: dict[int, float] = {}
-        """Thread that accepts -> since when it waits for the start of the one that serves."""
 
     def serve(self) -> None:
         """Register, then answer until stopped."""
-        unix_path = os.path.join(self._folder, "tm.sock")
-        unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        unix.bind(unix_path)
-        unix.listen(64)
-        tcp = socket.create_server((self._config.host, 0))
-        listeners = (unix, tcp)
-        for listener in listeners:
-            self._start(self._accept, listener)
+        self._listener.start()
         register = Register(
             self._config.taskmanager,
             os.getpid(),
             self._config.host,
-            unix_path,
-            tcp.getsockname()[1],
+            self._listener.unix_path,
+            self._listener.tcp_port,
             self._config.executor,
         )
         self._jobmanager.call(register)
-        self._start(self._heartbeat)
+        self._start(self._send_heartbeats)
         self._done.wait()
-        for listener in listeners:
-            _interrupt(listener)
-            listener.close()
+        self._listener.close()
         self._close()
 
     def _start(self, target: Any, *arguments: Any) -> None:
@@ -169,51 +119,26 @@ class TaskManager:
             self._host.close()
             for subtask in self._host.subtasks():
                 for backend in subtask.backends.values():
-                    with suppress(StateBackendError):  # its files go anyway
+                    with suppress(StateBackendError):  # its files are deleted anyway
                         backend.close()
         self._jobmanager.close()
         for folder in (self._folder, self._state_folder):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _heartbeat(self) -> None:
-        """Tell the JobManager that we live; without an answer for too long, this attempt is over."""
+    def _send_heartbeats(self) -> None:
+        """Without an answer of the JobManager for too long, this attempt is over and the process ends."""
         message = Heartbeat(self._config.taskmanager)
         while not self._done.wait(HEARTBEAT_S):
-            self._require_hearing()
+            self._listener.require_responsive()
             try:
                 self._jobmanager.call(message, SILENCE_LIMIT_S)
             except (RpcError, StaleAttemptError):
                 if not self._done.is_set():
                     exit_now("the JobManager does not answer")
 
-    def _require_hearing(self) -> None:
-        """End, if a thread that was started for a task never ran: Python waits for it without end."""
-        limit_s = self._clock.monotonic_s() - HAND_OVER_LIMIT_S
-        if any(since_s < limit_s for since_s in list(self._handing_over.values())):
-            exit_now("tasks cannot be served any more: a thread did not start, perhaps for want of memory")
-
-    def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-                self._serve(connection)
-            except (OSError, RuntimeError, MemoryError) as error:  # no descriptor, no thread or no memory is left
-                if self._done.is_set():
-                    return
-                exit_now(f"tasks cannot be served any more: {error}")  # a deaf one would be waited for without end
-
-    def _serve(self, connection: socket.socket) -> None:
-        listener = threading.get_ident()
-        self._handing_over[listener] = self._clock.monotonic_s()
-        try:
-            self._start(self._answer, connection)
-        except BaseException:
-            connection.close()
-            raise
-        del self._handing_over[listener]
-
     def _answer(self, connection: socket.socket) -> None:
+        """Serve one connection: of a Spark task, or of the JobManager."""
         with connection:
             try:
                 message = receive(connection)
@@ -222,29 +147,24 @@ class TaskManager:
                 else:
                     check_hello(message, self._hello)
                     send(connection, Ok())
-                    self._serve_control(connection)
+                    self._serve_jobmanager(connection)
             except PenstockError as error:
-                self._refuse(connection, error)
+                with suppress(RpcError, OSError):
+                    send(connection, refusal(error))
             except OSError:
-                return  # the peer has gone; whatever it wanted, it will ask again
-
-    def _refuse(self, connection: socket.socket, error: PenstockError) -> None:
-        try:
-            send(connection, refusal(error))
-        except (RpcError, OSError):
-            return
+                return  # the peer is gone; it asks again if it still needs the answer
 
     # ---- the JobManager's orders
 
-    def _serve_control(self, connection: socket.socket) -> None:
+    def _serve_jobmanager(self, connection: socket.socket) -> None:
         while not self._done.is_set():
             message = receive(connection)
             try:
-                send(connection, self._obey(message))
+                send(connection, self._handle(message))
             except PenstockError as error:
                 send(connection, refusal(error))
 
-    def _obey(self, message: Any) -> Any:
+    def _handle(self, message: Any) -> Any:
         if isinstance(message, Deploy):
             return self._deploy(message)
         if isinstance(message, CheckpointsEnded):
@@ -258,10 +178,9 @@ class TaskManager:
             return Ok()
         raise RpcError(f"a TaskManager does not take a {type(message).__name__}")
 
-    def _deploy(self, message: Deploy) -> Any:
+    def _deploy(self, message: Deploy) -> Deployed:
         """The plan is the user's program, from the process that knows the token: the one thing that is unpickled."""
         plan: DeployedPlan = pickle.loads(message.plan)
-        self._plan = plan
         self._inputs = {stage.id: StageInput(stage, drop_untimed=plan.drop_untimed) for stage in plan.stages.values()}
 
         def new_output(edge: EdgePlan) -> ArrowOutput:
@@ -300,57 +219,49 @@ class TaskManager:
     # ---- a Spark task
 
     def _serve_task(self, connection: socket.socket, header: TaskHeader) -> None:
-        self._check(header)
-        assert self._host is not None
+        host = self._require_host(header)
         connection.settimeout(None)
-        admitted = self._host.admit(header)
-        if not isinstance(admitted, Kept):
-            admitted.interrupt = lambda: _interrupt(connection)
+        admitted = host.admit(header)
+        if isinstance(admitted, Run):
+            admitted.interrupt = lambda: interrupt(connection)
             if admitted.cancelled.is_set():  # before there was anything to wake
                 admitted.interrupt()
-            admitted = self._execute(connection, header, admitted)
+            admitted = self._execute(host, connection, header, admitted)
         else:
             send(connection, Admitted(run=False))
         send(connection, Finished(admitted.version))
         if header.edge is not None:
-            self._send_output(connection, header.edge, admitted)
+            _send_output(connection, header.edge, admitted)
 
-    def _check(self, header: TaskHeader) -> None:
+    def _require_host(self, header: TaskHeader) -> SubtaskHost:
         is_known = hmac.compare_digest(header.token, self._config.token)
         if not is_known or header.epoch.attempt != self._config.attempt:
             raise StaleAttemptError(f"the task is of attempt {header.epoch.attempt}, this is {self._config.attempt}")
         if self._host is None:
             raise StateLostError("this TaskManager has not been given its subtasks")
+        return self._host
 
-    def _execute(self, connection: socket.socket, header: TaskHeader, run: Any) -> Kept:
-        assert self._host is not None
+    def _execute(self, host: SubtaskHost, connection: socket.socket, header: TaskHeader, run: Run) -> Kept:
         current_log.set_subtask(header)
         try:
-            items = self._inputs[header.subtask.stage].items(_invite(connection))
-            return self._host.execute(header, run, items)
+            items = self._inputs[header.subtask.stage].items(_request_rows(connection))
+            return host.execute(header, run, items)
         except (SupersededTaskError, StaleAttemptError, ConnectionLostError):
-            raise  # only this task is over: Spark tries it again
+            raise  # only this task is over: Spark retries it
         except Exception as error:
-            self._fail(header, error)
+            self._report_failure(header, error)
             raise
         finally:
             current_log.set_subtask(None)
 
-    def _fail(self, header: TaskHeader, error: Exception) -> None:
-        """Errors of the user's code and of our own end the attempt; the JobManager hears of them directly."""
+    def _report_failure(self, header: TaskHeader, error: Exception) -> None:
+        """Errors of the user's code and of our own end the attempt; the JobManager gets them directly."""
         known = error if isinstance(error, PenstockError) else RpcError("".join(traceback.format_exception(error)))
         refused = refusal(known)
         failure = SubtaskFailure(header.subtask, header.epoch.epoch, refused.error, refused.args, current_log.tail(20))
         self._jobmanager.call(failure)
 
-    def _send_output(self, connection: socket.socket, edge: int, kept: Kept) -> None:
-        assert self._plan is not None
-        batches = kept.output.get(edge)
-        if batches is None:
-            raise RpcError(f"no output was kept for edge {edge}")
-        send_batches(connection, batches)
-
-    # ---- what the host tells the JobManager
+    # ---- what the host sends to the JobManager
 
     def report(self, report: SubtaskReport) -> None:
         self._jobmanager.call(report)
@@ -361,8 +272,8 @@ class TaskManager:
     def decline(self, decline: CheckpointDecline) -> None:
         self._jobmanager.call(Declined(decline))
 
-    def savepoint_event(self, news: SavepointEvent) -> None:
-        self._jobmanager.call(news)
+    def savepoint_event(self, event: SavepointEvent) -> None:
+        self._jobmanager.call(event)
 
 
 def _open_storage(config: TaskManagerConfig) -> Storage | None:
@@ -371,18 +282,17 @@ def _open_storage(config: TaskManagerConfig) -> Storage | None:
     return open_storage(config.storage)
 
 
-def _invite(connection: socket.socket) -> Iterator[pa.RecordBatch]:
+def _request_rows(connection: socket.socket) -> Iterator[pa.RecordBatch]:
     """Ask for the rows, and take them. Inside the run, so that a task which is gone by now ends it properly."""
     send(connection, Admitted(run=True))
     yield from receive_batches(connection)
 
 
-def _interrupt(connection: socket.socket) -> None:
-    """Wake whoever waits on this socket: a run for the rows of a task that has been replaced, or a listener."""
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
+def _send_output(connection: socket.socket, edge: int, kept: Kept) -> None:
+    batches = kept.output.get(edge)
+    if batches is None:
+        raise RpcError(f"no output was kept for edge {edge}")
+    send_batches(connection, batches)
 
 
 def main() -> None:

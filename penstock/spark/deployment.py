@@ -24,9 +24,9 @@ from penstock import failpoint
 from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import InlineLimits
+from penstock.runtime.process.taskmanager_config import TaskManagerConfig
 from penstock.runtime.process.watchdog import identity
 from penstock.runtime.snapshots.local_copies import LocalBackup
-from penstock.runtime.taskmanager import TaskManagerConfig
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ from penstock.runtime.process.messages import (
     TaskHeader,
 )
 from penstock.runtime.process.rpc import RpcClient, RpcServer, connect, raise_refusal, receive, send
-from penstock.runtime.taskmanager import DeployedPlan, TaskManager, TaskManagerConfig
+from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
+from penstock.runtime.taskmanager import TaskManager
 from tests.runtime.subtasks import SUBTASK, driver_barrier, epoch_header, keyed_stage
 from tests.waiting import wait_until
 

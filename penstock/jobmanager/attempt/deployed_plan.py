@@ -5,7 +5,7 @@ from dataclasses import replace
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
 from penstock.jobmanager.settings.job_settings import JobSettings
-from penstock.runtime.taskmanager import DeployedPlan
+from penstock.runtime.process.taskmanager_config import DeployedPlan
 
 
 def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:

@@ -1,0 +1,44 @@
+"""What a TaskManager is started with, and what it is deployed with: plain data."""
+
+import msgspec
+
+from penstock.graph.job_graph import StagePlan
+from penstock.model.snapshot import InlineLimits
+from penstock.runtime.snapshots.local_copies import LocalBackup
+from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
+from penstock.state.backend.backend_settings import BackendSettings
+
+
+class TaskManagerConfig(msgspec.Struct, frozen=True):
+    """What a TaskManager reads from its standard input when it starts."""
+
+    taskmanager: str
+    job_id: str
+    attempt: int
+    token: str
+    jobmanager: tuple[str, int]
+    host: str
+    storage: str | None
+    log_path: str
+    sys_path: list[str]
+    executor: str
+    watch: list[tuple[int, float]]
+    """(pid, start time) of processes that this one must not outlive."""
+    limits: InlineLimits = InlineLimits()
+    """With `max_state_bytes` every state is sent to the JobManager: nothing is read or written here."""
+    local: LocalBackup = LocalBackup()
+
+
+class DeployedPlan(msgspec.Struct):
+    """The stages, and what a host needs to know of the whole graph."""
+
+    stages: dict[str, StagePlan]
+    channels: dict[int, int]
+    """Edge id -> number of upstream subtasks, for edges that start at a stage."""
+    targets: dict[int, int]
+    """Edge id -> parallelism of the stage that reads it."""
+    drop_untimed: bool = False
+    """Rows of a source without event time are dropped instead of failing the job."""
+    backend: BackendSettings = BackendSettings()
+    max_spool_bytes: int = MAX_SPOOL_BYTES
+    job_parameters: dict[str, str] = {}
