@@ -30,8 +30,8 @@ from penstock.runtime.operators.function_context import SubtaskInfo
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport
 from penstock.runtime.snapshots.spool import Spool
 from penstock.runtime.subtask_place import SubtaskPlace
-from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.backend.backend_registry import make_backend
+from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.operator.operator_states import OperatorStates
 
 
