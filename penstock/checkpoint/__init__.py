@@ -1,11 +1,12 @@
 """Checkpoints: job log, manifests, coordinator, garbage collection and restore."""
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
+from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.job_folders import find_jobs
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.publication import CheckpointListenerHook
 from penstock.checkpoint.restore.restore_plan import (
     choose_restore,
     finish_open_deletes,

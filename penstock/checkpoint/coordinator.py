@@ -1,57 +1,42 @@
-"""The CheckpointCoordinator: starts checkpoints, collects acks, completes one at a time (PROTOCOL section 4).
+"""The CheckpointCoordinator: starts checkpoints, collects acks, and has each completed checkpoint published.
 
-Three kinds of threads call it: the epoch's (`check_fenced`, `start`, `epoch_committed`, `abort_all`), RPC threads
-(`ack`, `decline`), and one completing thread (`complete_ready`), the only one that writes. It never sleeps: what failed
-and may be tried again is tried by a later `complete_ready`. Any error that `complete_ready` raises ends the attempt.
+Three kinds of threads call it: the epoch's (`check_fenced`, `start`, `epoch_committed`, `abort`), RPC threads (`ack`,
+`decline`), and one completing thread (`complete_ready`), the only one that writes: what it does is in `publication.py`.
+It never sleeps: a step that failed and may be repeated is repeated by a later `complete_ready`. Any error that
+`complete_ready` raises ends the attempt.
 
-Failpoints: `Cn.before` is just before the step that leads to the state PROTOCOL section 8 names, `Cn.after` is in it.
+Failpoints: `Cn.before` is just before the step that leads to the crash point `Cn`, `Cn.after` is at it.
 """
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_request import CheckpointRequest
 from penstock.checkpoint.checkpoint_schedule import CheckpointSchedule
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
-from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
-from penstock.checkpoint.completion import Predecessor, build_manifest, first_manifest, publish, require_own_files
 from penstock.checkpoint.failures import FailureCount, FailureReason
 from penstock.checkpoint.file_names import checkpoint_of
-from penstock.checkpoint.log.entries import Committing, Status
+from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.log.job_log import JobLog
-from penstock.checkpoint.pending_checkpoint import EpochRecord, PendingCheckpoint
+from penstock.checkpoint.pending_checkpoint import EpochRecord, Pending, PendingCheckpoint, PendingCheckpoints
+from penstock.checkpoint.publication import CheckpointListenerHook, Publication
 from penstock.checkpoint.retention import SweepScope
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.checkpoint.snapshot.manifest import file_paths
 from penstock.checkpoint.stats.checkpoint_history import CheckpointHistory, CheckpointStats
 from penstock.checkpoint.stats.state_sizes import add_up
-from penstock.errors import CheckpointError, CheckpointFailedError, FencedError, NameTakenError
+from penstock.errors import CheckpointError, FencedError
 from penstock.model.ids import CheckpointId, SubtaskId
 from penstock.model.snapshot import (
     CheckpointAck,
     CheckpointDecline,
-    Committable,
     Manifest,
-    SavepointOrder,
     SourcePosition,
     StateSize,
 )
-
-
-class CheckpointListenerHook(Protocol):
-    """Who is told how checkpoints end: the functions, through their TaskManagers."""
-
-    def completed(self, checkpoint_id: CheckpointId) -> None:
-        """The checkpoint exists and its sinks are committed."""
-        ...
-
-    def aborted(self, checkpoint_id: CheckpointId, reason: str) -> None:
-        """The checkpoint will never exist."""
-        ...
 
 
 class CheckpointCoordinator:
@@ -75,18 +60,14 @@ class CheckpointCoordinator:
         self._clock = log.clock
         self._listener = listener
         self._schedule = CheckpointSchedule(settings, log.clock)
-        self._history = CheckpointHistory()
+        self._publication = Publication(settings, log, committer, listener, self._schedule, restored=restored)
         self._lock = threading.Lock()  # around everything that is not I/O
         self._completing = threading.Lock()  # PROTOCOL R21: one at a time
-        self._pending: dict[int, PendingCheckpoint] = {}
-        self._committables: dict[int, Sequence[Committable]] = {}
-        self._requests: deque[CheckpointRequest] = deque()
-        self._waiting: CheckpointRequest | None = None
-        """For the checkpoint that is being committed."""
+        self._pending = PendingCheckpoints()
         # PROTOCOL R7: after the claim
         self._next_id = max(identity.first_checkpoint, _first_free_id(log.storage.list("")))
-        self._completed = CompletedCheckpoints(settings, log, committer, restored)
-        self._last_epoch = self._completed.last.epoch
+        self._last_epoch = self._publication.state.last_epoch
+        self._history = CheckpointHistory()
         self._sizes: list[StateSize] | None = None
         self._failures = FailureCount(settings.tolerable_failures)
         self._fenced: str | None = None
@@ -97,65 +78,57 @@ class CheckpointCoordinator:
     def start(self, epoch: int, subtasks: Sequence[SubtaskId], *, forced: bool = False) -> CheckpointId | None:
         """The number of the checkpoint that the epoch's barrier carries; None if none may start now.
 
-        What was asked for comes before what is due. The epoch's header must name `base_of` this number as what its
-        subtasks build on.
+        A requested checkpoint comes before a periodic one. The epoch's header must name `base_of` this number as what
+        its subtasks build on.
         """
         with self._lock:
             self._require_owner()
             busy = self._busy_count()
-            is_request_due = self._is_request_due(busy)
-            if not (forced or is_request_due or self._schedule.may_start(busy)):
+            request = self._schedule.take_request(busy)
+            if not (forced or request is not None or self._schedule.may_start(busy)):
                 return None
-            request = self._requests.popleft() if is_request_due else None
             number = max(self.next_id, 1)
             self._next_id = number + 1
             now_ms = self._clock.now_ms()
             deadline_s = self._clock.monotonic_s() + self._settings.timeout_ms / 1000
-            base = self._completed.newest
-            self._pending[number] = PendingCheckpoint(
-                number, epoch, frozenset(subtasks), base, now_ms, deadline_s, request=request
-            )
+            base = self._publication.state.newest if request is None or not request.full else None
+            self._pending.add(PendingCheckpoint(number, epoch, frozenset(subtasks), request, now_ms, deadline_s, base))
             self._schedule.started()
             self._history.started(number, now_ms, subtasks=len(subtasks), manual=request is not None)
             return CheckpointId(number)
 
     def check_fenced(self) -> None:
-        """Raise FencedError if a newer attempt owns the job: looked up at the start of each epoch (PROTOCOL R4)."""
+        """Raise FencedError if a newer attempt owns the job: at the start of each epoch (PROTOCOL R4)."""
         self._require_owner()
         self._log.check_fenced()
 
     def epoch_committed(self, record: EpochRecord) -> None:
-        """Take note of an epoch whose action has returned and whose subtasks have all reported (PROTOCOL R14)."""
+        """Note an epoch whose Spark job has ended and whose subtasks have all reported (PROTOCOL R14)."""
         with self._lock:
             if record.epoch <= self._last_epoch:
                 raise ValueError(f"epoch {record.epoch} is committed after epoch {self._last_epoch}")
             self._last_epoch = record.epoch
-            if record.committables:
-                self._committables[record.epoch] = tuple(record.committables)
-            for pending in self._pending.values():
-                if pending.epoch == record.epoch:
-                    pending.record = record
+            self._pending.epoch_committed(record)
 
     def abort(self, checkpoint_id: int, reason: FailureReason, detail: str = "") -> None:
-        """Give up a checkpoint that its epoch could not carry, before that epoch is committed."""
+        """Abort a checkpoint that its epoch cannot carry, before that epoch is committed."""
         self._abort([checkpoint_id], reason, detail)
 
     def abort_all(self, reason: FailureReason) -> None:
-        """Give up every pending checkpoint; one that is being completed right now is left to its end."""
+        """Abort every pending checkpoint, except one that is being published right now."""
         with self._lock:
-            chosen = [number for number, pending in self._pending.items() if not pending.is_completing]
-            given_up = self._forget(chosen, reason)
-        self._tell_aborted(given_up, reason.text())
+            aborted = self._forget(self._pending.abortable(), reason)
+        self._notify_aborted(aborted, reason.text())
 
     def close(self, reason: FailureReason) -> None:
-        """The attempt is over: nothing that is pending completes any more, and nobody waits for it in vain."""
+        """The attempt is over: no pending checkpoint completes any more, and every open request fails."""
         self.abort_all(reason)
         with self._lock:
             self._closed = reason
-            refused = [*self._requests, *([self._waiting] if self._waiting is not None else [])]
-            self._requests.clear()
-        for request in refused:
+            dropped = self._schedule.drop_requests()
+        for request in dropped:
             request.fail(reason.text())
+        self._publication.fail_request(reason.text())
 
     # ---- any thread
 
@@ -164,7 +137,7 @@ class CheckpointCoordinator:
         request = CheckpointRequest(full=full)
         with self._lock:
             if self._closed is None:
-                self._requests.append(request)
+                self._schedule.add(request)
                 return request.future
         request.fail(self._closed.text())
         return request.future
@@ -172,23 +145,24 @@ class CheckpointCoordinator:
     # ---- RPC threads
 
     def ack(self, ack: CheckpointAck) -> None:
-        """Take a subtask's part. One that comes late, twice or for a dropped run of the epoch changes nothing."""
+        """Keep a subtask's part. One that comes late, twice or from a dropped run of the epoch changes nothing."""
         with self._lock:
-            pending = self._pending.get(ack.checkpoint_id)
+            pending = self._pending.find(ack.checkpoint_id)
             if pending is not None:
                 pending.acknowledge(ack)
 
     def decline(self, decline: CheckpointDecline) -> None:
-        """Take note that a subtask cannot take part."""
+        """Note that a subtask cannot write its part."""
+        reason = FailureReason.ASYNC if decline.asynchronous else FailureReason.DECLINED
         with self._lock:
-            pending = self._pending.get(decline.checkpoint_id)
+            pending = self._pending.find(decline.checkpoint_id)
             if pending is not None:
-                pending.decline(decline)
+                pending.decline(decline.subtask, decline.version, reason, decline.reason)
 
     # ---- the completing thread
 
     def complete_ready(self) -> list[CheckpointId]:
-        """Do what can be done now; return the checkpoints that exist, are committed and were told since the last call.
+        """Publish every checkpoint that has all its parts; those whose commits have ended since the last call.
 
         Raises FencedError if a newer attempt owns the job, CheckpointFailedError if too many checkpoints have failed
         or a commit does not end, SinkTransactionLostError if output is lost, UnknownOutcomeError if the log does not
@@ -212,40 +186,29 @@ class CheckpointCoordinator:
             view = self._log.view()
             if view.started or view.claim is None:
                 raise CheckpointError("a job with a checkpoint never starts from nothing; restore it")
+            now_ms = self._clock.now_ms()
             with self._lock:
                 number = self.next_id
                 self._next_id = number + 1
-                self._history.started(number, self._clock.now_ms())
-            manifest = first_manifest(number, self._identity, source, self._clock.now_ms(), view.claim.max_parallelism)
-            try:
-                require_own_files(manifest, None, self._log)
-                publish(manifest, self._log)
-                # Nothing is committed, but rows follow. Were the `complete` lost while it is the last entry, nobody
-                # would miss it, and the sources would begin somewhere else.
-                self._log.append(Committing(number))
-            except NameTakenError as error:
-                raise CheckpointFailedError(f"checkpoint {number} was put by another attempt: {error}") from error
+                self._history.started(number, now_ms)
+            record = EpochRecord(0, now_ms, {}, (), source, {}, {}, view.claim.max_parallelism)
+            first: Pending = PendingCheckpoint(number, 0, frozenset(), None, now_ms, 0.0, record=record)
+            self._publication.publish_first(first.build_manifest(self._identity))
             with self._lock:
-                self._completed.last = Predecessor(number, manifest.epoch)
-                self._completed.newest = manifest
-                self._last_epoch = max(self._last_epoch, manifest.epoch)
                 self._history.completed(number, self._clock.now_ms())
 
     def finish(self, status: Status, *, keep_checkpoints: bool) -> None:
         """Append how the job ended, then discard and delete what is not kept (PROTOCOL R31).
 
-        Raises CheckpointError while a checkpoint is pending, or while commits are left that nobody could do later:
+        Raises CheckpointError while a checkpoint is pending, or while commits are open that no later attempt would do:
         those of a finished job, or of checkpoints that are not kept.
         """
         with self._completing:
             self._require_owner()
             is_last_chance = status.status == "finished" or not keep_checkpoints
-            if self._pending or (self._completed.is_committing and is_last_chance):
+            if self._pending or (self._publication.state.is_committing and is_last_chance):
                 raise CheckpointError("checkpoints are pending or not committed; complete or abort them first")
-            self._log.append(status)
-            with self._lock:
-                self._completed.newest = None  # nothing builds on it any more
-            self._completed.collect(self._settings.retained if keep_checkpoints else 0, self._scope)
+            self._publication.finish(status, self._settings.retained if keep_checkpoints else 0, self._scope)
 
     def end_job(self, status: Status) -> None:
         """Abort what is pending, append how the job ended, and delete the checkpoints that are not kept."""
@@ -255,24 +218,43 @@ class CheckpointCoordinator:
         else:
             self._log.append(status)  # the next attempt needs what is not committed yet
 
-    def hold(self, checkpoint_id: int, *, held: bool) -> None:
-        """Do not complete a pending checkpoint, or do so again."""
-        with self._lock:
-            pending = self._pending.get(checkpoint_id)
-            if pending is not None:
-                pending.is_held = held
+    # ---- the savepoint at a checkpoint's barrier
 
-    def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
+    def hold(self, checkpoint_id: int) -> None:
+        """Do not complete a pending checkpoint before `release`: until then it can be taken back."""
+        with self._lock:
+            self._pending.hold(checkpoint_id)
+
+    def release(self, checkpoint_id: int) -> None:
+        """Let a checkpoint complete."""
+        with self._lock:
+            self._pending.release(checkpoint_id)
+
+    def savepoint_taken(self, checkpoint_id: int, request: SavepointRequest, path: str) -> None:
         """The savepoint at the barrier of a checkpoint exists."""
         with self._lock:
-            self._history.saved(order.number, order.format, order.uri, stops=stops)
+            self._history.saved(checkpoint_id, request.format, path, stops=request.is_stop)
+
+    def covers(self, epoch: int) -> bool:
+        """Whether a checkpoint of this epoch or a later one is complete, and its sinks are committed."""
+        newest = self._publication.state.newest
+        return newest is not None and newest.epoch >= epoch
+
+    def failure_of(self, checkpoint_id: int, epoch: int) -> str | None:
+        """Why the checkpoint at the barrier of an epoch failed; None if it has not, or if a newer one exists."""
+        if self._publication.state.last_epoch >= epoch:
+            return None
+        for stats in self.history():
+            if stats.checkpoint_id == checkpoint_id and stats.status == "failed":
+                return stats.failure
+        return None
 
     # ---- figures
 
     @property
     def newest_completed(self) -> Manifest | None:
         """The newest checkpoint that subtasks of the next epoch may build on."""
-        return self._completed.newest
+        return self._publication.state.newest
 
     @property
     def next_id(self) -> int:
@@ -283,12 +265,12 @@ class CheckpointCoordinator:
     def is_settled(self) -> bool:
         """No checkpoint is pending and every commit is confirmed."""
         with self._lock:
-            return not self._pending and not self._completed.is_committing
+            return not self._pending and not self._publication.state.is_committing
 
     @property
     def cleaning_failure(self) -> str | None:
         """Why the last removal of old files and transactions failed; it is tried again after the next checkpoint."""
-        return self._completed.cleaning_failure
+        return self._publication.cleaning_failure
 
     @property
     def can_recover(self) -> bool:
@@ -309,32 +291,18 @@ class CheckpointCoordinator:
         with self._lock:
             if self.needs_first_checkpoint:
                 return False
-            last, busy = self._completed.last, self._busy_count()
-            has_changed = last.checkpoint_id is None or self._last_epoch > last.epoch
-            return self._is_request_due(busy) or (has_changed and self._schedule.may_start(busy))
-
-    def covers(self, epoch: int) -> bool:
-        """Whether a checkpoint of this epoch or a later one is complete, and its sinks are committed."""
-        newest = self._completed.newest
-        return newest is not None and newest.epoch >= epoch
-
-    def failure_of(self, checkpoint_id: int, epoch: int) -> str | None:
-        """Why the checkpoint at the barrier of an epoch failed; None if it has not, or if a newer one exists."""
-        if self._completed.last.epoch >= epoch:
-            return None
-        for stats in self.history():
-            if stats.checkpoint_id == checkpoint_id and stats.status == "failed":
-                return stats.failure
-        return None
+            published, busy = self._publication.state, self._busy_count()
+            has_changed = published.last_id is None or self._last_epoch > published.last_epoch
+            return self._schedule.is_request_due(busy) or (has_changed and self._schedule.may_start(busy))
 
     def base_of(self, checkpoint_id: int) -> Manifest | None:
-        """What subtasks may build this pending checkpoint on: kept until it has ended (PROTOCOL R18)."""
+        """The checkpoint that subtasks build this pending one on; None: on nothing (PROTOCOL R18)."""
         with self._lock:
-            pending = self._pending.get(checkpoint_id)
-            return pending.usable_base if pending is not None else None
+            pending = self._pending.find(checkpoint_id)
+            return pending.base if pending is not None else None
 
     def spool_after_ms(self, checkpoint_id: int | None, *, waiting: bool) -> int | None:
-        """How long the subtasks of an epoch with this checkpoint, or without any, work on their rows (R13)."""
+        """How long the subtasks of an epoch, with a checkpoint or without, process rows before they spool the rest."""
         with self._lock:
             busy = self._busy_count()
             return self._schedule.spool_after_ms(busy, checkpoint=checkpoint_id is not None, waiting=waiting)
@@ -346,35 +314,28 @@ class CheckpointCoordinator:
 
     @property
     def state_sizes(self) -> list[StateSize] | None:
-        """How large the states were at the newest checkpoint of this attempt; None before it. Never changed."""
+        """How large the states were at the newest checkpoint of this attempt; None before the first."""
         return self._sizes
 
-    # ---- completion, in PROTOCOL R21's order
+    # ---- completion
 
     def _advance(self) -> list[CheckpointId]:
-        told: list[CheckpointId] = []
-        self._settle(told)
-        self._abort_hopeless()
-        while not self._completed.is_committing and (pending := self._take_ready()) is not None:
-            if self._complete(pending):
-                self._settle(told)
-        if not self._completed.is_committing:
-            self._completed.collect_if_due(self._scope)
+        settled = [self._publication.settle(self._scope)]
+        self._abort_failed()
+        while not self._publication.state.is_committing and (pending := self._take_ready()) is not None:
+            if self._publish(pending):
+                settled.append(self._publication.settle(self._scope))
+        if not self._publication.state.is_committing:
+            self._publication.collect_if_due(self._scope)
         with self._lock:
             self._failures.require_tolerable()
-        return told
+        return [number for number in settled if number is not None]
 
-    def _take_ready(self) -> PendingCheckpoint | None:
-        """The oldest checkpoint whose epoch is committed (PROTOCOL R20) and whose acks are all there."""
+    def _take_ready(self) -> Pending | None:
         with self._lock:
-            for number in sorted(self._pending):
-                pending = self._pending[number]
-                if not pending.is_held and pending.declined() is None and pending.counted() is not None:
-                    pending.is_completing = True
-                    return pending
-            return None
+            return self._pending.take_ready()
 
-    def _complete(self, pending: PendingCheckpoint) -> bool:
+    def _publish(self, pending: Pending) -> bool:
         """Make the checkpoint exist; false if it had to be aborted."""
         try:
             failpoint.before("C17")
@@ -383,109 +344,78 @@ class CheckpointCoordinator:
         except CheckpointError as error:
             self._abort([pending.checkpoint_id], FailureReason.FINALIZE, str(error))
             return False
-        failure = self._completed.publish(manifest, pending.usable_base)
+        failure = self._publication.publish(manifest, pending.base, pending.request)
         if failure is not None:
             self._abort([pending.checkpoint_id], FailureReason.FINALIZE, failure)
             return False
         with self._lock:
-            del self._pending[pending.checkpoint_id]
-            self._completed.published(manifest)
-            self._committables = {e: found for e, found in self._committables.items() if e > manifest.epoch}
+            subsumed = self._forget(self._pending.published(pending), FailureReason.SUBSUMED)
             acks = pending.counted() or []
             self._history.completed(manifest.checkpoint_id, self._clock.now_ms(), acks)
             self._sizes = add_up(size for ack in acks for size in ack.sizes)
             self._failures.reset()
-            self._waiting = pending.request
-            older = self._forget([n for n in self._pending if n < manifest.checkpoint_id], FailureReason.SUBSUMED)
-        self._tell_aborted(older, FailureReason.SUBSUMED.text())
+        self._notify_aborted(subsumed, FailureReason.SUBSUMED.text())
         return True
 
-    def _manifest_of(self, pending: PendingCheckpoint) -> Manifest:
+    def _manifest_of(self, pending: Pending) -> Manifest:
+        last = self._publication.state
         with self._lock:
-            acks = pending.counted() or []
-            last = self._completed.last
-            # PROTOCOL R20: committables of the epochs in (epoch of the last complete, e]; later ones stay.
-            epochs = [epoch for epoch in sorted(self._committables) if last.epoch < epoch <= pending.epoch]
-            committables = [committable for epoch in epochs for committable in self._committables[epoch]]
-            return build_manifest(pending, acks, self._identity, last, committables)
-
-    def _settle(self, told: list[CheckpointId]) -> None:
-        """Commit, tell and clean up after the last completed checkpoint, unless a commit has to be repeated later."""
-        manifest = self._completed.commit()
-        if manifest is None:
-            return
-        number = CheckpointId(manifest.checkpoint_id)
-        failpoint.before("C21")
-        with self._lock:
-            self._completed.committed(manifest)
-            self._schedule.completed()
-            request, self._waiting = self._waiting, None
-        failpoint.after("C21")
-        self._listener.completed(number)
-        told.append(number)
-        if request is not None:
-            request.complete(number)
-        self._completed.clean_after(manifest, self._scope)
+            committables = self._pending.committables(last.last_epoch, pending.epoch)
+            return pending.build_manifest(self._identity, parent=last.last_id, committables=committables)
 
     # ---- aborts and garbage
 
-    def _abort_hopeless(self) -> None:
-        """Abort what was declined, and what has taken too long (PROTOCOL R22)."""
+    def _abort_failed(self) -> None:
+        """Abort checkpoints that a subtask has declined, and those that have taken too long (PROTOCOL R22)."""
         now_s = self._clock.monotonic_s()
         with self._lock:
-            verdicts = [(pending, self._verdict(pending, now_s)) for pending in self._pending.values()]
-        for pending, verdict in verdicts:
-            if verdict is not None:
-                self._abort([pending.checkpoint_id], *verdict)
+            failures = [(pending, self._failure(pending, now_s)) for pending in self._pending]
+        for pending, failure in failures:
+            if failure is not None:
+                self._abort([pending.checkpoint_id], *failure)
 
-    def _verdict(self, pending: PendingCheckpoint, now_s: float) -> tuple[FailureReason, str] | None:
-        declined = pending.declined()
-        if declined is not None:
-            return declined
-        if now_s >= pending.deadline_s and pending.counted() is None:
+    def _failure(self, pending: Pending, now_s: float) -> tuple[FailureReason, str] | None:
+        failure = pending.why_failed()
+        if failure is None and now_s >= pending.deadline_s and pending.counted() is None:
             return FailureReason.EXPIRED, ""
-        return None
+        return failure
 
     def _abort(self, numbers: Iterable[int], reason: FailureReason, detail: str = "") -> None:
         with self._lock:
-            given_up = self._forget(numbers, reason, detail)
-        self._tell_aborted(given_up, reason.text(detail))
+            aborted = self._forget(numbers, reason, detail)
+        self._notify_aborted(aborted, reason.text(detail))
 
-    def _forget(self, numbers: Iterable[int], reason: FailureReason, detail: str = "") -> list[PendingCheckpoint]:
-        """PROTOCOL R22: they will never exist, and their files go with the next removal."""
+    def _forget(self, numbers: Iterable[int], reason: FailureReason, detail: str = "") -> list[Pending]:
+        """PROTOCOL R22: they will never exist, and their files are removed with the next collection."""
         text = reason.text(detail)
-        found = [self._pending.pop(number) for number in list(numbers) if number in self._pending]
+        found = self._pending.remove(numbers)
         for pending in found:
             number = pending.checkpoint_id
             self._history.failed(number, self._clock.now_ms(), text, pending.acknowledged())
             self._failures.add(number, reason, text)
-            self._completed.collect_due = True
+            self._publication.collect_later()
         return found
 
-    def _tell_aborted(self, given_up: Iterable[PendingCheckpoint], text: str) -> None:
-        for pending in given_up:
+    def _notify_aborted(self, aborted: Iterable[Pending], text: str) -> None:
+        for pending in aborted:
             if pending.request is not None:
                 pending.request.fail(text)
             self._listener.aborted(CheckpointId(pending.checkpoint_id), text)
 
     def _busy_count(self) -> int:
-        return len(self._pending) + self._completed.is_committing
-
-    def _is_request_due(self, busy_count: int) -> bool:
-        return bool(self._requests) and self._schedule.has_room(busy_count)
+        return len(self._pending) + self._publication.state.is_committing
 
     def _scope(self, present: Sequence[str]) -> SweepScope:
         with self._lock:
             given_out = self.next_id
             # PROTOCOL R7: a number that an older attempt has used meanwhile is used up, so that its manifest may go.
             self._next_id = max(given_out, _first_free_id(present))
-            pins = [pending.base for pending in self._pending.values() if pending.base is not None]
-            if self._completed.newest is not None:
-                pins.append(self._completed.newest)
+            newest = self._publication.state.newest
+            pins = [base for base in (newest, *(pending.base for pending in self._pending)) if base is not None]
             return SweepScope(
                 attempt=self._identity.attempt,
                 next_checkpoint=given_out,
-                pending=frozenset(self._pending),
+                pending=frozenset(pending.checkpoint_id for pending in self._pending),
                 pinned=frozenset(path for manifest in pins for path in file_paths(manifest)),
                 log_number=self._log.view().number,
             )

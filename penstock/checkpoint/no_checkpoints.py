@@ -15,6 +15,7 @@ from penstock.checkpoint.log.entries import Entry, Status
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.errors import UsageError
 from penstock.model.ids import CheckpointId, SubtaskId
@@ -22,7 +23,6 @@ from penstock.model.snapshot import (
     CheckpointAck,
     CheckpointDecline,
     Manifest,
-    SavepointOrder,
     SourcePosition,
     StateSize,
 )
@@ -101,10 +101,13 @@ class NoCheckpoints:
     def end_job(self, status: Status) -> None:
         """Nothing is left to delete, and no log keeps the status."""
 
-    def hold(self, checkpoint_id: int, *, held: bool) -> None:
+    def hold(self, checkpoint_id: int) -> None:
         """Nothing is pending."""
 
-    def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
+    def release(self, checkpoint_id: int) -> None:
+        """Nothing is pending."""
+
+    def savepoint_taken(self, checkpoint_id: int, request: SavepointRequest, path: str) -> None:
         """No checkpoint has figures to which this belongs."""
 
     def covers(self, epoch: int) -> bool:

@@ -1,8 +1,8 @@
-"""The savepoints of one attempt: one at a time, from the wish to `_metadata` (PROTOCOL R29, R30).
+"""The savepoints of one attempt: one at a time, from the request to `_metadata` (PROTOCOL R29, R30).
 
-A savepoint is taken at the barrier of a checkpoint N; its subtasks write it beside N, and it is published once N, or a
-newer checkpoint of the line, is complete and committed: so it lists no transaction. A job without checkpoints commits
-each epoch by itself, and there is nothing to wait for.
+A savepoint is taken at the barrier of a checkpoint N. Its subtasks write it beside N, and it is published once N, or a
+newer checkpoint of the lineage, is complete and committed: so it lists no transaction. In a job without checkpoints
+each epoch commits its own output, and there is nothing to wait for.
 
 Three kinds of threads call it, as with the coordinator: the epoch's (`due`, `begin`, `epoch_committed`), RPC threads
 (`receive`) and the completing one (`advance`), the only one that writes.
@@ -10,17 +10,18 @@ Three kinds of threads call it, as with the coordinator: the epoch's (`due`, `be
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import msgspec
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
+from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log.entries import Resumed, SavepointEntry, Stopping
 from penstock.checkpoint.no_checkpoints import AttemptLog, Coordinator
-from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.pending_checkpoint import EpochRecord, PendingCheckpoint
 from penstock.checkpoint.savepoint_request import SavepointRequest
-from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest, verify_file
+from penstock.checkpoint.snapshot.event_time import has_ended
+from penstock.checkpoint.snapshot.manifest import digest, encode_manifest, verify_file
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA, clear_folder, savepoint_folder, source_path
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
 from penstock.clock import Clock
@@ -32,10 +33,9 @@ from penstock.errors import (
     LogCorruptError,
     StorageError,
 )
-from penstock.model.ids import SubtaskId, Version
+from penstock.model.ids import SubtaskId
 from penstock.model.options.checkpointing_options import TIMEOUT
 from penstock.model.snapshot import (
-    Manifest,
     SavepointAck,
     SavepointDecline,
     SavepointEvent,
@@ -43,99 +43,36 @@ from penstock.model.snapshot import (
     SourcePosition,
     StateFile,
 )
-from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.storage.address import join_address
 from penstock.storage.certain_put import put_certain
 from penstock.storage.storage import Storage, open_storage
 
-DEFAULT_TIMEOUT_MS = 600_000
 CLOSED = "the attempt of the job has ended; trigger the savepoint again"
 
-
-@dataclass(frozen=True)
-class _Wanted:
-    request: SavepointRequest
-    uri: str
-    storage: Storage
-
-
-@dataclass
-class _Pending:
-    request: SavepointRequest
-    order: SavepointOrder
-    epoch: int
-    subtasks: frozenset[SubtaskId]
-    started_ms: int
-    deadline_s: float
-    storage: Storage
-    record: EpochRecord | None = None
-    source: SourcePosition | None = None
-    failure: str | None = None
-    acks: dict[tuple[SubtaskId, Version], SavepointAck] = field(default_factory=dict)
-    declines: dict[tuple[SubtaskId, Version], SavepointDecline] = field(default_factory=dict)
-    done: dict[SubtaskId, float] = field(default_factory=dict)
-
-    def counted(self) -> list[SavepointAck] | None:
-        """The acks of the committed versions, in the order of the subtasks; None while one is missing (R17)."""
-        if self.record is None:
-            return None
-        ordered = sorted(self.subtasks, key=lambda subtask: (subtask.stage, subtask.index))
-        found = [self.acks.get((subtask, self.record.versions[subtask])) for subtask in ordered]
-        acks = [ack for ack in found if ack is not None]
-        return acks if len(acks) == len(ordered) else None
-
-    def declined(self) -> str | None:
-        """Why a subtask cannot take part."""
-        versions = self.record.versions if self.record is not None else {}
-        for subtask, version in versions.items():
-            decline = self.declines.get((subtask, version))
-            if decline is not None:
-                return f"subtask {subtask}: {decline.reason}"
-        return None
-
-    def advance(self, subtask: SubtaskId, done: float) -> None:
-        """So much of a subtask's part is there."""
-        self.done[subtask] = max(done, self.done.get(subtask, 0.0))
-        self.request.advance(sum(self.done.values()) / len(self.subtasks))
-
-    def stats(self, acks: Sequence[SavepointAck], now_ms: int, failure: str | None = None) -> CheckpointStats:
-        """Its figures at its end."""
-        written = sum(ack.written_bytes for ack in acks)
-        return CheckpointStats(
-            checkpoint_id=self.order.number,
-            status="completed" if failure is None else "failed",
-            trigger_ms=self.started_ms,
-            checkpoint_type="SYNC_SAVEPOINT" if self.is_stop else "SAVEPOINT",
-            written_bytes=written,
-            full_bytes=written,
-            failure=failure,
-            manual=True,
-            subtasks=len(self.subtasks),
-            acknowledged=len(acks),
-            parts=tuple(SubtaskStats.of_savepoint(ack) for ack in acks),
-            savepoint=self.order.format,
-            path=self.order.uri if failure is None else None,
-        ).ended(now_ms)
-
-    @property
-    def is_stop(self) -> bool:
-        """The job ends with it."""
-        return self.request.is_stop
+PendingSavepoint: TypeAlias = PendingCheckpoint[SavepointAck, SavepointRequest]
 
 
 @dataclass(frozen=True)
 class SavepointPlace:
-    """Of which attempt the savepoints are, and how they are written."""
+    """Which attempt takes the savepoints, and how they are written."""
 
     identity: WriterIdentity
     inline: bool = False
     """The job keeps its checkpoints in the JobManager: everything goes into `_metadata`."""
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    timeout_ms: int = TIMEOUT.default
     open_storage: Callable[[str], Storage] = open_storage
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """The folder of one savepoint."""
+
+    uri: str
+    storage: Storage
+
+
 class Savepoints:
-    """At most one savepoint at a time. After the barrier of one that stops the job, no epoch starts (R30)."""
+    """At most one savepoint at a time. After the barrier of one that stops the job, no epoch starts (PROTOCOL R30)."""
 
     def __init__(self, place: SavepointPlace, clock: Clock, log: AttemptLog, coordinator: Coordinator) -> None:
         self._place = place
@@ -143,10 +80,14 @@ class Savepoints:
         self._log = log
         self._coordinator = coordinator
         self._lock = threading.Condition()
-        self._wanted: _Wanted | None = None
-        self._pending: _Pending | None = None
-        self._announced = False
-        """The log may tell of a stop that has no barrier yet."""
+        self._request: SavepointRequest | None = None
+        """The savepoint that has not ended."""
+        self._folder: _Folder | None = None
+        """Its folder."""
+        self._pending: PendingSavepoint | None = None
+        """Its parts, once its barrier was sent."""
+        self._is_stop_logged = False
+        """`stopping` may be in the log, and its barrier was not sent."""
         self._next_number = 1
         self._stopped: SavepointRequest | None = None
         self._closed: str | None = None
@@ -154,57 +95,57 @@ class Savepoints:
     # ---- any thread
 
     def request(self, request: SavepointRequest) -> None:
-        """Ask for a savepoint at the next barrier; raises JobConflictError while another one is not done.
+        """Take a savepoint at the next barrier; raises JobConflictError while another one has not ended.
 
-        Raises ConfigurationError or StorageError if its folder is in no storage that there is.
+        Raises ConfigurationError or StorageError if its folder cannot be opened.
         """
         if not self._is_free_for(request):
             return
         uri = join_address(request.target, savepoint_folder(self._place.identity.job_id))
-        storage = self._place.open_storage(uri)  # without the lock: epochs do not wait for it
+        folder = _Folder(uri, self._place.open_storage(uri))  # without the lock: epochs do not wait for it
         with self._lock:
             if self._is_free_for(request):
-                self._wanted = _Wanted(request, uri, storage)
+                self._request, self._folder = request, folder
 
     def _is_free_for(self, request: SavepointRequest) -> bool:
-        """Whether a savepoint can be asked for. After the end of the attempt none can, and the request says so."""
+        """Whether a savepoint may be requested. After the end of the attempt it may not, and the request fails."""
         with self._lock:
             if self._closed is not None:
                 request.fail(self._closed)
                 return False
-            busy = self._busy()
-            if busy is not None:
+            if self._request is not None:
                 raise JobConflictError(
-                    f"a savepoint of this job is being taken already, with triggerId {busy.trigger_id}; wait for it"
+                    f"a savepoint of this job is being taken already, with triggerId {self._request.trigger_id}; "
+                    f"wait for it"
                 )
             return True
 
     @property
     def stopped(self) -> SavepointRequest | None:
-        """The savepoint that has ended the job's work; None while it goes on."""
+        """The savepoint with which the job has stopped; None while the job goes on."""
         return self._stopped
 
     @property
     def is_stopping(self) -> bool:
-        """The barrier of a savepoint that stops the job has been sent: no epoch may start now (PROTOCOL R30)."""
+        """The barrier of a savepoint that stops the job was sent: no epoch may start now (PROTOCOL R30)."""
         with self._lock:
             return self._is_stopping()
 
     def wait_for_permission(self, timeout_s: float) -> bool:
-        """Whether an epoch may start; waits for that while a stop is under way."""
+        """Whether an epoch may start; waits while a stop is in progress."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._is_stopping() or self._closed is not None, timeout_s)
 
     def close(self) -> SavepointRequest | None:
-        """The attempt is over. A stop that the log may tell of is not: the next attempt completes it, and gets this."""
+        """The attempt is over. Returns the request of a stop that may be in the log: the next attempt completes it."""
         with self._lock:
             self._closed = CLOSED
-            busy, is_stop = self._busy(), (self._is_stopping() or self._announced) and self._coordinator.can_recover
-            self._wanted = self._pending = None
-            self._lock.notify_all()
-        if busy is None or (is_stop and self._stopped is None):
-            return busy
-        busy.fail(CLOSED)
+            request = self._request
+            is_logged = (self._is_stopping() or self._is_stop_logged) and self._stopped is None
+            self._clear()
+        if request is None or (is_logged and self._coordinator.can_recover):
+            return request
+        request.fail(CLOSED)
         return None
 
     # ---- the epoch's thread
@@ -212,176 +153,150 @@ class Savepoints:
     def due(self) -> SavepointRequest | None:
         """The savepoint that is requested and has no barrier yet."""
         with self._lock:
-            return self._wanted.request if self._wanted is not None else None
+            return self._request if self._pending is None else None
 
     def begin(self, epoch: int, subtasks: Sequence[SubtaskId], checkpoint: int | None) -> SavepointOrder:
-        """The epoch's barrier carries the savepoint. One that stops the job is in the log before it (PROTOCOL R30)."""
+        """The epoch's barrier carries the savepoint. A stop is in the log before its barrier is sent (PROTOCOL R30)."""
         with self._lock:
-            wanted = self._wanted
-            assert wanted is not None, "only what is due begins"
+            request, folder = self._request, self._folder
+            assert request is not None and folder is not None, "only what is due begins"
             number = checkpoint if checkpoint is not None else self._next_number
             self._next_number = number + 1
-        request = wanted.request
         if request.then != "go_on":
-            self._announced = True  # before it is: whether an append was made may stay unknown (PROTOCOL R5)
-            stopping = Stopping(number, request.target, request.format, request.then, request.drain, request.trigger_id)
-            self._log.append(stopping)
-        order = SavepointOrder(number, wanted.uri, request.format, self._place.inline)
+            self._is_stop_logged = True  # before the append, whose outcome may stay unknown (PROTOCOL R5)
+            entry = Stopping(number, request.target, request.format, request.then, request.drain, request.trigger_id)
+            self._log.append(entry)
         with self._lock:
+            now_ms = self._clock.now_ms()
             deadline_s = self._clock.monotonic_s() + self._place.timeout_ms / 1000
-            self._pending = _Pending(
-                wanted.request, order, epoch, frozenset(subtasks), self._clock.now_ms(), deadline_s, wanted.storage
-            )
-            self._wanted, self._announced = None, False
+            self._pending = PendingCheckpoint(number, epoch, frozenset(subtasks), request, now_ms, deadline_s)
+            self._is_stop_logged = False
         if request.drain:
-            self._coordinator.hold(number, held=True)
-        return order
+            self._coordinator.hold(number)
+        return SavepointOrder(number, folder.uri, request.format, self._place.inline)
 
     def epoch_committed(self, record: EpochRecord) -> None:
-        """The epoch of the barrier has happened. Where the sources stood is copied now: N may go before this ends."""
-        pending = self._pending
-        if pending is None or pending.epoch != record.epoch:
+        """Note the epoch of the barrier, and copy the source position: checkpoint N may be deleted before this ends."""
+        pending, folder = self._pending, self._folder
+        if pending is None or folder is None or pending.epoch != record.epoch:
             return
-        source: SourcePosition | None = None
-        failure: str | None = None
+        failure: tuple[FailureReason, str] | None = None
         try:
-            source = self._own_source(pending, record.source)
+            record = replace(record, source=self._own_source(folder.storage, record.source))
         except (StorageError, CheckpointError) as error:
-            failure = f"the position of the sources could not be written: {error}"
+            failure = FailureReason.IO, f"the position of the sources could not be written: {error}"
         with self._lock:
-            pending.record, pending.source, pending.failure = record, source, failure
+            pending.record, pending.failure = record, failure
 
-    def _own_source(self, pending: _Pending, source: SourcePosition | None) -> SourcePosition:
+    def _own_source(self, storage: Storage, source: SourcePosition | None) -> SourcePosition:
+        """The source position in the savepoint's own folder."""
         if source is None:
             raise CheckpointError("it is not known")
         if source.file is None or source.file.inline is not None:
             return source
         data = verify_file(self._log.storage, source.file)
-        if pending.order.inline:
+        if self._place.inline:
             file = StateFile("", len(data), digest(data), data)
         else:
             file = StateFile(source_path(), len(data), digest(data))
-            pending.storage.put_new(file.path, data)
+            storage.put_new(file.path, data)
         return SourcePosition(source.batch_id, file, source.source_uids)
 
     # ---- RPC threads
 
     def receive(self, event: SavepointEvent) -> None:
-        """Take a subtask's part, or note that it cannot take part, or how far it has come.
+        """Keep a subtask's part, or that it cannot write one, or how much it has written.
 
-        What comes late, or for a dropped run of the epoch, changes nothing.
+        An event that comes late, or from a dropped run of the epoch, changes nothing.
         """
-        subtask = event.snapshot.subtask if isinstance(event, SavepointAck) else event.subtask
         with self._lock:
             pending = self._pending
-            if pending is None or pending.order.number != event.number or subtask not in pending.subtasks:
+            if pending is None or pending.checkpoint_id != event.number:
                 return
             if isinstance(event, SavepointAck):
-                pending.acks.setdefault((subtask, event.snapshot.version), event)
-                pending.advance(subtask, 1.0)
+                pending.acknowledge(event)
             elif isinstance(event, SavepointDecline):
-                pending.declines.setdefault((subtask, event.version), event)
+                pending.decline(event.subtask, event.version, FailureReason.DECLINED, event.reason)
             else:
-                pending.advance(subtask, event.done)
+                pending.advance(event.subtask, event.done)
+            pending.request.advance(pending.progress)
 
     # ---- the completing thread
 
     def advance(self) -> None:
-        """Publish the savepoint if it can be, or give it up if it cannot.
+        """Publish the savepoint if everything is there, or give it up if it cannot be completed.
 
         Raises FencedError if a newer attempt owns the job, UnknownOutcomeError if the log does not answer, and
-        CheckpointError if a drain failed: the attempt must end, because its event time has. It is a
-        CheckpointFailedError, after which recovery helps, unless its checkpoint is complete.
+        CheckpointError if a drain failed: the attempt must end, because its event time has ended. It is a
+        CheckpointFailedError, after which recovery helps, unless the drain's checkpoint is complete.
         """
         with self._lock:
-            pending = self._pending
-            reason = self._hopeless(pending) if pending is not None else None
-            acks = pending.counted() if pending is not None else None
-        if pending is None:
-            return
+            pending, folder = self._pending, self._folder
+            if pending is None or folder is None:
+                return
+            failure = self._why_failed(pending)
+            acks = pending.counted()
         if acks is not None:
-            self._coordinator.hold(pending.order.number, held=False)
-        if reason is not None:
-            self._give_up(pending, reason)
+            self._coordinator.release(pending.checkpoint_id)
+        if failure is not None:
+            self._give_up(pending, folder, failure)
         elif acks is not None and self._is_covered(pending):
             try:
-                self._publish(pending, acks)
+                self._publish(pending, folder)
             except (FencedError, LogCorruptError):
                 raise
             except (StorageError, CheckpointError) as error:
                 if self._log.in_doubt:
                     raise
-                self._give_up(pending, str(error))
+                self._give_up(pending, folder, str(error))
 
-    def _is_covered(self, pending: _Pending) -> bool:
-        """PROTOCOL R29: what the savepoint's epochs wrote to sinks is committed, so that it need not list it."""
+    def _is_covered(self, pending: PendingSavepoint) -> bool:
+        """PROTOCOL R29: the output of the savepoint's epochs is committed, so that it need not list it."""
         return self._coordinator.covers(pending.epoch)
 
-    def _hopeless(self, pending: _Pending) -> str | None:
-        """Why the savepoint cannot come about; None if it can."""
-        reason = pending.failure or pending.declined()
-        if reason is not None:
-            return reason
+    def _why_failed(self, pending: PendingSavepoint) -> str | None:
+        """Why the savepoint cannot be completed; None if it can."""
+        failure = pending.why_failed()
+        if failure is not None:
+            return failure[1]
         if pending.counted() is not None and self._is_covered(pending):
             return None
         if self._clock.monotonic_s() >= pending.deadline_s:
             return f"it was not written within {self._place.timeout_ms / 1000:g} s ({TIMEOUT.key})"
-        failure = self._coordinator.failure_of(pending.order.number, pending.epoch)
-        return f"the checkpoint at whose barrier it was taken failed: {failure}" if failure is not None else None
+        of_checkpoint = self._coordinator.failure_of(pending.checkpoint_id, pending.epoch)
+        if of_checkpoint is not None:
+            return f"the checkpoint at whose barrier it was taken failed: {of_checkpoint}"
+        return None
 
-    def _publish(self, pending: _Pending, acks: Sequence[SavepointAck]) -> None:
+    def _publish(self, pending: PendingSavepoint, folder: _Folder) -> None:
         """PROTOCOL R29: the entry first, `_metadata` after it."""
-        data = encode_manifest(self._manifest(pending, acks))
-        order = pending.order
+        request, number = pending.request, pending.checkpoint_id
+        data = encode_manifest(pending.build_manifest(self._place.identity, savepoint=request.format))
         failpoint.before("C28")
-        self._log.append(SavepointEntry(order.number, order.uri, digest(data)))
+        self._log.append(SavepointEntry(number, folder.uri, digest(data)))
         failpoint.after("C28")
-        put_certain(pending.storage, METADATA, data, self._log.wait)
-        self._coordinator.savepoint_taken(order, stops=pending.is_stop)
+        put_certain(folder.storage, METADATA, data, self._log.wait)
+        self._coordinator.savepoint_taken(number, request, folder.uri)
         with self._lock:
-            self._pending = None
-            if pending.is_stop:
-                self._stopped = pending.request
-            self._lock.notify_all()
-        pending.request.stats = pending.stats(acks, self._clock.now_ms())
-        pending.request.complete(order.uri)
+            if request.is_stop:
+                self._stopped = request
+            self._clear()
+        request.stats = _stats(pending, self._clock.now_ms(), path=folder.uri)
+        request.complete(folder.uri)
 
-    def _manifest(self, pending: _Pending, acks: Sequence[SavepointAck]) -> Manifest:
-        record, identity = pending.record, self._place.identity
-        assert record is not None and pending.source is not None
-        return Manifest(
-            magic=MAGIC,
-            format_version=FORMAT_VERSION,
-            job_id=identity.job_id,
-            checkpoint_id=pending.order.number,
-            attempt=identity.attempt,
-            writer=identity.writer,
-            epoch=record.epoch,
-            now_ms=record.now_ms,
-            parent=None,
-            max_parallelism=record.max_parallelism,
-            watermarks=dict(record.watermarks),
-            max_timestamps=dict(record.max_timestamps),
-            subtasks=[ack.snapshot for ack in acks],
-            sources=pending.source,
-            committables=[],
-            savepoint=pending.order.format,
-        )
-
-    def _give_up(self, pending: _Pending, reason: str) -> None:
-        """The job goes on; if it was to stop, the log says first that it does not (PROTOCOL R30)."""
-        is_drained = pending.request.drain
-        if is_drained and not self._coordinator.can_recover:  # with the attempt its state would end
+    def _give_up(self, pending: PendingSavepoint, folder: _Folder, reason: str) -> None:
+        """The job goes on. If it was to stop, the log says first that it does not (PROTOCOL R30)."""
+        request = pending.request
+        if request.drain and not self._coordinator.can_recover:  # the state would end with the attempt
             reason += "; the job goes on, but its event time has ended and all rows are late: take another savepoint"
-        if pending.is_stop:
+        if request.is_stop:
             self._log.append(Resumed(reason))
         with self._lock:
-            self._pending = None
-            self._lock.notify_all()
-        clear_folder(pending.storage)
-        pending.request.stats = pending.stats((), self._clock.now_ms(), reason)
-        pending.request.fail(reason)
-        if is_drained and self._coordinator.can_recover:  # recovery goes back behind the end of event time, if it can
+            self._clear()
+        clear_folder(folder.storage)
+        request.stats = _stats(pending, self._clock.now_ms(), failure=reason)
+        request.fail(reason)
+        if request.drain and self._coordinator.can_recover:  # recovery goes back before the end of event time
             failure = f"the savepoint that was to drain the job failed: {reason}"
             self.require_time(failure)
             raise CheckpointFailedError(failure)
@@ -395,27 +310,33 @@ class Savepoints:
                 f"{newest.checkpoint_id} holds its state, and `penstock restore --check` shows it"
             )
 
-    def _busy(self) -> SavepointRequest | None:
-        busy = self._pending or self._wanted
-        return busy.request if busy is not None else None
+    def _clear(self) -> None:
+        """The savepoint has ended, and epochs may start again. With the lock."""
+        self._request = self._folder = self._pending = None
+        self._lock.notify_all()
 
     def _is_stopping(self) -> bool:
-        return self._stopped is not None or (self._pending is not None and self._pending.is_stop)
+        return self._stopped is not None or (self._pending is not None and self._pending.request.is_stop)
 
 
-def has_ended(manifest: Manifest) -> bool:
-    """Event time had come to its end at this checkpoint."""
-    return bool(manifest.subtasks) and all(part.watermark >= MAX_WATERMARK for part in manifest.subtasks)
-
-
-def begin_time_anew(manifest: Manifest) -> Manifest:
-    """For another job that goes on behind the end of event time: otherwise every row it reads would be late.
-
-    What generators have seen stays, so event time goes on from the rows that were read.
-    """
-    return msgspec.structs.replace(
-        manifest,
-        subtasks=[msgspec.structs.replace(part, watermark=MIN_WATERMARK) for part in manifest.subtasks],
-        watermarks={uid: mark for uid, mark in manifest.watermarks.items() if mark < MAX_WATERMARK},
-        final=False,
-    )
+def _stats(
+    pending: PendingSavepoint, now_ms: int, *, path: str | None = None, failure: str | None = None
+) -> CheckpointStats:
+    """The figures of a savepoint at its end."""
+    acks = (pending.counted() or ()) if failure is None else ()
+    written = sum(ack.written_bytes for ack in acks)
+    return CheckpointStats(
+        checkpoint_id=pending.checkpoint_id,
+        status="completed" if failure is None else "failed",
+        trigger_ms=pending.started_ms,
+        checkpoint_type="SYNC_SAVEPOINT" if pending.request.is_stop else "SAVEPOINT",
+        written_bytes=written,
+        full_bytes=written,
+        failure=failure,
+        manual=True,
+        subtasks=len(pending.subtasks),
+        acknowledged=len(acks),
+        parts=tuple(SubtaskStats.of_savepoint(ack) for ack in acks),
+        savepoint=pending.request.format,
+        path=path,
+    ).ended(now_ms)

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.checkpoint.job_folders import UnreadableJob
 from penstock.checkpoint.log.log_view import LogView
-from penstock.checkpoint.savepoints import has_ended
+from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission

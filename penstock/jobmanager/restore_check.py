@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.checkpoint.restore.redistribution import require_whole_key_groups
 from penstock.checkpoint.restore.uid_mapping import find_renames, rename, require_mapped, source_uids, stateful_uids
-from penstock.checkpoint.savepoints import has_ended
+from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.checkpoint.snapshot.manifest import state_files, verify_file
 from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, open_snapshot
 from penstock.errors import CheckpointError, PenstockError

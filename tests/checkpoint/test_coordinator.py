@@ -68,7 +68,7 @@ def test_r23_the_first_checkpoint_holds_the_sources_initial_positions(world: Wor
     assert new_driver(world).manifest == manifest
 
 
-def test_the_decider_is_asked_and_a_forced_checkpoint_is_not_held_up(world: World) -> None:
+def test_the_schedule_decides_and_a_forced_checkpoint_does_not_wait_for_it(world: World) -> None:
     driver = new_driver(world)
     assert driver.run_epoch(1) is None
     world.clock.advance(100)

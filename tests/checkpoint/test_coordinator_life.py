@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.checkpoint.failures import FailureCount, FailureReason
+from penstock.checkpoint.pending_checkpoint import Pending
 from penstock.errors import CheckpointFailedError
 from penstock.model.snapshot import CheckpointDecline
 from penstock.storage import Fault
@@ -36,6 +37,12 @@ def script(world: World) -> Script:
 
 def in_progress(driver: Driver) -> list[int]:
     return [stats.checkpoint_id for stats in driver.coordinator.history() if stats.status == "in_progress"]
+
+
+def pending_of(driver: Driver, number: int) -> Pending:
+    pending = driver.coordinator._pending.find(number)
+    assert pending is not None
+    return pending
 
 
 def decline(driver: Driver, checkpoint: int, reason: str, *, asynchronous: bool) -> None:
@@ -78,7 +85,7 @@ def test_an_ack_that_comes_twice_counts_once(world: World) -> None:
     driver = new_driver(world)
     number = pending_epoch(driver)
     driver.write_one()
-    taken = list(driver.coordinator._pending[number].acks.values())
+    taken = list(pending_of(driver, number).acks.values())
     for part in taken * 3:
         driver.coordinator.ack(part)
     assert driver.coordinator.complete_ready() == []
@@ -272,7 +279,7 @@ def test_m5_a_checkpoint_that_fails_leaves_no_files(world: World, script: Script
         decline(driver, number, "disk full", asynchronous=True)
     driver.write_all()
     if ending == "expired":
-        driver.coordinator._pending[number].acks.popitem()
+        pending_of(driver, number).acks.popitem()
         world.clock.advance(SETTINGS.timeout_ms)
     elif ending == "finalized":
         script.add("put_new", "chk-", Fault.FAIL)

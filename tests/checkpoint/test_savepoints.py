@@ -53,12 +53,15 @@ class Checkpoints:
 
     newest_completed: Manifest | None = None
     stats: list[CheckpointStats] = field(default_factory=list)
-    taken: list[tuple[SavepointOrder, bool]] = field(default_factory=list)
+    taken: list[tuple[int, SavepointRequest, str]] = field(default_factory=list)
     held: list[bool] = field(default_factory=list)
     completed_epoch: int = 0
 
-    def hold(self, checkpoint_id: int, *, held: bool) -> None:
-        self.held.append(held)
+    def hold(self, checkpoint_id: int) -> None:
+        self.held.append(True)
+
+    def release(self, checkpoint_id: int) -> None:
+        self.held.append(False)
 
     can_recover = True
 
@@ -69,8 +72,8 @@ class Checkpoints:
         failed = [s.failure for s in self.stats if s.checkpoint_id == checkpoint_id and s.status == "failed"]
         return failed[0] if failed and self.completed_epoch < epoch else None
 
-    def savepoint_taken(self, order: SavepointOrder, *, stops: bool) -> None:
-        self.taken.append((order, stops))
+    def savepoint_taken(self, checkpoint_id: int, request: SavepointRequest, path: str) -> None:
+        self.taken.append((checkpoint_id, request, path))
 
 
 class World:
@@ -134,7 +137,7 @@ def test_it_is_published_once_all_parts_are_there_and_the_checkpoint_is_committe
     assert (found.watermarks, found.max_timestamps, found.committables) == ({"w": 5}, {"w": 9}, [])
     entry = read_log(world.job).savepoint
     assert entry == SavepointEntry(NUMBER, path, digest(world.open(path).files[METADATA]))
-    assert world.checkpoints.taken == [(order, False)]
+    assert world.checkpoints.taken == [(NUMBER, request, path)]
 
 
 def test_a_newer_checkpoint_covers_it_too() -> None:

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from penstock.checkpoint.completion import publish
 from penstock.checkpoint.log.job_log import RECENT_S
+from penstock.checkpoint.publication import complete
 from penstock.checkpoint.restore.restore_plan import recover_sinks
 from penstock.checkpoint.sink_commits import CommitRun
 from penstock.errors import FencedError
@@ -64,7 +64,7 @@ def test_f18_the_manifest_behind_a_sleep_is_not_put() -> None:
     claimed_log(storage, writer="newer")
     clock.advance(60_000)
     with pytest.raises(FencedError):
-        publish(manifest(), log)
+        complete(manifest(), log)
     assert not [path for path in storage.files if path.startswith("chk-")]
 
 

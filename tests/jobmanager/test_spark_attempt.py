@@ -81,7 +81,7 @@ def test_r30_a_stop_that_an_attempt_finds_comes_before_the_end_of_its_input(
     attempt._query.wait.return_value = True
 
     def stop() -> None:
-        attempt.savepoints._wanted, attempt.savepoints._stopped = None, request
+        attempt.savepoints._request, attempt.savepoints._stopped = None, request
 
     monkeypatch.setattr(attempt, "_empty_epoch", stop)
     assert attempt._drive() is (Ended.STOPPED if then == "stop" else Ended.INPUT)

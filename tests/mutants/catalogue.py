@@ -39,8 +39,7 @@ PENDING = "penstock/checkpoint/pending_checkpoint.py"
 RETENTION = "penstock/checkpoint/retention.py"
 RESTORE = "penstock/checkpoint/restore/restore_plan.py"
 COORDINATOR = "penstock/checkpoint/coordinator.py"
-COMPLETED = "penstock/checkpoint/completed_checkpoints.py"
-COMPLETION = "penstock/checkpoint/completion.py"
+PUBLICATION = "penstock/checkpoint/publication.py"
 WRITER = "penstock/runtime/snapshots/snapshot_writer.py"
 TASK = "penstock/runtime/task.py"
 SAVEPOINTS = "penstock/checkpoint/savepoints.py"
@@ -87,9 +86,10 @@ PLANNED = (
         "M5",
         "sinks are committed before the checkpoint exists",
         (
-            COMPLETED,
-            "            publish(manifest, self._log)\n",
-            "            self._committer.commit(manifest.committables)\n            publish(manifest, self._log)\n",
+            PUBLICATION,
+            "            require_own_files(manifest, base, self._log)\n",
+            "            self._committer.commit(manifest.committables)\n"
+            "            require_own_files(manifest, base, self._log)\n",
         ),
         "sim 200",
     ),
@@ -309,13 +309,13 @@ RULES = (
     mutant(
         "R20",
         "committables of later epochs are in the checkpoint",
-        (COORDINATOR, "if last.epoch < epoch <= pending.epoch]", "if last.epoch < epoch]"),
+        (PENDING, "if after < epoch <= up_to]", "if after < epoch]"),
         "sim 400",
     ),
     mutant(
         "R21",
         "the next checkpoint completes before the commits of the former",
-        (COORDINATOR, "while not self._completed.is_committing and (pending", "while (pending"),
+        (COORDINATOR, "while not self._publication.state.is_committing and (pending", "while (pending"),
         "sim 1000",
         "tests/checkpoint/test_coordinator.py",
     ),
@@ -358,7 +358,7 @@ RULES = (
         (
             SAVEPOINTS,
             '        failpoint.before("C28")\n',
-            '        put_certain(pending.storage, METADATA, data, self._log.wait)\n        failpoint.before("C28")\n',
+            '        put_certain(folder.storage, METADATA, data, self._log.wait)\n        failpoint.before("C28")\n',
         ),
         "tests/testing/test_savepoints.py",
     ),
@@ -382,9 +382,9 @@ RULES = (
         "R17 savepoint",
         "a savepoint takes the part of a dropped run",
         (
-            SAVEPOINTS,
-            "        found = [self.acks.get((subtask, self.record.versions[subtask])) for subtask in ordered]\n",
-            "        found = [next((a for (s, _), a in self.acks.items() if s == o), None) for o in ordered]\n",
+            PENDING,
+            "found = [self.acks.get((subtask, version)) for subtask, version in keys if version is not None]",
+            "found = [next((a for (s, _), a in self.acks.items() if s == subtask), None) for subtask, _ in keys]",
         ),
         "tests/checkpoint/test_savepoints.py",
     ),

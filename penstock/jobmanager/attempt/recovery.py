@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointListenerHook
+from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.log.entries import Claim, Restore
 from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.publication import CheckpointListenerHook
 from penstock.checkpoint.restore.redistribution import redistribute, require_whole_key_groups
 from penstock.checkpoint.restore.restore_plan import (
     choose_restore,
@@ -20,7 +21,7 @@ from penstock.checkpoint.restore.restore_plan import (
     recover_sinks,
 )
 from penstock.checkpoint.restore.uid_mapping import ProgramUids, find_renames, rename, require_mapped
-from penstock.checkpoint.savepoints import begin_time_anew, has_ended
+from penstock.checkpoint.snapshot.event_time import begin_time_anew, has_ended
 from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, full_address, open_snapshot
 from penstock.clock import Clock
 from penstock.errors import (
