@@ -21,7 +21,7 @@ from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.sealed_state import SealedFiles, SealedTables
 from penstock.state.rocksdb import native_files
 from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
-from penstock.state.rocksdb.store import shared_memory
+from penstock.state.rocksdb.store_options import shared_memory
 from penstock.state.timers import Timers
 from tests.state.backends import at, epoch
 

@@ -19,7 +19,8 @@ from penstock.model.types import Types
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.sealed_state import SealedFiles
 from penstock.state.rocksdb import native_files
-from penstock.state.rocksdb.store import Store, shared_memory
+from penstock.state.rocksdb.store import Store
+from penstock.state.rocksdb.store_options import shared_memory
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 

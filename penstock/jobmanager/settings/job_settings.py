@@ -79,6 +79,7 @@ def backend_settings(configuration: Configuration) -> BackendSettings:
         memory_bytes=rocksdb_options.memory_bytes(configuration),
         local_dirs=configuration.get(rocksdb_options.DIRECTORIES),
         predefined_options=configuration.get(rocksdb_options.PREDEFINED),
+        tuning=rocksdb_options.tuning(configuration),
         transfer_threads=max(1, configuration.get(rocksdb_options.TRANSFER_THREADS)),
         compression=configuration.get(checkpointing_options.SNAPSHOT_COMPRESSION),
         ttl_sweep=SweepSettings(

@@ -8,6 +8,9 @@ PREFIX = "state.backend.rocksdb."
 MIB = 1024 * 1024
 
 DEFAULT_MEMORY_BYTES = 256 * MIB
+DEFAULT_BLOCK_SIZE = 16 * 1024
+HIGH_MEMORY = "SPINNING_DISK_OPTIMIZED_HIGH_MEM"
+HIGH_MEMORY_BLOCK_SIZE = 128 * 1024
 
 _BY_MEMORY = "an eighth of the memory, 1 mb to 64 mb"
 _ROCKSDB = "RocksDB's own"
@@ -21,7 +24,7 @@ DIRECTORIES: Option[tuple[str, ...]] = Option(
 )
 PREDEFINED = Option(
     PREFIX + "predefined-options",
-    Word(("DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED")),
+    Word(("DEFAULT", "SPINNING_DISK_OPTIMIZED", HIGH_MEMORY, "FLASH_SSD_OPTIMIZED")),
     "DEFAULT",
     "Settings that suit a kind of disk. The options below win over them.",
 )
@@ -149,7 +152,7 @@ WRITE_BUFFERS_TO_MERGE: Option[int | None] = Option(
     PREFIX + "writebuffer.number-to-merge",
     Integer(least=1),
     None,
-    "How many write buffers are merged before they are written to a file.",
+    "How many write buffers are merged before they are written to a file; always less than `writebuffer.count`.",
     default_text=_ROCKSDB,
 )
 BLOCK_SIZE: Option[int | None] = Option(
@@ -157,7 +160,8 @@ BLOCK_SIZE: Option[int | None] = Option(
     Size(least=1),
     None,
     "The size of a block of data in a file.",
-    default_text="`16 kb`; `128 kb` with the predefined options `SPINNING_DISK_OPTIMIZED_HIGH_MEM`",
+    default_text=f"`{Size().format(DEFAULT_BLOCK_SIZE)}`; with the predefined options `{HIGH_MEMORY}` "
+    f"`{Size().format(HIGH_MEMORY_BLOCK_SIZE)}`",
 )
 METADATA_BLOCK_SIZE: Option[int | None] = Option(
     PREFIX + "block.metadata-blocksize",
@@ -217,3 +221,8 @@ def memory_bytes(configuration: Configuration) -> int:
     """The memory that all states of a TaskManager share."""
     fixed = configuration.get(MEMORY_PER_TASKMANAGER) or configuration.get(MEMORY_PER_SLOT)
     return fixed or DEFAULT_MEMORY_BYTES
+
+
+def tuning(configuration: Configuration) -> dict[str, str]:
+    """The settings that a store reads by itself when it is opened, for the process that opens it."""
+    return {key: value for key, value in configuration.to_dict().items() if key.startswith(PREFIX)}

@@ -19,6 +19,8 @@ class BackendSettings(msgspec.Struct, frozen=True):
     local_dirs: tuple[str, ...] = ()
     """Where RocksDB keeps its files; without any, the process's temporary folder."""
     predefined_options: str = rocksdb_options.PREDEFINED.default
+    tuning: dict[str, str] = {}
+    """Settings of RocksDB by their full keys, which its stores read when they are opened."""
     transfer_threads: int = rocksdb_options.TRANSFER_THREADS.default
     compression: bool | None = None
     """Whether snapshots are compressed; None: tables that are large enough for it to pay."""

@@ -6,23 +6,20 @@ of its own that goes with it.
 
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import rocksdict
 
 from penstock.errors import StateBackendError
-from penstock.model.units import MIB
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.rocksdb.key_bytes import end_of
 from penstock.state.rocksdb.largest_rows import LargestRows
+from penstock.state.rocksdb.store_options import StoreOptions
 
 _FAMILY = "state-"
 """Column families of states start with it: RocksDB has one of its own."""
-_BLOCK_BYTES = {"SPINNING_DISK_OPTIMIZED_HIGH_MEM": 128 * 1024}
 _FILE_LINE = re.compile(r"^ (\d+):", re.MULTILINE)
 
 
@@ -31,15 +28,14 @@ class Store:
 
     def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
         self.folder = folder
-        self._settings = settings
         self._is_cancelled = False
-        self._memory = shared_memory(settings.memory_bytes)
+        self.options = StoreOptions(settings)
         folder.parent.mkdir(parents=True, exist_ok=True)
         access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:
-            known = rocksdict.Rdict.list_cf(str(folder), self._options()) if (folder / "CURRENT").exists() else []
-            families = {name: self._options() for name in known if name != "default"}
-            self._db = rocksdict.Rdict(str(folder), self._options(), families, access)
+            known = rocksdict.Rdict.list_cf(str(folder), self.options.make()) if (folder / "CURRENT").exists() else []
+            families = {name: self.options.make() for name in known if name != "default"}
+            self._db = rocksdict.Rdict(str(folder), self.options.make(), families, access)
         except Exception as error:
             raise StateBackendError(f"RocksDB cannot be opened in {folder}: {error}") from error
         self._no_log = rocksdict.WriteOptions()
@@ -47,35 +43,11 @@ class Store:
         self._db.set_write_options(self._no_log)
         self._families = {name: self._db.get_column_family(name) for name in families}
 
-    def _options(self) -> rocksdict.Options:
-        settings = self._settings
-        options = rocksdict.Options(raw_mode=True)
-        options.create_if_missing(create_if_missing=True)
-        options.create_missing_column_families(create_missing_cfs=True)
-        options.set_write_buffer_manager(self._memory.buffers)
-        options.set_write_buffer_size(max(MIB, min(64 * MIB, settings.memory_bytes // 8)))
-        options.set_arena_block_size(MIB // 4)  # otherwise a state without rows takes an eighth of a write buffer
-        options.set_max_background_jobs(2)
-        options.set_level_compaction_dynamic_level_bytes(True)
-        options.set_compression_type(rocksdict.DBCompressionType.lz4())
-        options.set_max_open_files(256 if settings.predefined_options == "DEFAULT" else -1)
-        options.set_keep_log_file_num(1)
-        options.set_stats_dump_period_sec(0)
-        blocks = rocksdict.BlockBasedOptions()
-        blocks.set_block_cache(self._memory.cache)
-        blocks.set_block_size(_BLOCK_BYTES.get(settings.predefined_options, 16 * 1024))
-        blocks.set_bloom_filter(10, block_based=False)
-        # Indexes and filters count against the bound too.
-        blocks.set_cache_index_and_filter_blocks(True)
-        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
-        options.set_block_based_table_factory(blocks)
-        return options
-
     def family(self, name: str) -> "Family":
         """The rows of one state; made when it is new."""
         full_name = _FAMILY + name
         if full_name not in self._families:
-            self._families[full_name] = self._db.create_column_family(full_name, self._options())
+            self._families[full_name] = self._db.create_column_family(full_name, self.options.make())
         return Family(self._families[full_name], self._db.get_column_family_handle(full_name))
 
     def names(self) -> list[str]:
@@ -211,27 +183,3 @@ class WriteBatch:
 
     def __len__(self) -> int:
         return int(self.raw.len())
-
-
-class SharedMemory:
-    """Block cache and write buffers of a process, which together stay below a bound."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.cache = rocksdict.Cache(limit_bytes)
-        self.buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
-            limit_bytes // 2, allow_stall=False, cache=self.cache
-        )
-
-
-_memories: WeakValueDictionary[int, SharedMemory] = WeakValueDictionary()
-"""A store holds on to its own: with the last one of a restore, or of a job, the memory goes."""
-_memories_lock = threading.Lock()
-
-
-def shared_memory(limit_bytes: int) -> SharedMemory:
-    """The memory of all stores of this process with that bound."""
-    with _memories_lock:
-        memory = _memories.get(limit_bytes)
-        if memory is None:
-            memory = _memories[limit_bytes] = SharedMemory(limit_bytes)
-        return memory
