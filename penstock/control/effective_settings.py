@@ -5,6 +5,7 @@ the user's, then the machine's. Files are merged key by key.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,19 @@ from pathlib import Path
 from penstock.control.settings_file import SettingsSource, read_settings_file
 from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
-from penstock.model.options.catalogue import check_setting, meaning_of_old_key, with_new_names
+from penstock.model.options.catalogue import (
+    check_setting,
+    keys_of_backend,
+    meaning_of_old_key,
+    with_new_names,
+)
 
 FILE_NAME = "penstock.yaml"
 FOLDER_VARIABLE = "PENSTOCK_CONF_DIR"
 MACHINE_FOLDER = Path("/etc/penstock")
 PROGRAM = "the program"
 COMMAND_LINE = "-D"
+_SECRET = re.compile(r"password|secret|token|credential|access.?key|account.?key|api.?key", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -62,15 +69,17 @@ def user_file() -> Path:
 
 def merge_settings(sources: Iterable[SettingsSource]) -> EffectiveSettings:
     """The settings of all sources, highest precedence first. Old keys become the new ones."""
-    merged = Configuration()
-    origins: dict[str, str] = {}
-    for source in reversed(list(sources)):
-        for key, value in with_new_names(source.settings).items():
-            origin = source.origin(_written_key(key, source.settings))
+    found = [
+        (key, value, source.origin(_written_key(key, source.settings)))
+        for source in reversed(list(sources))
+        for key, value in with_new_names(source.settings).items()
+    ]
+    merged = Configuration.from_dict({key: value for key, value, _ in found})
+    own_keys = keys_of_backend(merged)
+    for key, value, origin in found:
+        if own_keys is None or not key.startswith(own_keys.prefix):
             check_setting(key, value, origin)
-            merged.set_string(key, value)
-            origins[key] = origin
-    return EffectiveSettings(merged, origins)
+    return EffectiveSettings(merged, {key: origin for key, _, origin in found})
 
 
 def _written_key(key: str, settings: Mapping[str, str]) -> str:
@@ -78,3 +87,12 @@ def _written_key(key: str, settings: Mapping[str, str]) -> str:
     if key in settings:
         return key
     return next(old for old, value in settings.items() if key in meaning_of_old_key(old, value))
+
+
+def visible_value(key: str, value: str) -> str:
+    """The value of a setting, or asterisks if its key says that it is secret.
+
+    >>> visible_value("rest.port", "8081"), visible_value("spark.authenticate.secret", "x")
+    ('8081', '******')
+    """
+    return "******" if _SECRET.search(key) else value

@@ -182,7 +182,7 @@ class Milliseconds(RangedType[int]):
         return milliseconds
 
     def describe(self) -> str:
-        return "duration" + self.describe_range()
+        return "duration" + (self.describe_range() if self.least else "")  # no duration is below 0
 
     def format(self, value: Any) -> str:
         return _in_largest_unit(value, (("h", 3_600_000), ("min", 60_000), ("s", 1000)), "ms")
@@ -201,7 +201,7 @@ class Size(RangedType[int]):
         return "size" + self.describe_range()
 
     def format(self, value: Any) -> str:
-        return _in_largest_unit(value, (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)), "bytes")
+        return _in_largest_unit(value, (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)), "b")
 
 
 @dataclass(frozen=True)

@@ -106,3 +106,18 @@ def test_the_origin_of_a_setting_under_an_old_name_is_its_line(folders: dict[str
     found = load_settings(Configuration(), {})
     assert found.origins["state.backend.type"] == "./penstock.yaml, line 2"
     assert found.origins["execution.checkpointing.storage"] == "./penstock.yaml, line 2"
+
+
+def test_keys_of_a_registered_backend_are_accepted_where_it_is_chosen(folders: dict[str, Path]) -> None:
+    program = Configuration.from_dict({"state.backend.type": "sqlite"})
+    found = load_settings(program, {"state.backend.sqlite.path": "/x"})
+    assert found.configuration.to_dict()["state.backend.sqlite.path"] == "/x"
+    with pytest.raises(ConfigurationError, match="no configuration key 'state.backend.sqlite.path'"):
+        load_settings(Configuration(), {"state.backend.sqlite.path": "/x"})
+
+
+@pytest.mark.parametrize("kind", ["hashmap", "rocksdb"])
+def test_a_misspelt_key_of_our_own_backends_is_an_error(kind: str, folders: dict[str, Path]) -> None:
+    program = Configuration.from_dict({"state.backend.type": kind})
+    with pytest.raises(ConfigurationError, match=f"no configuration key 'state.backend.{kind}.locladir'"):
+        load_settings(program, {f"state.backend.{kind}.locladir": "/x"})

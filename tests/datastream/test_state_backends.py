@@ -238,7 +238,7 @@ def test_h1_memory_state_backend(env: Env, spark: FakeSpark) -> None:
     assert settings_of(env.set_state_backend(backend), spark) == {
         "state.backend.type": "hashmap",
         CHK + "storage": "jobmanager",
-        "penstock.jobmanager-storage.max-state-size": "1000 bytes",
+        "penstock.jobmanager-storage.max-state-size": "1000 b",
         CHK + "savepoint-dir": "/savepoints",
     }
 
@@ -280,7 +280,7 @@ def test_h3_rocksdb_state_backend_on_another_s_storage(env: Env, spark: FakeSpar
     assert settings_of(env.set_state_backend(backend), spark) == {
         "state.backend.type": "rocksdb",
         CHK + "storage": "jobmanager",
-        "penstock.jobmanager-storage.max-state-size": "9 bytes",
+        "penstock.jobmanager-storage.max-state-size": "9 b",
     }
     for given in (None, HashMapStateBackend()):
         with pytest.raises(ValueError, match="checkpoint_data_uri"):

@@ -44,8 +44,8 @@ def test_durations_and_sizes_are_shown_in_the_largest_unit_that_fits():
     shown = [Milliseconds().format(value) for value in (0, 250, 5000, 600_000, 7_200_000, 61_000)]
     assert shown == ["0 ms", "250 ms", "5 s", "10 min", "2 h", "61 s"]
     assert [Size().format(value) for value in (0, 1000, 20_480, 5 << 20, 1 << 30)] == [
-        "0 bytes",
-        "1000 bytes",
+        "0 b",
+        "1000 b",
         "20 kb",
         "5 mb",
         "1 gb",

@@ -77,6 +77,15 @@ _OLD_WORDS: dict[tuple[str, str], dict[str, str]] = {
 """Values of an old key that chose two things at once: a backend and where checkpoints are stored."""
 
 
+def keys_of_backend(configuration: Configuration) -> KeyFamily | None:
+    """The keys of a state backend that users have registered; None for the backends whose keys are declared here."""
+    kind = configuration.get(state_options.BACKEND).strip()
+    prefix = f"{state_options.PREFIX}{kind}."
+    if kind == state_options.BACKEND.default or any(key.startswith(prefix) for key in OPTIONS):
+        return None
+    return KeyFamily(prefix, f"Settings of the state backend `{kind}`.")
+
+
 def find_option(key: str) -> Option[Any] | KeyFamily | None:
     """The option of a key, or the family that it belongs to; None for an unknown key and for keys of Spark."""
     if key in OPTIONS:

@@ -130,7 +130,7 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
     *_without_effect("the job log in the checkpoint folder does this", "high-availability"),
     *_without_effect(
-        "the limits of the control server are fixed",
+        "the limits of the control server and of its client are fixed",
         "rest.await-leader-timeout",
         "rest.connection-timeout",
         "rest.idleness-timeout",
@@ -142,8 +142,8 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "rest.async.store-duration",
         "rest.cache.checkpoint-statistics.size",
         "rest.cache.checkpoint-statistics.timeout",
-        "rest.url-prefix",
     ),
+    *_without_effect("the paths of the control server are fixed", "rest.url-prefix"),
     *_without_effect(
         "the control server does not draw flame graphs",
         "rest.flamegraph.enabled",

@@ -39,7 +39,7 @@ FAILURE_INTERVAL = Option(
     _RATE + "failure-rate-interval",
     Milliseconds(),
     60_000,
-    "`failure-rate`: the interval of the failures that count.",
+    "`failure-rate`: the interval in which failures are counted.",
 )
 FAILURE_DELAY = Option(_RATE + "delay", Milliseconds(), 1000, "`failure-rate`: the pause before each restart.")
 INITIAL_BACKOFF = Option(

@@ -3,11 +3,14 @@
 from penstock.model.option import Option
 from penstock.model.option_types import Integer, Milliseconds, Text
 
+PREFIX = "state.backend."
+
 BACKEND = Option(
-    "state.backend.type",
+    PREFIX + "type",
     Text(),
     "hashmap",
-    "The state backend: `hashmap` keeps working state in memory, `rocksdb` on local disk.",
+    "The state backend: `hashmap` keeps working state in memory, `rocksdb` on local disk. The keys of a backend of "
+    "your own begin with `state.backend.<type>.`.",
     old_keys=("state.backend",),
 )
 SWEEP_ENTRIES = Option(

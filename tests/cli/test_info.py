@@ -1,0 +1,85 @@
+"""`penstock info`: where each setting of a program comes from."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+
+PROGRAM = """
+from penstock.common import Configuration
+from penstock.datastream import EmbeddedRocksDBStateBackend, StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment(
+    Configuration.from_dict({"execution.checkpointing.timeout": "1 min", "pipeline.name": "mine"})
+)
+env.enable_checkpointing(5000)
+env.set_state_backend(EmbeddedRocksDBStateBackend())
+env.from_collection([1, 2]).print()
+env.execute()
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_CONF_DIR", str(tmp_path / "conf"))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "penstock.yaml").write_text("pipeline.name: file\nrest.port: 8081\n", encoding="utf-8")
+    shared = "rest.port: 1\nspark.authenticate.secret: hidden\nstate.savepoints.dir: /savepoints\n"
+    (tmp_path / "conf" / "penstock.yaml").write_text(shared, encoding="utf-8")
+    (tmp_path / "job.py").write_text(PROGRAM, encoding="utf-8")
+    return str(tmp_path / "job.py")
+
+
+EXPECTED = {
+    "execution.checkpointing.interval": ("5 s", "the program"),
+    "execution.checkpointing.savepoint-dir": ("/savepoints", "{conf}, line 3"),
+    "execution.checkpointing.timeout": ("1 min", "the program"),
+    "parallelism.default": ("2", "-p"),
+    "penstock.epoch.interval": ("1s", "-D"),
+    "pipeline.name": ("mine", "the program"),
+    "rest.port": ("8081", "./penstock.yaml, line 2"),
+    "spark.authenticate.secret": ("******", "{conf}, line 2"),
+    "state.backend.type": ("rocksdb", "the program"),
+}
+FLAGS = ["-p", "2", "-Dpenstock.epoch.interval=1s", "-Dpipeline.name=flag"]
+
+
+def test_every_setting_is_listed_with_its_origin(job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--json", *FLAGS, job]) == 0
+    rows = json.loads(capsys.readouterr().out)["settings"]
+    conf = tmp_path / "conf" / "penstock.yaml"
+    expected = {key: (value, origin.format(conf=conf)) for key, (value, origin) in EXPECTED.items()}
+    assert {row["key"]: (row["value"], row["origin"]) for row in rows} == expected
+    assert [row["key"] for row in rows] == sorted(expected)
+
+
+def test_people_see_a_table_behind_the_plan(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", *FLAGS, job]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[lines.index("Settings (every other option has its default):") + 1 :]
+    assert [line.split()[0] for line in table] == sorted(EXPECTED)
+    assert "  pipeline.name                          mine         the program" in table
+    assert "hidden" not in "\n".join(lines)
+
+
+def test_a_program_without_settings_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = PROGRAM[: PROGRAM.index("(\n")] + "()\nenv.from_collection([1]).print()\nenv.execute()\n"
+    (tmp_path / "job.py").write_text(plain, encoding="utf-8")
+    assert main(["info", "job.py"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "Settings: every option has its default"
+
+
+def test_a_mistake_in_a_file_is_reported_with_file_and_line(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "penstock.yaml").write_text("rest.port: 8081\nrest.prot: 1\n", encoding="utf-8")
+    assert main(["info", job]) == 2
+    assert "no configuration key 'rest.prot' (from ./penstock.yaml, line 2); did you mean 'rest.port'?" in (
+        capsys.readouterr().err
+    )
