@@ -7,10 +7,10 @@ READY  := $(VENV)/ready
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults check format sim mutants bench bench-quick clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults test-versions check format sim mutants bench bench-quick clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml scripts/setup.py
 	@$(PYTHON) scripts/setup.py
@@ -41,6 +41,9 @@ test-large: $(READY) ## State larger than memory; needs 25 GB of disk and a few 
 test-faults: $(READY) ## Fault matrix, fencing, every failpoint and thirty kills with real processes (long)
 	@$(PY) scripts/fault_tools.py
 	@$(SPARK) $(PY) -m tests.faults $(ARGS)
+
+test-versions: $(READY) ## Smoke tests on the oldest and newest patch of every supported PySpark, ARGS="4.1.0"
+	@$(SPARK) $(PY) scripts/spark_versions.py $(ARGS)
 
 check: $(READY) ## Format, lint, types and tidiness, as CI runs them
 	@$(PY) -m ruff format --check .

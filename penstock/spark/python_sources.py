@@ -1,6 +1,7 @@
 """`from_collection` and `NumberSequenceSource` as replayable Python data sources of Spark.
 
 The position is the number of records read; reading the same range again gives the same records in the same order.
+PySpark 4.1 has no read limits for Python data sources: there such a source is one epoch, whatever its length.
 """
 
 from abc import ABC, abstractmethod
@@ -10,12 +11,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.source_connectors import CollectionSource, NumberSequenceSource
 from penstock.model.ids import new_nonce
 from penstock.runtime.operators.sink_operators import encode_records
+
+try:
+    from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.1
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
 DEFAULT_MAX_ROWS = 1_000_000
 ROWS_PER_BATCH = 10_000
@@ -39,15 +44,17 @@ class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow, ABC):
     def initialOffset(self) -> dict[str, int]:
         return {"records": 0}
 
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> "ReadMaxRows":
         return ReadMaxRows(self.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Everything is there from the beginning."""
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        rows = self.total if isinstance(limit, ReadAllAvailable) else self.max_rows
-        return {"records": min(self.total, start["records"] + rows)}
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:
+        """The end of the next epoch; of the whole source where Spark gives no limit, as PySpark 4.1 never does."""
+        if start is None or not isinstance(limit, ReadMaxRows):
+            return {"records": self.total}
+        return {"records": min(self.total, start["records"] + self.max_rows)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [RangePartition(start["records"], end["records"])] if end["records"] > start["records"] else []

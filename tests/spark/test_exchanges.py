@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, RuntimeContext
 from penstock.datastream.connectors.file_system import FileSink
@@ -44,6 +46,7 @@ def running(amounts: list[tuple[Any, int]]) -> "Counter[tuple[Any, int]]":
     return Counter(rows)
 
 
+@pytest.mark.smoke
 def test_two_sources_of_different_schemas_are_read_by_one_query(jobs: Jobs) -> None:
     env = jobs.environment(settings={"penstock.epoch.max-rows": "7"})
     orders = [(f"c{n % 5}", n) for n in range(20)]

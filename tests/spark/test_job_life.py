@@ -47,6 +47,7 @@ class FailsOnce(MapFunction):
         return value, self.attempt, self.unit, self.scale
 
 
+@pytest.mark.smoke
 def test_p7_p8_a_job_that_fails_once_restarts_and_its_functions_know(jobs: Jobs) -> None:
     env = jobs.environment(1, {"execution.checkpointing.interval": "1h", **RESTARTS})
     env.get_config().set_global_job_parameters({"unit": "km"})

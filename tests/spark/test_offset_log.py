@@ -79,6 +79,7 @@ def files(spark: SparkSession, tmp_path: Path) -> Callable[[str, int], DataFrame
     return make
 
 
+@pytest.mark.smoke
 def test_a_file_source_goes_on_behind_any_batch_also_past_a_compaction(
     tmp_path: Path, files: Callable[[str, int], DataFrame]
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_position_is_not_moved_by_what_spark_has_logged_since(
     assert ids[0] == ids[1] != ids[2]
 
 
+@pytest.mark.smoke
 def test_the_sources_of_collections_and_sequences_go_on_behind_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     def sources() -> DataFrame:
         numbers = read_sequence(spark, NumberSequenceSource(100, 139), 14)
@@ -138,6 +140,7 @@ def test_the_sources_of_collections_and_sequences_go_on_behind_a_batch(spark: Sp
     assert again.batches == later_than(first.batches, 0)
 
 
+@pytest.mark.smoke
 def test_rate_micro_batch_goes_on_behind_any_batch(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4).option("startTimestamp", 1000).load()
     first = Recording(tmp_path / "first").run_until(frame, 4)

@@ -46,6 +46,7 @@ def test_lines_of_print_come_with_the_subtask_in_front(jobs: Jobs, capsys: pytes
     assert all(line.split("> ")[0] in ("1", "2", "ten:1", "ten:2") for line in lines)
 
 
+@pytest.mark.smoke
 def test_sql_steps_and_spark_writers_behind_the_jvm_and_behind_a_stage(jobs: Jobs) -> None:
     """`where`, `with_column` and `select` stay in the JVM; `to_spark` gets DataFrames from there and from a stage."""
     jobs.write_json("1.json", [{"customer": f"c{n % 3}", "amount": n - 2.0} for n in range(9)])

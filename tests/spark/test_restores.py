@@ -90,6 +90,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
     return World(spark, tmp_path)
 
 
+@pytest.mark.smoke
 def test_o7_o6_sources_go_on_by_uid_in_another_order_and_beside_new_ones(world: World) -> None:
     client, job = world.start(["a", "b"], "out1")
     for number in (1, 2):

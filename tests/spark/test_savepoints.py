@@ -86,6 +86,7 @@ def test_n2_a_savepoint_is_taken_while_the_job_runs_and_again_when_it_is_idle(
 
 
 @pytest.mark.parametrize("checkpoints", [True, False])
+@pytest.mark.smoke
 def test_n3_stop_commits_everything_and_the_savepoint_has_it(
     spark: SparkSession, tmp_path: Path, *, checkpoints: bool
 ) -> None:

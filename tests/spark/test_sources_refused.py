@@ -22,6 +22,7 @@ def orders(jobs: Jobs) -> DataFrame:
     return jobs.json_stream(SCHEMA)
 
 
+@pytest.mark.smoke
 def test_spark_s_own_stateful_operators_are_refused(orders: DataFrame) -> None:
     other = orders.withColumnRenamed("amount", "price")
     for frame, word in [
@@ -47,6 +48,7 @@ def test_a_static_table_beside_the_stream_is_fine(jobs: Jobs, orders: DataFrame)
     check_source(orders.join(static, "customer", "left"))
 
 
+@pytest.mark.smoke
 def test_expressions_that_change_on_a_second_reading_are_refused(jobs: Jobs, orders: DataFrame) -> None:
     with pytest.raises(UsageError, match="rand"):
         check_source(orders.withColumn("lot", F.rand()))
@@ -85,6 +87,7 @@ def test_r27_a_source_that_keeps_its_rows_in_memory_is_refused(jobs: Jobs) -> No
         jobs.environment().from_dataframe(frame, replayable=True)
 
 
+@pytest.mark.smoke
 def test_r27_sources_that_write_down_where_they_began_are_fine(jobs: Jobs) -> None:
     reader = jobs.spark.readStream
     check_source(reader.format("rate").load())

@@ -45,6 +45,7 @@ def python(jobs: Jobs, env: StreamExecutionEnvironment) -> DataStream:
 
 
 @pytest.mark.parametrize("opened", [files, rate, python], ids=lambda opened: opened.__name__)
+@pytest.mark.smoke
 def test_an_unbounded_source_gives_every_row_once_over_a_kill(jobs: Jobs, opened: Open) -> None:
     env = jobs.environment(2, RESTARTS)
     stream = opened(jobs, env).key_by(lambda row: row.value % 7).process(Count(), output_type=COUNTED).uid("count")
@@ -62,6 +63,7 @@ def test_an_unbounded_source_gives_every_row_once_over_a_kill(jobs: Jobs, opened
     assert len(rows) > 100
 
 
+@pytest.mark.smoke
 def test_a_number_sequence_gives_every_number_once_over_a_kill(jobs: Jobs) -> None:
     env = jobs.environment(2, {**RESTARTS, "penstock.epoch.max-rows": "200"})
     numbers = env.from_source(NumberSequenceSource(0, 1_999), WatermarkStrategy.no_watermarks(), "numbers")

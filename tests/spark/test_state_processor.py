@@ -45,6 +45,7 @@ def local_rows(path: str, name: str, uid: str = UID) -> list[dict[str, Any]]:
     return [row for table in tables for row in table.to_pylist()]
 
 
+@pytest.mark.smoke
 def test_s1_every_state_of_a_checkpoint_is_a_dataframe(spark: SparkSession, typed: str) -> None:
     sp = Savepoint.load(spark, typed, verify=True)
     total = sp.keyed_state(UID, "total")
@@ -89,6 +90,7 @@ def test_s5_metadata_has_every_operator_and_its_bytes(spark: SparkSession, typed
     assert kinds["counts"] == "map" and kinds["rules"] == "broadcast"
 
 
+@pytest.mark.smoke
 def test_s3_a_changed_checkpoint_is_a_canonical_savepoint(spark: SparkSession, typed: str, tmp_path: Path) -> None:
     sp = Savepoint.load(spark, typed)
     fixed = sp.keyed_state(UID, "total").withColumn("value", F.col("value") * 2)

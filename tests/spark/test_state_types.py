@@ -107,6 +107,7 @@ def expected_results(events: list[tuple[str, int, int]]) -> "Counter[Any]":
     ],
     ids=["2 subtasks", "3 subtasks and checkpoints", "RocksDB"],
 )
+@pytest.mark.smoke
 def test_b1_to_b5_every_state_and_timer_gives_what_plain_python_gives(
     jobs: Jobs, parallelism: int, settings: dict[str, str]
 ) -> None:

@@ -25,6 +25,8 @@ from penstock.spark.pipe import SUBTASK, OwnerAddress
 from penstock.spark.session import query_settings
 from tests.spark.jobs import Jobs
 
+pytestmark = pytest.mark.smoke
+
 
 def one_row_per_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The number of the task and the ids that it got; called even for a task without rows."""
