@@ -7,7 +7,7 @@ READY  := $(VENV)/ready
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults test-versions check format sim mutants bench bench-quick clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults test-versions check format sim mutants bench bench-quick dist clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ bench: $(READY) ## Compare engines, for example ARGS="--workload w1 --json FILE"
 
 bench-quick: $(READY) ## The same with little data
 	@$(SPARK) $(PY) -m bench --quick $(ARGS)
+
+dist: $(READY) ## Build the source distribution and the wheel into dist/
+	@rm -rf dist
+	@$(PY) -m build --no-isolation
 
 clean: ## Remove what the targets have made, .venv included
 	rm -rf $(VENV) .tools .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

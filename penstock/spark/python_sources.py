@@ -20,7 +20,10 @@ from penstock.runtime.operators.sink_operators import encode_records
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 except ImportError:  # PySpark 4.1
-    SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Spark asks for everything that is available, and gets it."""
+
 
 DEFAULT_MAX_ROWS = 1_000_000
 ROWS_PER_BATCH = 10_000
