@@ -185,6 +185,16 @@ class JobGraph:
         return next(source for source in self.sources if source.id == reference.source_id)
 
     @property
+    def channel_counts(self) -> dict[int, int]:
+        """Edge id -> number of upstream subtasks, for edges that start at a stage."""
+        return {
+            edge.id: self.stage(edge.source.stage_id).parallelism
+            for stage in self.stages
+            for edge in stage.inputs
+            if isinstance(edge.source, StageOutput)
+        }
+
+    @property
     def bounded(self) -> bool:
         """Every source ends by itself, so the job does."""
         return all(source.bounded for source in self.sources)

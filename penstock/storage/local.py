@@ -99,13 +99,6 @@ class LocalStorage:
         if target.parent != self.root and _NUMBERED.fullmatch(target.parent.name):
             _remove_empty(target.parent)
 
-    def exists(self, path: str) -> bool:
-        try:
-            self.size(path)
-        except FileMissingError:
-            return False
-        return True
-
     def size(self, path: str) -> int:
         try:
             found = os.stat(self._target(confine(path)), follow_symlinks=False)

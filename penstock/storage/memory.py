@@ -100,10 +100,6 @@ class MemoryStorage:
         if fault is not None:
             raise UnknownOutcomeError(f"no reply to the removal of {path!r}")
 
-    def exists(self, path: str) -> bool:
-        self._reach("size", path)
-        return confine(path) in self.files
-
     def size(self, path: str) -> int:
         self._reach("size", path)
         if confine(path) not in self.files:

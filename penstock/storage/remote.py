@@ -72,13 +72,6 @@ class RemoteStorage:
     def delete(self, path: str) -> None:
         self._writer.delete(confine(path))
 
-    def exists(self, path: str) -> bool:
-        try:
-            self.size(path)
-        except FileMissingError:
-            return False
-        return True
-
     def size(self, path: str) -> int:
         full = self._full(path)
         try:

@@ -44,10 +44,6 @@ class Storage(Protocol):
         """Remove a file; one that is not there is fine."""
         ...
 
-    def exists(self, path: str) -> bool:
-        """Whether the file is there."""
-        ...
-
     def size(self, path: str) -> int:
         """The file's size in bytes. Raises FileMissingError."""
         ...

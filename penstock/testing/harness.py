@@ -62,7 +62,7 @@ from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.state.backend.backend_settings import KINDS, BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
-from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed, channels_of
+from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
 from penstock.testing.harness_options import CHECKPOINT, CRASH, JOB_ID, Advance, Control, HarnessOptions, Watermark
 from penstock.testing.state_reader import owns, read_state
 
@@ -263,7 +263,7 @@ class Harness:
             JOB_ID,
             self._attempt.number,
             ObjectOutput,
-            channels_of(self._graph),
+            self._graph.channel_counts,
             self.options.backend,
             str(self._folder),
             self.options.limits,

@@ -135,13 +135,3 @@ class StageFeed:
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:
     return None if values is None else [values[number] for number in chosen]
-
-
-def channels_of(graph: JobGraph) -> dict[int, int]:
-    """Edge id -> number of upstream subtasks."""
-    return {
-        edge.id: graph.stage(edge.source.stage_id).parallelism
-        for stage in graph.stages
-        for edge in stage.inputs
-        if isinstance(edge.source, StageOutput)
-    }

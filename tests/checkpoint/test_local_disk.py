@@ -25,7 +25,7 @@ class WatchedDisk:
         self._checker.landed(path, data)
 
     def delete(self, path: str) -> None:
-        if self._disk.exists(path):
+        if path in self._disk.list(path):
             self._checker.deleted(path)
         self._disk.delete(path)
 
@@ -34,9 +34,6 @@ class WatchedDisk:
 
     def list(self, prefix: str) -> "list[str]":
         return self._disk.list(prefix)
-
-    def exists(self, path: str) -> bool:
-        return self._disk.exists(path)
 
     def size(self, path: str) -> int:
         return self._disk.size(path)

@@ -161,7 +161,7 @@ def _is_far_beyond(place: Place, number: int, owner: JobProcess) -> bool:
     """The log has gone on by more than 200 entries, and this number has been deleted from it."""
     assert owner.exit_code is None, f"the owner ended with {owner.exit_code} too early:\n{owner.log_tail()}"
     storage = LocalStorage(place.job_folder)
-    return read_log(storage).number > number + 200 and not storage.exists(log_entry_path(number))
+    return read_log(storage).number > number + 200 and log_entry_path(number) not in storage.list("log/")
 
 
 def _wake_fenced(sleepers: list[_Sleeper], attempt: int, place: Place, result: FencedChain) -> list[_Sleeper]:

@@ -44,7 +44,7 @@ from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
-from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed, channels_of
+from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
 from tests.checkpoint.checker import require
 from tests.sim.baton import Actor
 
@@ -135,7 +135,7 @@ class Process:
         world = self._world
         failpoint.before("C2")
         shelf = world.shelf.open
-        place = HostPlace(JOB.job_id, self.attempt, ObjectOutput, channels_of(self._graph), open_storage=shelf)
+        place = HostPlace(JOB.job_id, self.attempt, ObjectOutput, self._graph.channel_counts, open_storage=shelf)
         self._host = SubtaskHost(place, world.ledger.storage, self, world.clock)
         deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
         deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)

@@ -104,9 +104,6 @@ class Overwriting:
     def delete(self, path: str) -> None:
         self.files.pop(path, None)
 
-    def exists(self, path: str) -> bool:
-        return path in self.files
-
     def size(self, path: str) -> int:
         return len(self.files[path])
 

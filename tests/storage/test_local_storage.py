@@ -38,11 +38,11 @@ def test_a_crash_while_writing_leaves_the_whole_file_or_none(storage: LocalStora
     with pytest.raises(InjectedCrash):
         storage.put_new("chk-1/x", b"data")
     failpoint.disarm()
-    assert storage.exists("chk-1/x") == (place == "C15.after")
+    assert ("chk-1/x" in storage.list("")) == (place == "C15.after")
     leftovers = [path for path in storage.list("") if "~" in path]
     assert len(leftovers) == (0 if place == "C13.before" else 1)
     assert all(path.startswith("chk-1/x~") for path in leftovers)
-    if not storage.exists("chk-1/x"):
+    if "chk-1/x" not in storage.list(""):
         storage.put_new("chk-1/x", b"data")
     assert storage.read("chk-1/x") == b"data"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
-from penstock.graph.job_graph import SPARK_SINK, JobGraph, StageOutput, StagePlan
+from penstock.graph.job_graph import SPARK_SINK, JobGraph, StagePlan
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.runtime.process.taskmanager_config import DeployedPlan
 
@@ -13,16 +13,10 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
     stages = {stage.id: _emptied(stage) if settings.passthrough else stage for stage in graph.stages}
     edges = [edge for stage in graph.stages for edge in stage.outputs]
     targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
-    channels = {
-        edge.id: stages[edge.source.stage_id].parallelism
-        for stage in graph.stages
-        for edge in stage.inputs
-        if isinstance(edge.source, StageOutput)
-    }
     checkpoints = settings.checkpoints or CheckpointSettings(None)
     return DeployedPlan(
         stages,
-        channels,
+        graph.channel_counts,
         targets,
         drop_untimed=settings.null_event_time == "drop",
         backend=settings.backend,
