@@ -21,8 +21,11 @@ try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 except ImportError:  # PySpark 4.1
 
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Spark asks for everything that is available, and gets it."""
+    class SupportsTriggerAvailableNow(ABC):  # type: ignore[no-redef]
+        """PySpark 4.1 asks for everything that is available, and gets it."""
+
+        @abstractmethod
+        def prepareForTriggerAvailableNow(self) -> None: ...
 
 
 DEFAULT_MAX_ROWS = 1_000_000

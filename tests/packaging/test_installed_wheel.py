@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 INHERITED = ("HOME", "JAVA_HOME", "LANG", "PATH")
 
 
-@pytest.mark.large
-@pytest.mark.spark
+@pytest.mark.full
+@pytest.mark.process
 @pytest.mark.timeout(1_800)
 def test_an_installed_wheel_runs_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not tmp_path.is_relative_to(ROOT)
