@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
 
 
-def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer hands the flag's value over by position
+def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer passes the value by position
     MODE.json = MODE.json or value
     return value
 
@@ -36,7 +36,7 @@ JobArgument = Annotated[
 
 
 def parse_settings(settings: Sequence[str] | None) -> dict[str, str]:
-    """The values of `-Dkey=value`, the last one of a key winning."""
+    """The values of `-Dkey=value`; the last value of a key wins."""
     pairs = {}
     for setting in settings or ():
         key, equals, value = setting.partition("=")
@@ -47,14 +47,14 @@ def parse_settings(settings: Sequence[str] | None) -> dict[str, str]:
 
 
 def parse_choice(flag: str, value: str | None, choices: Sequence[str]) -> str | None:
-    """The choice that was meant, whatever its case and with `-` for `_`."""
+    """The choice that `value` names; case is ignored, and `-` equals `_`."""
     if value is None:
         return None
-    wanted = value.replace("-", "_").lower()
+    folded = value.replace("-", "_").lower()
     for choice in choices:
-        if choice.lower() == wanted:
+        if choice.lower() == folded:
             return choice
-    near = get_close_matches(wanted, [choice.lower() for choice in choices], n=1)
+    near = get_close_matches(folded, [choice.lower() for choice in choices], n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"{flag} {value!r} is not one of {', '.join(choices)}{hint}")
 

@@ -21,7 +21,7 @@ SETTINGS_HEAD = "Settings (every other option has its default):"
 def info(
     *,
     job_file: Annotated[Path, typer.Argument(metavar="job.py", help="The program.")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="The program's own.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="Arguments of the program.")] = None,
     parallelism: Annotated[int | None, typer.Option("-p", "--parallelism", help="Subtasks per operator.")] = None,
     settings: SettingsFlag = None,
     json: JsonFlag = False,

@@ -1,4 +1,4 @@
-"""How commands reach a job and wait for what they asked it for."""
+"""How commands connect to a job and wait for the result of a request."""
 
 import os
 import sys
@@ -35,36 +35,36 @@ OptionalJob = Annotated[
 ServerFlag = Annotated[
     str | None,
     typer.Option(
-        "-m", "--jobmanager", metavar="HOST:PORT", help=f"Its control server; the token is ${TOKEN_VARIABLE}."
+        "-m", "--jobmanager", metavar="HOST:PORT", help=f"The control server; ${TOKEN_VARIABLE} is its token."
     ),
 ]
 TokenFileFlag = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="The token for -m, in a file.")
+    Path | None, typer.Option("--token-file", metavar="FILE", help="A file with the token for -m.")
 ]
 TypeFlag = Annotated[
     str | None, typer.Option("--type", "-type", metavar="canonical|native", help="The savepoint's format.")
 ]
-DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do not wait for its end.")]
+DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do not wait for the result.")]
 
 
 class OptionalValueCommand(TyperCommand):
-    """A command whose first option may stand without its value, as `cancel -s` does: then the value is empty."""
+    """A command with an option that needs no value, as in `cancel -s`: the value is empty then."""
 
     optional = ("-s", "--with-savepoint", "--withSavepoint", "-p", "--savepoint-path", "--savepointPath")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the empty value where none is."""
-        given: list[str] = []
+        """Insert the empty value where there is none."""
+        filled: list[str] = []
         for argument, following in zip(args, [*args[1:], None], strict=True):
-            given.append(argument)
+            filled.append(argument)
             if argument in self.optional and (following is None or following.startswith("-")):
-                given.append("")
-        return super().parse_args(ctx, given)
+                filled.append("")
+        return super().parse_args(ctx, filled)
 
 
 @dataclass(frozen=True)
-class Where:
-    """Where a command looks for its job: in the registry that the settings name, or on a server."""
+class JobTarget:
+    """Where a command finds its job: in the registry that the settings name, or on a control server."""
 
     settings: list[str] | None
     server: str | None = None
@@ -72,25 +72,25 @@ class Where:
 
     @property
     def registry(self) -> Registry:
-        """The registry of the settings."""
+        """The registry that the settings name."""
         return open_registry(parse_settings(self.settings))
 
-    def reach(self, job: str) -> "RemoteJob":
-        """The job that a command is about."""
-        from penstock.control.remote_job import reach_job  # most commands need no HTTP
+    def connect(self, job: str) -> "RemoteJob":
+        """A connection to the job."""
+        from penstock.control.remote_job import connect_to_job  # most commands need no HTTP
 
         address = None if self.server is None else server_address(self.server, self.token_file)
-        return reach_job(self.registry, job, address)
+        return connect_to_job(self.registry, job, address)
 
     def folder(self, text: str | None) -> str | None:
-        """A folder so that the driver, which may be in another working folder, understands it; None: none given."""
+        """The folder as an absolute address: the driver may have another working folder. None if there is none."""
         if not text or self.server is not None:
             return text or None
         return str(parse_address(text))
 
 
 def server_address(server: str, token_file: Path | None) -> "ServerAddress":
-    """Where `-m` leads, with the token of the environment or of a file."""
+    """The server that `-m` names, with the token from the environment or from a file."""
     from penstock.control.remote_job import ServerAddress, parse_server
 
     url = parse_server(server)
@@ -98,13 +98,13 @@ def server_address(server: str, token_file: Path | None) -> "ServerAddress":
     if not token or not token.isascii() or not token.isprintable():
         raise NotReachableError(f"{url} needs a token: set {TOKEN_VARIABLE}, or give --token-file FILE")
     address = ServerAddress(url, token)
-    if address.is_readable_on_the_way:
-        print_warning(f"the token travels to {url} without TLS")
+    if address.sends_token_in_clear:
+        print_warning(f"the token is sent to {url} without TLS")
     return address
 
 
 def require_job(job: str | None, purpose: str) -> str:
-    """The job that was given."""
+    """The job argument; UsageError without one."""
     if not job:
         raise UsageError(f"Missing JobID. Specify a Job ID to {purpose}.")
     return job
@@ -113,7 +113,7 @@ def require_job(job: str | None, purpose: str) -> str:
 def wait_for(
     job: "RemoteJob", kind: Literal["savepoints", "checkpoints"], trigger_id: str, show: Callable[[int], None]
 ) -> Any:
-    """The result of an operation; JobError with its failure. Who stops waiting does not stop the operation."""
+    """The result of an operation; JobError if it failed. An interrupted wait does not stop the operation."""
     pause, pause_s = threading.Event(), FIRST_PAUSE_S
     try:
         while not (state := job.state_of(kind, trigger_id)).is_ended:
@@ -122,7 +122,7 @@ def wait_for(
             pause_s = min(LONGEST_PAUSE_S, 1.5 * pause_s)
     except KeyboardInterrupt:
         raise WaitInterruptedError(
-            f"interrupted; job {job.job_id} goes on with what it was asked for, triggerId: {trigger_id}"
+            f"interrupted; job {job.job_id} continues the operation, triggerId: {trigger_id}"
         ) from None
     if state.failure is not None:
         raise JobError(state.failure)
@@ -130,7 +130,7 @@ def wait_for(
 
 
 def wait_for_end(job: "RemoteJob") -> str:
-    """How the job has ended, or where it stands after a minute; empty if its server is gone, as it is after the end."""
+    """The final status of the job, or its status after a minute; empty if the server is gone, as after the end."""
     pause, left_s, status = threading.Event(), END_LIMIT_S, ""
     while left_s > 0:
         try:
@@ -145,7 +145,7 @@ def wait_for_end(job: "RemoteJob") -> str:
 
 
 class PercentBar:
-    """How much of a savepoint is written: a bar on a terminal, a line at every tenth elsewhere. On stderr."""
+    """The progress of a savepoint, on stderr: a bar on a terminal, elsewhere a line for every 10 %."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -166,7 +166,7 @@ class PercentBar:
             self._bar.stop()
 
     def __call__(self, percent: int) -> None:
-        """Show it."""
+        """Show the percentage."""
         if self._bar is not None:
             self._bar.update(self._task, completed=percent)
         elif percent - self._shown >= PERCENT_STEP:

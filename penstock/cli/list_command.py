@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
-from penstock.cli.job_target import ServerFlag, TokenFileFlag, Where, server_address
+from penstock.cli.job_target import JobTarget, ServerFlag, TokenFileFlag, server_address
 from penstock.cli.output import print_result, print_warning
 from penstock.control import job_queries
 from penstock.control.audit_log import printable
@@ -20,9 +20,9 @@ RUNNING, SCHEDULED, GONE, TERMINATED = "Running/Restarting", "Scheduled", "Lost"
 
 def list_jobs(  # noqa: PLR0913 - the parameters are the command's flags
     *,
-    running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that run.")] = False,
-    scheduled: Annotated[bool, typer.Option("-s", "--scheduled", help="Only jobs that wait to run.")] = False,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Ended jobs too.")] = False,
+    running: Annotated[bool, typer.Option("-r", "--running", help="Only running jobs.")] = False,
+    scheduled: Annotated[bool, typer.Option("-s", "--scheduled", help="Only scheduled jobs.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Include jobs that have ended.")] = False,
     server: ServerFlag = None,
     token_file: TokenFileFlag = None,
     settings: SettingsFlag = None,
@@ -31,21 +31,21 @@ def list_jobs(  # noqa: PLR0913 - the parameters are the command's flags
 ) -> None:
     """List the jobs that have not ended."""
     if running + scheduled + everything > 1:
-        raise UsageError("-r, -s and -a exclude each other")
+        raise UsageError("-r, -s and -a are mutually exclusive")
     sections = [RUNNING] if running else [SCHEDULED] if scheduled else [RUNNING, SCHEDULED, GONE]
     sections += [TERMINATED] if everything else []
-    where = Where(settings, server, token_file)
+    target = JobTarget(settings, server, token_file)
     if server is None:
-        records = [record for record in registered(where, everything=everything) if section(record) in sections]
+        records = [record for record in registered_jobs(target, everything=everything) if section(record) in sections]
         print_result(listing([line_of(record) for record in records], sections), records)
     else:
-        found = [job for job in served(server, where) if section_of(job["state"]) in sections]
+        found = [job for job in served_jobs(server, target) if section_of(job["state"]) in sections]
         print_result(listing([served_line(job) for job in found], sections), found)
 
 
-def registered(where: Where, *, everything: bool) -> list[JobRecord]:
-    """The jobs of the registry; a record that cannot be read is named and passed over."""
-    registry = where.registry
+def registered_jobs(target: JobTarget, *, everything: bool) -> list[JobRecord]:
+    """The jobs in the registry. Records that cannot be read are skipped with a warning."""
+    registry = target.registry
     records = job_queries.list_jobs(
         registry, job_queries.JobSelection.ALL if everything else job_queries.JobSelection.NOT_ENDED
     )
@@ -54,16 +54,16 @@ def registered(where: Where, *, everything: bool) -> list[JobRecord]:
     return records
 
 
-def served(server: str, where: Where) -> list[dict[str, Any]]:
-    """The jobs of a control server."""
+def served_jobs(server: str, target: JobTarget) -> list[dict[str, Any]]:
+    """The jobs that a control server lists."""
     from penstock.control.remote_job import RemoteJob  # most commands need no HTTP
 
-    with RemoteJob("", server_address(server, where.token_file)) as remote:
+    with RemoteJob("", server_address(server, target.token_file)) as remote:
         return remote.overview()
 
 
 def listing(lines: Sequence[tuple[str, str]], sections: Sequence[str]) -> str:
-    """The sections with their lines; those of Flink say that they are empty."""
+    """The sections with their lines; Flink's two sections are shown even if empty."""
     parts: list[str] = []
     for name in sections:
         own = [text for found, text in lines if found == name]
@@ -80,25 +80,25 @@ def line_of(record: JobRecord) -> tuple[str, str]:
 
 
 def served_line(job: dict[str, Any]) -> tuple[str, str]:
-    """The same of a job of a server."""
+    """The section and the line of a job that a server lists."""
     state = printable(str(job["state"]))
     text = job_line(int(job["start-time"]), printable(str(job["jid"])), printable(str(job["name"])), state)
     return section_of(state), text
 
 
 def job_line(started_ms: int, job_id: str, name: str, status: str) -> str:
-    """When it started, by the clock of this machine; its id, name and status."""
+    """Start in local time, id, name and status."""
     started = datetime.fromtimestamp(started_ms / 1000).strftime("%d.%m.%Y %H:%M:%S")
     return f"{started} : {job_id} : {name} ({status})"
 
 
 def section(record: JobRecord) -> str:
-    """Where a job is listed."""
+    """The section of a job."""
     return section_of(record.status)
 
 
 def section_of(status: str) -> str:
-    """Where jobs of a status are listed."""
+    """The section of a status."""
     if status in ENDED:
         return TERMINATED
     return GONE if status == LOST else SCHEDULED if status == "CREATED" else RUNNING

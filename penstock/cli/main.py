@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exit_code = app(args=arguments, prog_name="penstock", standalone_mode=False) or 0
     except Exception as error:
         if isinstance(error, typer.TyperException) and "--json" in (sys.argv if arguments is None else arguments):
-            MODE.json = True  # a mistake in one flag is found before the others are looked at
+            MODE.json = True  # an error in another flag may be found before this one is parsed
         message, exit_code = describe(error)
         if MODE.debug:
             traceback.print_exc()
@@ -71,7 +71,7 @@ def describe(error: Exception) -> tuple[str, int]:
     return f"this is a bug in penstock: {type(error).__name__}: {error}{hint}", 1
 
 
-def show_version(value: bool) -> None:  # noqa: FBT001 - typer hands the flag's value over by position
+def show_version(value: bool) -> None:  # noqa: FBT001 - typer passes the value by position
     """Print the version instead of running a command."""
     if value:
         print(f"penstock {__version__}")
@@ -83,7 +83,7 @@ def penstock(
     context: typer.Context,
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="The version.")
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: DebugFlag = False,
 ) -> None:
@@ -95,7 +95,7 @@ def penstock(
 @app.command("demo")
 def demo(*, json: JsonFlag = False, debug: DebugFlag = False) -> int:
     """Run a job that loses a process and still counts right."""
-    from penstock.cli.demo.demo_command import run_demo  # it needs Spark, the other commands do not
+    from penstock.cli.demo.demo_command import run_demo  # needs Spark, unlike the other commands
 
     exit_code: int = run_demo()
     return exit_code

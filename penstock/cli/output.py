@@ -1,6 +1,6 @@
 """What commands print: results on stdout, messages on stderr, as text or as JSON.
 
-Both streams may be closed, may be a pipe whose reader went away, and may know only ASCII.
+Either stream may be closed, be a pipe without a reader, or be limited to ASCII.
 """
 
 import io
@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.errors import StorageError
 
-_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass
@@ -29,12 +29,12 @@ MODE = Mode()
 
 
 def open_streams() -> None:
-    """Make stdin, stdout and stderr usable, whatever the caller has closed, and unable to fail on a character."""
+    """Reopen standard streams that the caller has closed, and let none of them fail on a character."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is this one. Left free, the next socket or file would become stdout.
+            # The lowest free descriptor is this one. Otherwise the next socket or file would get it.
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)
@@ -43,29 +43,29 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def drop(number: int) -> None:
-    """Send what is still to be printed on stdout (1) or stderr (2) nowhere, because nobody reads it."""
+def discard_output(number: int) -> None:
+    """Discard further output on stdout (1) or stderr (2): nobody reads it."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, number)
     os.close(sink)
 
 
 def print_result(text: str, data: object) -> bool:
-    """Print a result, `text` for people and `data` with `--json`. False once nobody reads it any more."""
+    """Print a result: `text`, or `data` with `--json`. False if nobody reads it any more."""
     try:
         print(msgspec.json.encode(data).decode() if MODE.json else visible(text), flush=True)
     except BrokenPipeError:
-        drop(1)
+        discard_output(1)
         return False
     except OSError as error:
-        drop(1)
-        MODE.json = False  # stdout cannot say it
+        discard_output(1)
+        MODE.json = False  # stdout does not work
         raise StorageError(f"the result cannot be printed: {error.strerror}") from error
     return True
 
 
 def print_error(message: str, exit_code: int) -> None:
-    """Why the command failed: a line on stderr, or with `--json` a document on stdout."""
+    """Print why the command failed: a line on stderr, or with `--json` a document on stdout."""
     if MODE.json:
         _print(1, msgspec.json.encode({"errors": [message], "code": exit_code}).decode())
     else:
@@ -73,25 +73,25 @@ def print_error(message: str, exit_code: int) -> None:
 
 
 def print_warning(message: str) -> None:
-    """A line on stderr, of something that does not stop the command."""
+    """Print a warning on stderr."""
     _print(2, f"warning: {visible(message)}")
 
 
 def _print(number: int, text: str) -> None:
-    """Where nobody reads it, the exit code says it alone."""
+    """Print a line; if nobody reads it, the exit code is all that remains."""
     try:
         print(text, file=sys.stdout if number == 1 else sys.stderr, flush=True)
     except OSError:
-        drop(number)
+        discard_output(number)
 
 
 def visible(text: str) -> str:
-    """Text of any origin without characters that steer a terminal or change the direction of text.
+    """Text from any source, with control characters and changes of the text direction escaped.
 
     >>> visible("red \\x1b[31m alert\\n")
     'red \\\\x1b[31m alert\\n'
     """
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROL_CHARACTERS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Runs a user's program in this process, and shows its errors without our frames around them."""
+"""Runs a user's program in this process, and shows its errors without Penstock's own frames."""
 
 import runpy
 import sys
@@ -17,7 +17,7 @@ PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 def run_program(job_file: Path, arguments: Sequence[str]) -> int:
-    """The exit code of a program that was run as `python job_file arguments…` would. Its errors have been printed."""
+    """Run the program like `python job_file arguments…`, print its error if any, and return its exit code."""
     if not job_file.is_file():
         raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
     try:
@@ -38,7 +38,7 @@ def run_program(job_file: Path, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def as_script(job_file: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """The arguments and the import path that the program finds."""
+    """Set `sys.argv` and `sys.path` as they are for a script."""
     before = sys.argv, sys.path
     sys.argv = [str(job_file), *arguments]
     sys.path = [str(job_file.resolve().parent), *sys.path]
@@ -49,7 +49,7 @@ def as_script(job_file: Path, arguments: Sequence[str]) -> Iterator[None]:
 
 
 def exit_code_of(request: SystemExit) -> int:
-    """What `sys.exit(…)` asked for; a text goes to stderr and means 1, as in Python."""
+    """The exit code of `sys.exit(…)`; a text is printed on stderr and means 1, as in Python."""
     if request.code is None or isinstance(request.code, int):
         return request.code or 0
     print(request.code, file=sys.stderr)
@@ -69,14 +69,14 @@ def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback as Python prints it, without the frames of this package and of what started the program."""
+    """The traceback as Python prints it, without the frames of this package and of `runpy`."""
     report = traceback.TracebackException.from_exception(error)
     drop_our_frames(report)
     return "".join(report.format()).rstrip()
 
 
 def drop_our_frames(report: traceback.TracebackException) -> None:
-    """Leave only other people's frames, in the causes too."""
+    """Remove our frames, also from the causes."""
     report.stack = traceback.StackSummary.from_list([frame for frame in report.stack if not is_ours(frame.filename)])
     for cause in (report.__cause__, report.__context__):
         if cause is not None:
@@ -89,7 +89,7 @@ def is_ours(filename: str) -> bool:
 
 
 def location(frames: TracebackType | None, job_file: Path) -> str:
-    """Where in the job file the error came from, as a line to add to a message; empty if not from there."""
+    """The line of the job file that raised the error, to add to a message; empty if another file did."""
     lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == str(job_file)]
     return f"\n  at {job_file}:{lines[-1]}" if lines else ""
 

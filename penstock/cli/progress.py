@@ -1,4 +1,4 @@
-"""What `penstock run` shows of its jobs while they run.
+"""The output of `penstock run` while its jobs run.
 
 The first line of a job (its id) and the last one (how it ended) are the command's result and go to stdout. Between
 them progress goes to stderr: one line that changes in place on a terminal, a plain line every few seconds elsewhere.
@@ -21,7 +21,7 @@ LINE_INTERVAL_S = 5.0
 
 
 class Progress:
-    """A report callback for the JobManager. Records may come from any thread; `close` ends the display."""
+    """A report callback for the JobManager. Any thread may call it; `close` ends the display."""
 
     def __init__(self, clock: Clock | None = None, console: Console | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -48,7 +48,7 @@ class Progress:
                 self._show_line(record, changed=before is not None and before.status != record.status)
 
     def close(self) -> None:
-        """Say how every job ended. Called when the program has ended, so that nothing comes after it."""
+        """Print how every job ended. Called after the end of the program, so that this comes last."""
         with self._lock:
             self._stop_live()
             self._announce_ends()
@@ -66,7 +66,7 @@ class Progress:
 
     def _show_live(self, record: JobRecord) -> None:
         if self._live is None:
-            # Only a terminal's stdout may be woven into the display; a pipe must get its rows as they are.
+            # Only a terminal's stdout may go through the display; a pipe must get its rows unchanged.
             self._live = Live(
                 console=self._console, transient=True, auto_refresh=False, redirect_stdout=sys.stdout.isatty()
             )
@@ -98,7 +98,7 @@ def ended_line(record: JobRecord) -> str:
 
 
 def progress_line(record: JobRecord) -> str:
-    """How far a job is, on one line."""
+    """The progress of a job in one line."""
     checkpoint = "none yet" if record.last_checkpoint is None else str(record.last_checkpoint)
     attempt = f" | attempt {record.attempt}" if record.attempt > 1 else ""
     return (
@@ -108,7 +108,7 @@ def progress_line(record: JobRecord) -> str:
 
 
 def watermark_text(watermark: int | None) -> str:
-    """A watermark for people.
+    """A watermark as text.
 
     >>> watermark_text(None), watermark_text(1_700_000_000_123), watermark_text(2**63 - 1)
     ('none', '2023-11-14T22:13:20.123Z', 'end of input')
@@ -121,7 +121,7 @@ def watermark_text(watermark: int | None) -> str:
 
 
 def time_text(milliseconds: int) -> str:
-    """A point in time in UTC, or the number where no calendar reaches."""
+    """A point in time in UTC, or the number if it is outside the calendar."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
     except (OverflowError, ValueError, OSError):

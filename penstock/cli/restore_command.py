@@ -1,4 +1,4 @@
-"""`penstock restore --check`: what a start from a snapshot would do, without doing it."""
+"""`penstock restore --check`: what a start from a snapshot would do."""
 
 import sys
 from collections.abc import Callable
@@ -31,13 +31,13 @@ def restore(  # noqa: PLR0913 - the parameters are the command's flags
     *,
     job_file: Annotated[Path, typer.Argument(metavar="job.py", help="The program.")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="A savepoint or checkpoint.")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="The program's own.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Say what a start would do; nothing is started.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Read every file against its hash.")] = False,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="Arguments of the program.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Report what a start would do, without starting.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check every file against its hash.")] = False,
     allow_non_restored: Annotated[
         bool,
         typer.Option(
-            "-n", "--allow-non-restored-state", "--allowNonRestoredState", help="State without an operator may go."
+            "-n", "--allow-non-restored-state", "--allowNonRestoredState", help="Skip state that has no operator."
         ),
     ] = False,
     parallelism: Annotated[int | None, typer.Option("-p", "--parallelism", help="Subtasks per operator.")] = None,
@@ -47,7 +47,7 @@ def restore(  # noqa: PLR0913 - the parameters are the command's flags
 ) -> int:
     """Compare a program with a savepoint or checkpoint, operator by operator."""
     if not check:
-        raise UsageError("penstock restore only looks, and needs --check; `penstock run -s PATH job.py` starts the job")
+        raise UsageError("penstock restore needs --check; to start the job, use `penstock run -s PATH job.py`")
     submission = Submission(
         job_file=job_file,
         parallelism=parallelism,
@@ -57,19 +57,19 @@ def restore(  # noqa: PLR0913 - the parameters are the command's flags
     with submitted(submission):
         program = load_program(job_file, arguments or [])
     bar = _bar() if verify else None
-    report = check_restore(_to_check(program), path, bar)
+    report = check_restore(_program_to_check(program), path, bar)
     print_result(text_of(report), report)
     return 0 if report.possible else CheckpointError.exit_code
 
 
-def _to_check(program: Program) -> ProgramToCheck:
+def _program_to_check(program: Program) -> ProgramToCheck:
     settings = JobSettings.of("", program.configuration)
     start = replace(start_options(program.configuration), path=None)
     return ProgramToCheck(program.graph, start, settings.backend.kind, settings.job_parameters)
 
 
 def _bar() -> Callable[[int, int], None]:
-    """A bar on stderr, where somebody looks at it."""
+    """A progress bar on stderr, if that is a terminal."""
     is_shown = sys.stderr.isatty() and not MODE.json
 
     def show(done: int, total: int) -> None:
@@ -84,10 +84,10 @@ def _bar() -> Callable[[int, int], None]:
 
 
 def text_of(report: RestoreReport) -> str:
-    """The report for people."""
+    """The report as text."""
     lines = [f"{report.path}: {report.kind} {report.checkpoint_id} of job {report.job_id}"]
     if report.verified is not None:
-        lines.append(f"{report.verified} files are what the manifest says")
+        lines.append(f"{report.verified} files match the manifest")
     lines += ["", "operators"]
     for operator in report.operators:
         lines.append(f"  {operator.outcome:<9} {operator.uid}{_remark(operator)}")

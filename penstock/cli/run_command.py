@@ -1,4 +1,4 @@
-"""`penstock run`: hands the flags to the user's program and runs it."""
+"""`penstock run`: runs the user's program with the flags of the command."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ START_LIMIT_S = 300.0
 def run(  # noqa: PLR0913 - the parameters are the command's flags
     *,
     job_file: Annotated[Path, typer.Argument(metavar="job.py", help="The program.")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="The program's own.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="args", help="Arguments of the program.")] = None,
     parallelism: Annotated[int | None, typer.Option("-p", "--parallelism", help="Subtasks per operator.")] = None,
     savepoint: Annotated[
         str | None,
@@ -46,27 +46,25 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     ] = False,
     claim_mode: Annotated[
         str | None,
-        typer.Option("-cm", "--claim-mode", "--claimMode", metavar="claim|no_claim", help="Who owns what -s names."),
+        typer.Option("-cm", "--claim-mode", "--claimMode", metavar="claim|no_claim", help="Who owns the snapshot."),
     ] = None,
     detached: Annotated[
         bool, typer.Option("-d", "--detached", help="Leave the job running in the background.")
     ] = False,
     name: Annotated[str | None, typer.Option("--name", help="The job's name, if the program gives none.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the job of this name that has not ended.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the job of this name that has not ended.")] = False,
     allow_fallback: Annotated[
         bool, typer.Option("--allow-fallback", help="Restore an older checkpoint if the newest is damaged.")
     ] = False,
     spark_log: Annotated[
-        str | None, typer.Option("--spark-log", metavar="LEVEL", help="Show Spark's own log from this level on.")
+        str | None, typer.Option("--spark-log", metavar="LEVEL", help="Show Spark's own log, from this level up.")
     ] = None,
     settings: SettingsFlag = None,
     json: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> int:
     """Run a program as a job."""
-    os.environ.pop(TOKEN_VARIABLE, None)  # the token of another job's server: no process of this one needs it
+    os.environ.pop(TOKEN_VARIABLE, None)  # it is for the servers of other jobs; no process of this job needs it
     submission = Submission(
         job_file=job_file,
         parallelism=parallelism,
@@ -87,22 +85,22 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
 
 
 def check(submission: Submission) -> None:
-    """Refuse flags that contradict each other or ask for what is not there."""
+    """Raise UsageError for flags that contradict each other or name a missing file."""
     if submission.parallelism is not None and submission.parallelism < 1:
-        raise UsageError(f"-p {submission.parallelism}: the parallelism is at least 1")
+        raise UsageError(f"-p {submission.parallelism}: the parallelism must be at least 1")
     if submission.savepoint_path is not None and submission.resume:
-        raise UsageError("-s and --resume exclude each other: a job starts from a savepoint or goes on, not both")
+        raise UsageError("-s and --resume are mutually exclusive: a job starts from a snapshot or is resumed")
     has_path = submission.savepoint_path is not None or not START_KEYS.isdisjoint(submission.overrides)
     if submission.claim_mode is not None and not has_path:
-        raise UsageError("-cm says who owns the savepoint that the job starts from, and needs -s PATH")
+        raise UsageError("-cm sets who owns the savepoint that the job starts from; it needs -s PATH")
     if submission.allow_non_restored and not (has_path or submission.resume):
-        raise UsageError("-n says which state may be left behind, and needs -s PATH or --resume")
+        raise UsageError("-n allows state without an operator; it needs -s PATH or --resume")
     if not submission.job_file.is_file():
         raise UsageError(f"no job file {str(submission.job_file)!r}; give the path of a Python file")
 
 
 def run_attached(submission: Submission, arguments: Sequence[str]) -> int:
-    """The exit code of the program, or 1 if one of its jobs failed all the same."""
+    """The exit code of the program; 1 if that is 0 but a job has failed."""
     progress = Progress()
     try:
         with submitted(replace(submission, report=progress)):
@@ -115,7 +113,7 @@ def run_attached(submission: Submission, arguments: Sequence[str]) -> int:
 def run_detached(
     submission: Submission, arguments: Sequence[str], registry: Registry, clock: Clock | None = None
 ) -> int:
-    """0 as soon as the background process has submitted its job, or its exit code if it ended before that."""
+    """0 once the background process has submitted its job; its exit code if it ends before that."""
     clock = clock or SystemClock()
     registry.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     output = registry.folder / f"detached-{new_nonce()}.out"
@@ -135,7 +133,7 @@ def run_detached(
         return child.returncode or 1
     log_dir = Path(record.log_dir)
     log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    output.rename(log_dir / "output.log")  # the child goes on writing to the same file
+    output.rename(log_dir / "output.log")  # the child keeps writing to the same file
     print_result(submitted_line(record), {"job_id": record.job_id, "name": record.name, "pid": child.pid})
     return 0
 
@@ -147,7 +145,7 @@ def wait_for_record(
     limit_s = clock.monotonic_s() + START_LIMIT_S
     pause = threading.Event()
     while True:
-        ended = child.poll() is not None  # asked first: a job may be submitted and over within one pause
+        ended = child.poll() is not None  # checked first: a job may be submitted and end within one pause
         for record in registry.list():
             if record.pid == child.pid and record.updated_ms >= started_ms:
                 return record
@@ -162,7 +160,7 @@ def wait_for_record(
 
 
 def to_arguments(submission: Submission) -> list[str]:
-    """The flags and the file of a `penstock run` in the foreground with the same submission."""
+    """The arguments of a `penstock run` in the foreground with the same submission."""
     values = {
         "-p": submission.parallelism,
         "-s": submission.savepoint_path,

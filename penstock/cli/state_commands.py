@@ -1,4 +1,4 @@
-"""`penstock state ls|show|diff|sql|export`: state as data, without Spark."""
+"""`penstock state ls|show|diff|sql|export`: the state in a snapshot as data, without Spark."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,9 +26,7 @@ from penstock.control.inspect.state_rows import (
 from penstock.control.inspect.state_sql import query_snapshot
 from penstock.errors import UsageError
 
-app = typer.Typer(
-    name="state", help="Look into savepoints and checkpoints.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(name="state", help="Inspect savepoints and checkpoints.", no_args_is_help=True, rich_markup_mode=None)
 LS_COLUMNS = ("OPERATOR", "STATE", "KIND", "SCHEMA", "ROWS", "BYTES")
 DEFAULT_LIMIT = 20
 CELL_CHARACTERS = 200
@@ -38,7 +36,7 @@ OperatorFlag = Annotated[str, typer.Option("--operator", metavar="UID", help="Th
 StateFlag = Annotated[str, typer.Option("--state", metavar="NAME", help="The state's name.")]
 KeyFlag = Annotated[str | None, typer.Option("--key", metavar="K", help="Only this key.")]
 KindFlag = Annotated[
-    str | None, typer.Option("--kind", help="keyed, list, union or broadcast, where a name means several.")
+    str | None, typer.Option("--kind", help="keyed, list, union or broadcast, if the name is ambiguous.")
 ]
 
 
@@ -62,7 +60,7 @@ def show(  # noqa: PLR0913 - the parameters are the command's flags
     operator: OperatorFlag,
     state: StateFlag,
     key: KeyFlag = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")] = DEFAULT_LIMIT,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")] = DEFAULT_LIMIT,
     kind: KindFlag = None,
     json: JsonFlag = False,
     debug: DebugFlag = False,
@@ -82,12 +80,12 @@ def show(  # noqa: PLR0913 - the parameters are the command's flags
 def diff(
     *,
     before: Annotated[str, typer.Argument(metavar="A", help="A savepoint or checkpoint.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another savepoint or checkpoint.")],
     examples: Annotated[int, typer.Option("--examples", min=0, help="Rows to show of each state.")] = 3,
     json: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Say what differs between two snapshots."""
+    """Show the differences between two snapshots."""
     found = diff_snapshots(open_stored(before), open_stored(after), examples)
     print_result(diff_text(found), found)
 
@@ -133,7 +131,7 @@ def _open(path: str, operator: str, state: str, kind: str | None) -> tuple[Store
 
 
 def _first_rows(selection: RowSelection, limit: int) -> tuple[pa.Table, bool]:
-    """Some rows, and whether there are more; no more files are read than it takes."""
+    """The first rows, and whether there are more. Reads no more files than needed."""
     found, count = [selection.readable.schema.empty_table()], 0
     for part in selection.tables():
         found.append(part)
@@ -144,7 +142,7 @@ def _first_rows(selection: RowSelection, limit: int) -> tuple[pa.Table, bool]:
 
 
 def summary_text(summary: SnapshotSummary) -> str:
-    """What a snapshot holds, for people."""
+    """The summary as text."""
     what = "checkpoint" if summary.kind == "checkpoint" else f"{summary.kind} savepoint"
     head = f"{what} {summary.checkpoint_id} of job {summary.job_id}, max parallelism {summary.max_parallelism}"
     operators = [
@@ -167,7 +165,7 @@ def _state_row(state: StateSummary) -> list[str]:
 
 
 def rows_text(rows: pa.Table, selected: ReadableState) -> str:
-    """Rows for people: untyped values as Python writes them."""
+    """Rows as text, with untyped values as Python literals."""
     columns = []
     for column in selected.columns:
         is_untyped = column.type.kind == "tagged"
@@ -182,7 +180,7 @@ def _python_text(text: str) -> str:
 
 
 def diff_text(found: SnapshotDiff) -> str:
-    """What differs, for people."""
+    """The differences as text."""
     if found.is_empty:
         return "no differences"
     lines = [f"operator added    {cell_text(uid)}" for uid in found.operators_added]
@@ -210,7 +208,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def cell_text(value: object) -> str:
-    """A value in one cell: in one line, no control characters, not too long.
+    """A value as one short line without control characters.
 
     >>> cell_text("red \\x1b[31m alert\\n")
     'red \\\\x1b[31m alert\\\\n'
@@ -222,7 +220,7 @@ def cell_text(value: object) -> str:
 
 
 def _document(value: Any) -> Any:
-    """A value of DuckDB's for a JSON document."""
+    """A value from DuckDB in a form that JSON has."""
     try:
         msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError):

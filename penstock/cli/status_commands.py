@@ -16,7 +16,7 @@ from penstock.model.snapshot import StateSize
 
 FOLLOW_PAUSE_S = 0.25
 HOT = 1.1
-"""How many times the mean a key group must have to be named; estimates that are spread evenly name none."""
+"""A key group is named if it has this many times the mean; estimates that are spread evenly name none."""
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
 FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
@@ -25,7 +25,7 @@ FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
 def status(
     *, job: JobArgument, settings: SettingsFlag = None, json: JsonFlag = False, debug: DebugFlag = False
 ) -> None:
-    """Show how a job is doing, and its processes."""
+    """Show the status of a job and its processes."""
     record = job_queries.job_status(open_registry(parse_settings(settings)), job)
     print_result(status_text(record), record)
 
@@ -33,12 +33,12 @@ def status(
 def logs(
     *,
     job: JobArgument,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow until the job ends.")] = False,
     settings: SettingsFlag = None,
     json: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Print what a job has logged."""
+    """Print the logs of a job."""
     ending = threading.Event()
     pause = (lambda: ending.wait(FOLLOW_PAUSE_S)) if follow else None
     shown = None
@@ -50,13 +50,13 @@ def logs(
 
 
 def failure_row(failure: FailureRecord) -> list[str]:
-    """A failed attempt's line in the status."""
+    """The table row of a failed attempt."""
     lines = failure.message.strip().splitlines() or ["-"]
     return [str(failure.attempt), time_text(failure.at_ms), failure.error, lines[-1]]
 
 
 def state_row(size: StateSize) -> list[str]:
-    """A state's line in the status; ~ stands before an estimate."""
+    """The table row of a state; `~` marks an estimate."""
     largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])})" if size.largest else "-"
     entries = f"{'' if size.entries_exact else '~'}{size.entries}"
     return [
@@ -70,7 +70,7 @@ def state_row(size: StateSize) -> list[str]:
 
 
 def checkpoint_row(stats: CheckpointStats) -> list[str]:
-    """A checkpoint's line in the status."""
+    """The table row of a checkpoint."""
     duration = "-" if stats.duration_ms is None else f"{stats.duration_ms} ms"
     figures = [duration, f"{stats.alignment_ms} ms", bytes_text(stats.written_bytes), bytes_text(stats.persisted_bytes)]
     return [str(stats.checkpoint_id), stats.status, stats.checkpoint_type, *figures, stats.failure or ""]
@@ -85,7 +85,7 @@ def hottest_text(size: StateSize) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people.
+    """A readable number of bytes.
 
     >>> bytes_text(999), bytes_text(1_000), bytes_text(123_456_789)
     ('999 B', '1.0 kB', '123.5 MB')
@@ -99,7 +99,7 @@ def bytes_text(count: int) -> str:
 
 
 def status_text(record: JobRecord) -> str:
-    """All that is known of a job, for people."""
+    """The status of a job as text."""
     facts = {
         "job": f"{record.job_id} {record.name!r}",
         "status": record.status,

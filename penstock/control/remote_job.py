@@ -46,7 +46,7 @@ class ServerAddress:
     token: str = field(repr=False)
 
     @property
-    def is_readable_on_the_way(self) -> bool:
+    def sends_token_in_clear(self) -> bool:
         """The token travels through a network without TLS."""
         found = _SERVER.fullmatch(self.url)
         return found is not None and found[1] == "http" and found[2] not in LOCAL_NAMES
@@ -198,7 +198,9 @@ class RemoteJob:
         return kind(f"{self._url} does not let us in: {message}" if kind is NotReachableError else message)
 
 
-def reach_job(registry: Registry, text: str, server: ServerAddress | None, timeout_s: float = TIMEOUT_S) -> RemoteJob:
+def connect_to_job(
+    registry: Registry, text: str, server: ServerAddress | None, timeout_s: float = TIMEOUT_S
+) -> RemoteJob:
     """The job meant by an id, a unique prefix or a name: on that server, or found through the registry.
 
     Raises JobNotFoundError for one that has ended, NotReachableError for one whose driver is gone or has no server.

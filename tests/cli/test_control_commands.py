@@ -286,7 +286,7 @@ def test_cli_c7_a_wrong_token_is_6_and_not_shown(
 def test_cli_c7_a_server_that_says_nothing_or_nonsense_is_6(
     commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.control.remote_job.reach_job.__defaults__", (0.2,))
+    monkeypatch.setattr("penstock.control.remote_job.connect_to_job.__defaults__", (0.2,))
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -305,7 +305,7 @@ def test_an_interrupt_is_130_and_the_savepoint_goes_on(
     assert commands.run("savepoint", A_ID) == 130
     (request,) = commands.job.requests.values()
     assert not request.future.done()
-    assert f"goes on with what it was asked for, triggerId: {request.trigger_id}" in capsys.readouterr().err
+    assert f"continues the operation, triggerId: {request.trigger_id}" in capsys.readouterr().err
     end_savepoint(request)
     assert commands.run("checkpoint", A_ID, "--json") == 130
     assert json.loads(capsys.readouterr().out)["code"] == 130
@@ -334,9 +334,9 @@ def test_m_that_is_no_address_is_2(server: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_token_that_travels_readable_is_warned_of() -> None:
-    assert ServerAddress("http://example.org:8081", "t").is_readable_on_the_way
-    assert not ServerAddress("https://example.org:8081", "t").is_readable_on_the_way
-    assert not ServerAddress("http://localhost:8081", "t").is_readable_on_the_way
+    assert ServerAddress("http://example.org:8081", "t").sends_token_in_clear
+    assert not ServerAddress("https://example.org:8081", "t").sends_token_in_clear
+    assert not ServerAddress("http://localhost:8081", "t").sends_token_in_clear
     assert "secret" not in repr(ServerAddress("http://localhost:8081", "secret"))
 
 

@@ -38,7 +38,7 @@ def test_the_story_is_readable_without_a_terminal() -> None:
     ]
     assert len([line for line in lines if "RUNNING" in line]) == 2  # one every five seconds
     assert (
-        "   recovered after 4.2 s: attempt 2 has restored checkpoint 3, and Spark reads on from its position" in lines
+        "   recovered after 4.2 s: attempt 2 has restored checkpoint 3, and Spark continues from its position" in lines
     )
     assert "\x1b" not in out.getvalue()
 

@@ -70,7 +70,7 @@ def test_the_program_imports_from_its_own_folder(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["-s", "path", "--resume"], "-s and --resume exclude each other"),
+        (["-s", "path", "--resume"], "-s and --resume are mutually exclusive"),
         (["-n"], "needs -s PATH"),
         (["-cm", "no_claim"], "needs -s PATH"),
         (["-cm", "clam"], "did you mean claim"),

@@ -127,7 +127,6 @@ def test_a_position_is_not_moved_by_what_spark_has_logged_since(
     assert ids[0] == ids[1] != ids[2]
 
 
-@pytest.mark.smoke
 def test_the_sources_of_collections_and_sequences_go_on_behind_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     def sources() -> DataFrame:
         numbers = read_sequence(spark, NumberSequenceSource(100, 139), 14)

@@ -63,7 +63,6 @@ def test_an_unbounded_source_gives_every_row_once_over_a_kill(jobs: Jobs, opened
     assert len(rows) > 100
 
 
-@pytest.mark.smoke
 def test_a_number_sequence_gives_every_number_once_over_a_kill(jobs: Jobs) -> None:
     env = jobs.environment(2, {**RESTARTS, "penstock.epoch.max-rows": "200"})
     numbers = env.from_source(NumberSequenceSource(0, 1_999), WatermarkStrategy.no_watermarks(), "numbers")

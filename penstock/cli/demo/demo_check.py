@@ -1,4 +1,4 @@
-"""Holds what the demo's job has written against what a batch program makes of the same clicks."""
+"""Compares the output of the demo's job with that of a batch program over the same clicks."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ from penstock.cli.demo.demo_job import DemoFolders
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the comparison found; an event counts as lost, or as counted twice, if any of the results shows it."""
+    """The result of the comparison. An event is lost, or counted twice, if any of the outputs shows it."""
 
     events: int
     users: int
@@ -54,14 +54,14 @@ def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _compare_rows(clicks: list[Click], rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """Each click has made one row."""
+    """Each click has exactly one row."""
     expected = Counter((click.id, click.user) for click in clicks)
     found = Counter((row["id"], row["user"]) for row in rows)
     return (expected - found).total(), (found - expected).total()
 
 
 def _compare_totals(clicks: list[Click], rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """Each user's last total is the one of all their clicks."""
+    """Each user's last total covers all their clicks."""
     newest: dict[str, Totals] = {}
     for row in rows:
         newest[row["user"]] = max(newest.get(row["user"], Totals(0, 0)), Totals(row["clicks"], row["dwell_ms"]))
@@ -69,7 +69,7 @@ def _compare_totals(clicks: list[Click], rows: list[dict[str, Any]]) -> tuple[in
     for user, expected in running_totals(clicks).items():
         found = newest.get(user, Totals(0, 0))
         difference = found.clicks - expected.clicks
-        # As many clicks but another sum: one is missing, and another is in its place.
+        # The same number of clicks but another sum: one is lost and another counted twice.
         swapped = int(difference == 0 and found != expected)
         lost += max(0, -difference) + swapped
         twice += max(0, difference) + swapped

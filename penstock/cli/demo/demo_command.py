@@ -1,6 +1,6 @@
 """`penstock demo`: a job on local Spark that loses one of its processes in the middle and still counts right.
 
-Everything it makes is in one temporary folder, which is gone when it ends.
+All its files are in one temporary folder, which is removed at the end.
 """
 
 import os
@@ -28,8 +28,8 @@ from penstock.errors import JobFailedError
 STREAM = ClickStream(clicks=90_000)
 FILES = 45
 KILL_AT = 0.45
-"""The TaskManager is killed when this part of the clicks has been processed."""
-LOOK_S = 0.1
+"""The TaskManager is killed when this fraction of the clicks has been processed."""
+POLL_S = 0.1
 
 
 def run_demo(stream: ClickStream = STREAM, files: int = FILES) -> int:
@@ -90,7 +90,7 @@ def _follow(job: JobClient, watch: "_Watch") -> None:
     try:
         while not ended.done():
             watch.look()
-            pause.wait(LOOK_S)
+            pause.wait(POLL_S)
         watch.look()
     except KeyboardInterrupt:
         job.cancel().result()
@@ -99,7 +99,7 @@ def _follow(job: JobClient, watch: "_Watch") -> None:
 
 
 class _Watch:
-    """Follows the job's records, kills a TaskManager at the right moment, and says what happens."""
+    """Follows the job's records, kills a TaskManager at the right moment, and reports what happens."""
 
     def __init__(self, view: DemoView, clicks: int, clock: Clock) -> None:
         self.view = view
@@ -142,13 +142,13 @@ class _Watch:
                 return
 
     def require_killed(self) -> None:
-        """Raise unless a TaskManager was killed and the job recovered from it; else the demo shows nothing."""
+        """Raise unless a TaskManager was killed and the job recovered; otherwise the demo shows nothing."""
         if not self._recovered:
             raise JobFailedError("the job ended before it could lose a TaskManager and recover; run the demo again")
 
 
 def _is_taskmanager(pid: int) -> bool:
-    """Whether the process still is the TaskManager that registered under this pid."""
+    """Whether the pid still belongs to the TaskManager that registered with it."""
     try:
         return "penstock.runtime.taskmanager" in psutil.Process(pid).cmdline()
     except psutil.Error:

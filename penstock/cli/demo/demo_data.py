@@ -1,7 +1,7 @@
-"""The demo's click stream, and what a batch program makes of it.
+"""The demo's click stream, and the results that a batch program computes from it.
 
-The clicks are the same for the same settings on every machine. The oracle at the end reads the same files with plain
-Python and shares nothing with the engine, so that the demo's output can be held against it.
+The same settings give the same clicks on every machine. The batch program reads the same files in plain Python and
+shares no code with the engine, so the demo's output can be compared with its results.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from penstock.model.time import EPOCH
 
 MAX_JITTER_MS = 5_000
-"""How far a click may lie behind one that was written before it."""
+"""How much earlier than a click that was written before it a click may be."""
 SESSION_GAP_MS = 30_000
 SCHEMA = "id bigint, user string, url string, at timestamp, dwell_ms bigint"
 
@@ -30,7 +30,7 @@ _LEAVE_CHANCE = 0.05
 
 @dataclass(frozen=True)
 class ClickStream:
-    """Which clicks: about fifty a second of event time, by users who come, click for a while, and go."""
+    """About fifty clicks per second of event time, by users who come, click for a while, and leave."""
 
     seed: int = 1
     clicks: int = 100_000
@@ -42,7 +42,7 @@ class ClickStream:
 
     def __post_init__(self) -> None:
         if not 0 < self.active_users <= self.users or self.clicks < 0:
-            raise ValueError(f"no click stream with {self}: it needs 0 < active_users <= users and clicks >= 0")
+            raise ValueError(f"{self} is not possible: it needs 0 < active_users <= users and clicks >= 0")
 
 
 class Click(NamedTuple):
@@ -56,7 +56,7 @@ class Click(NamedTuple):
 
 
 def generate(stream: ClickStream) -> Iterator[Click]:
-    """The clicks in the order in which they are written. Event times run at most MAX_JITTER_MS behind."""
+    """The clicks in the order in which they are written, at most MAX_JITTER_MS out of order in event time."""
     chance = random.Random(f"clicks {stream.seed}")
     active = chance.sample(range(stream.users), stream.active_users)
     now_ms = float(stream.start_ms + MAX_JITTER_MS)
@@ -81,9 +81,8 @@ def write_files(
 ) -> list[Path]:
     """Write the clicks as that many JSON-lines files, with a pause between them, and return their paths in order.
 
-    A file appears whole, by a rename, and one that is there already is left as it is, so that an interrupted run can
-    be repeated. Modification times grow from file to file, because a reader that takes files in that order must not
-    find a later file before an earlier one.
+    A file appears complete, by a rename. Files that exist are kept, so that an interrupted run can be repeated.
+    Modification times increase from file to file, because readers order the files by them.
     """
     if files < 1:
         raise ValueError(f"cannot write {files} files; give at least 1")
@@ -96,7 +95,7 @@ def write_files(
             sleep(pause_s)
         share = (index + 1) * stream.clicks // files - index * stream.clicks // files
         path = folder / f"clicks-{index:06d}.json"
-        modified_ns = _write_whole(path, list(islice(clicks, share)), modified_ns)
+        modified_ns = _write_complete(path, list(islice(clicks, share)), modified_ns)
         paths.append(path)
     return paths
 
@@ -110,14 +109,14 @@ def read_clicks(folder: Path) -> Iterator[Click]:
 
 
 class Totals(NamedTuple):
-    """What one user has done so far."""
+    """The totals of one user so far."""
 
     clicks: int
     dwell_ms: int
 
 
 class Session(NamedTuple):
-    """A run of one user's clicks, each at most the gap after the one before."""
+    """Consecutive clicks of one user, each at most the gap after the previous one."""
 
     user: str
     start_ms: int
@@ -128,7 +127,7 @@ class Session(NamedTuple):
 
 
 def running_totals(clicks: Iterable[Click]) -> dict[str, Totals]:
-    """The last running total of every user. A job that emits one row per click emits clicks 1, 2, … up to it."""
+    """The last running total of every user. A job with one row per click emits clicks 1, 2, … up to it."""
     totals: dict[str, Totals] = {}
     for click in clicks:
         before = totals.get(click.user, Totals(0, 0))
@@ -158,7 +157,7 @@ def _session(user: str, run: list[tuple[int, int]]) -> Session:
     return Session(user, run[0][0], run[-1][0], len(run), sum(dwell_ms for _, dwell_ms in run))
 
 
-def _write_whole(path: Path, clicks: list[Click], after_ns: int) -> int:
+def _write_complete(path: Path, clicks: list[Click], after_ns: int) -> int:
     """Write one file unless it exists; returns its modification time, which is later than `after_ns`."""
     if path.exists():
         return max(path.stat().st_mtime_ns, after_ns)

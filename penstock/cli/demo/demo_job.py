@@ -1,4 +1,4 @@
-"""The demo's program, as a user would write it: what each user has done so far, and each user's sessions."""
+"""The demo's program, as a user would write it: running totals and sessions per user."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SESSIONS = "user string, start_ms bigint, end_ms bigint, clicks bigint, dwell_ms
 
 @dataclass(frozen=True)
 class DemoFolders:
-    """Where everything of one run of the demo is."""
+    """The folders of one run of the demo."""
 
     root: Path
 
@@ -41,7 +41,7 @@ class DemoFolders:
 
 
 class RunningTotals(KeyedProcessFunction):
-    """For every click: how many the user has made by then, and how long they have stayed."""
+    """For every click: the user's number of clicks so far, and their time on the site."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.totals = runtime_context.get_state(
@@ -56,7 +56,7 @@ class RunningTotals(KeyedProcessFunction):
 
 
 class Sessions(KeyedProcessFunction):
-    """A user's clicks up to a pause. A timer behind each click looks whether that pause has begun there."""
+    """A user's clicks up to a pause. A timer after each click checks whether a pause has begun there."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.visits = runtime_context.get_list_state(
@@ -81,7 +81,7 @@ class Sessions(KeyedProcessFunction):
 
 
 def event_time_ms(click: Any, before: int = 0) -> int:
-    """When a click happened."""
+    """The event time of a click."""
     return int((click.at - EPOCH) // timedelta(milliseconds=1))
 
 

@@ -1,6 +1,6 @@
-"""What the demo shows: a story in four steps, and between them how far the job is.
+"""The demo's output: four steps, and the job's progress between them.
 
-On a terminal a bar moves in place; elsewhere there is a plain line every few seconds.
+Progress is a bar on a terminal, and elsewhere a plain line every few seconds.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ class DemoView:
         self._line_at_s: float | None = None
         self._shown: tuple[str, int] | None = None
 
-    # ---- the story
+    # ---- the steps
 
     def introduce(self, stream: ClickStream, files: int) -> None:
-        """What will happen."""
+        """Print what will happen."""
         gap_s = SESSION_GAP_MS // 1000
-        self._say("[bold]Penstock demo[/]: a job loses one of its processes and still counts right", "")
+        self._print("[bold]Penstock demo[/]: a job loses one of its processes and still counts right", "")
         self._step(1, f"{stream.clicks:,} clicks of {stream.users:,} users, in {files} files")
         self._step(2, "A job on local Spark with 2 TaskManagers and a checkpoint every 2 s")
         self._note("clicks by user -> running totals (value state)               -> files, exactly once")
@@ -41,7 +41,7 @@ class DemoView:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """While Spark starts."""
+        """Shown while Spark starts."""
         if self._is_live:
             with self._console.status("   starting Spark", spinner="dots"):
                 yield
@@ -51,7 +51,7 @@ class DemoView:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the job runs."""
+        """Shown while the job runs."""
         if not self._is_live:
             yield
             return
@@ -67,7 +67,7 @@ class DemoView:
         self._progress = None
 
     def show_progress(self, record: JobRecord) -> None:
-        """How far the job is."""
+        """Show the job's progress."""
         if self._progress is not None:
             task = self._progress.task_ids[0]
             self._progress.update(task, completed=record.rows, status=record.status.lower(), record=record)
@@ -85,10 +85,10 @@ class DemoView:
         self._note(f"{record.rows:,} clicks were counted; the newest checkpoint is {record.last_checkpoint}")
 
     def recovered(self, attempt: int, checkpoint: int | None, seconds: float) -> None:
-        """The job goes on."""
+        """The job has recovered."""
         self._note(
             f"[bold green]recovered[/] after {seconds:.1f} s: attempt {attempt} has restored checkpoint {checkpoint}, "
-            f"and Spark reads on from its position"
+            f"and Spark continues from its position"
         )
 
     def checking(self) -> None:
@@ -96,25 +96,25 @@ class DemoView:
         self._step(4, "The job has finished; a batch program reads the same clicks and compares")
 
     def show_verdict(self, verdict: Verdict) -> None:
-        """What the comparison found, but for its last line."""
+        """Print the result of the comparison, except its last line."""
         mark = "[green]equal[/]" if verdict.is_exact else "[bold red]not equal[/]"
         self._note(f"a row for each of {verdict.events:,} clicks, totals of {verdict.users:,} users,")
         self._note(f"{verdict.sessions:,} sessions: {mark}")
-        self._say("")
+        self._print("")
 
-    # ---- how it is printed
+    # ---- printing
 
     @property
     def _is_live(self) -> bool:
         return self._console.is_terminal and not self._console.is_dumb_terminal
 
     def _step(self, number: int, text: str) -> None:
-        self._say(f"[bold cyan]{number}[/]  {text}")
+        self._print(f"[bold cyan]{number}[/]  {text}")
 
     def _note(self, text: str) -> None:
-        self._say(f"   {text}")
+        self._print(f"   {text}")
 
-    def _say(self, *lines: str) -> None:
+    def _print(self, *lines: str) -> None:
         for line in lines:
             # Without a terminal there is no width to wrap at.
             self._console.print(line, soft_wrap=True)
