@@ -1,4 +1,4 @@
-"""Who asked a job for what: one line in the driver's log for each request that may change something."""
+"""The audit log: one line in the driver's log for each request that may change something."""
 
 import threading
 import unicodedata
@@ -20,13 +20,13 @@ class AuditLog:
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: object) -> None:
-        """One line: when, what happened, and its fields."""
+        """Write one line: time, event and fields."""
         moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, timezone.utc).isoformat(timespec="milliseconds")
         text = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items())
         self.write_text(f"{moment} audit {event} {text}")
 
     def write_text(self, text: str) -> None:
-        """Text of our own, as it is."""
+        """Write trusted text as it is."""
         with self._lock, suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._path.open("a", encoding="utf-8", errors="backslashreplace") as file:
@@ -34,7 +34,7 @@ class AuditLog:
 
 
 def printable(text: str) -> str:
-    """Text of somebody else in one line, without characters that steer a terminal or change the direction of text.
+    """Untrusted text in one line, without control characters and changes of the text direction.
 
     >>> printable("a\\x1b[31mb\\nc")
     'a?[31mb?c'

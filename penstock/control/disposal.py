@@ -12,8 +12,8 @@ from penstock.storage.local import remove_empty_folders
 def dispose_savepoint(path: str) -> str:
     """Remove the savepoint at a path, its folder or its `_metadata`; the folder's address.
 
-    A crash in between leaves no savepoint, and perhaps files of it. Raises SnapshotNotFoundError if nothing is there,
-    CheckpointCorruptError or UsageError if it is not a savepoint: then nothing was removed.
+    A crash in between leaves no savepoint, but perhaps some of its files. Raises SnapshotNotFoundError if nothing is
+    there, CheckpointCorruptError or UsageError if it is not a savepoint; nothing was removed then.
     """
     found = locate(path)
     if not found.is_savepoint:
@@ -27,5 +27,7 @@ def dispose_savepoint(path: str) -> str:
     if isinstance(place, Path):
         remove_empty_folders(place)
         if place.exists():
-            raise StorageError(f"the savepoint is removed, but its folder {str(place)!r} holds other files and stays")
+            raise StorageError(
+                f"the savepoint is removed, but its folder {str(place)!r} holds other files and was kept"
+            )
     return str(place)

@@ -1,4 +1,4 @@
-"""What commands ask about jobs: which there are, how one is doing, and what it has logged."""
+"""Queries of the commands: the list of jobs, the status of one, and its logs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class JobSelection(Enum):
     """Which jobs a list shows."""
 
     RUNNING = "running"
-    """Those with a living driver."""
+    """Jobs whose driver is alive."""
     NOT_ENDED = "not ended"
-    """Those too whose driver is gone: they can be resumed."""
+    """Also jobs whose driver is gone: they can be resumed."""
     ALL = "all"
 
 
@@ -31,7 +31,7 @@ class LogLine:
 def list_jobs(registry: Registry, selection: JobSelection = JobSelection.NOT_ENDED) -> list[JobRecord]:
     """The selected jobs as they are now, oldest first."""
     return [
-        _as_it_is_now(registry, record)
+        _current(registry, record)
         for record in registry.list()
         if selection is JobSelection.ALL
         or (selection is JobSelection.NOT_ENDED and not record.ended)
@@ -40,13 +40,13 @@ def list_jobs(registry: Registry, selection: JobSelection = JobSelection.NOT_END
 
 
 def find_job(registry: Registry, text: str) -> JobRecord:
-    """The job meant by an id, a unique prefix of one, or the name of a job that is running once."""
+    """The job with this id, this unique prefix of an id, or this name if one running job has it."""
     return registry.find(text)
 
 
 def job_status(registry: Registry, text: str) -> JobRecord:
     """The job as it is now: status LOST if its driver is gone, processes only while it runs, sizes of its states."""
-    record = _as_it_is_now(registry, find_job(registry, text))
+    record = _current(registry, find_job(registry, text))
     states, checkpoints = registry.read_sizes(record.job_id), registry.read_checkpoints(record.job_id)
     return msgspec.structs.replace(record, states=states, checkpoints=checkpoints)
 
@@ -54,12 +54,12 @@ def job_status(registry: Registry, text: str) -> JobRecord:
 def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None = None) -> Iterator[LogLine]:
     """The lines of a job's logs, file by file.
 
-    With `pause` the lines that are written later follow, as they come, until the job has ended or its driver is gone;
-    `pause` is called whenever there is nothing new.
+    With `pause` the logs are followed until the job has ended or its driver is gone; it is called whenever there is
+    nothing new.
     """
     record = find_job(registry, text)
     tail = LogTail(Path(record.log_dir))
-    # Asked before reading, so that what the driver wrote just before its end is read too.
+    # Checked before reading, so that the driver's last lines are read too.
     while pause is not None and registry.is_running(record):
         some = False
         for line in tail.read():
@@ -72,14 +72,14 @@ def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None =
 
 
 class LogTail:
-    """What is new in the files of a log folder since it was last read. The driver's log comes first."""
+    """The lines that are new in a log folder since the last read, those of the driver first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._positions: dict[Path, int] = {}
 
     def read(self, *, last: bool = False) -> Iterator[LogLine]:
-        """The complete lines since the last call; with `last` also one that does not end yet."""
+        """The complete lines since the last call; with `last` also one without its end."""
         for path in sorted(self._folder.glob("*.log"), key=lambda path: (path.name != "driver.log", path.name)):
             with path.open("rb") as file:
                 file.seek(self._positions.get(path, 0))
@@ -90,7 +90,7 @@ class LogTail:
                     yield LogLine(path.name, line.decode("utf-8", errors="replace").rstrip("\r\n"))
 
 
-def _as_it_is_now(registry: Registry, record: JobRecord) -> JobRecord:
+def _current(registry: Registry, record: JobRecord) -> JobRecord:
     if registry.is_running(record):
         return record
     return msgspec.structs.replace(record, status=registry.status(record), processes=[])

@@ -1,4 +1,4 @@
-"""Work that takes longer than one HTTP request: savepoints, checkpoints and disposals, and how they ended.
+"""Operations that take longer than one HTTP request: savepoints, checkpoints and disposals, with their results.
 
 An operation has an id. The same id is the same operation, so a request whose answer was lost can be repeated. Results
 are kept for five minutes; expired ones are removed by the next call.
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Work:
-    """What an operation does once it has begun: `wait` returns its result, or raises."""
+    """The work of an operation: `wait` returns its result or raises."""
 
     wait: Callable[[], object]
     progress: Callable[[], float] = lambda: 0.0
@@ -42,22 +42,22 @@ class Operation:
         self.future: Future[object] = Future()
         self.ended_at_s: float | None = None
         self.seen = False
-        """A client has seen how it ended."""
+        """A client has seen the result."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether its result, or why it failed, is known."""
+        """Whether it has succeeded or failed."""
         return self.future.done()
 
     @property
     def answer(self) -> object | Failure:
-        """Its result, or why it failed; waits until it has ended."""
+        """Its result or its failure; waits for its end."""
         error = self.future.exception()
         return self.future.result() if error is None else Failure(type(error).__name__, str(error))
 
     @property
     def percent(self) -> int:
-        """How much of it is done."""
+        """How much of it is done, in percent."""
         return 100 if self.is_ended else max(0, min(99, int(100 * self._work.progress())))
 
     def run(self, now_s: Callable[[], float]) -> None:
@@ -87,7 +87,7 @@ class Operations:
         begin: Callable[[], Work],
         ended: Callable[[Operation], None] = lambda operation: None,
     ) -> Operation:
-        """The operation with this id, begun now unless it exists; `begin` raises if it cannot begin."""
+        """The operation with this id, started now unless it exists. `begin` raises if it cannot start."""
         with self._changed:
             self._forget_old()
             found = self._found.get((kind, trigger_id))
@@ -95,7 +95,7 @@ class Operations:
                 return found
             if len(self._found) >= MAX_OPERATIONS:
                 raise RequestRefusedError(
-                    503, "TOO_MANY_OPERATIONS", "too many operations; ask for the results of older ones, or wait"
+                    503, "TOO_MANY_OPERATIONS", "too many operations; fetch the results of older ones, or wait"
                 )
             operation = Operation(trigger_id, begin())
             self._found[kind, trigger_id] = operation
@@ -115,14 +115,14 @@ class Operations:
             self._forget_old()
             return self._found.get((kind, trigger_id))
 
-    def saw(self, operation: Operation) -> None:
-        """Note that a client has seen how the operation ended."""
+    def mark_seen(self, operation: Operation) -> None:
+        """Note that a client has seen the result."""
         with self._changed:
             operation.seen = True
             self._changed.notify_all()
 
     def wait_until_seen(self, timeout_s: float) -> bool:
-        """Wait until clients have seen how every operation ended; false if the time runs out first."""
+        """Wait until clients have seen every result; False after the timeout."""
         with self._changed:
             self._forget_old()
             return self._changed.wait_for(lambda: all(o.seen for o in self._found.values()), timeout_s)

@@ -1,8 +1,8 @@
-"""The registry: one small file per job of this user, by which commands find running jobs and their processes.
+"""The registry: one small file per job of this user, in which commands find running jobs and their processes.
 
-It is a directory of what is there, not a record of what happened: the job log in the checkpoint folder is that. A
-driver writes its file about once a second and at every change of status; the file of a driver that was killed stays as
-it was, and readers see by the process that nobody is behind it.
+It shows the present; the history of a job is in its job log, in the checkpoint folder. A driver writes its file about
+once a second and at every change of status. The file of a killed driver stays; readers check whether its process is
+alive.
 """
 
 import os
@@ -27,7 +27,7 @@ ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_stat
 LOST = "LOST"
 """Shown for a job that has not ended and whose driver is gone."""
 SILENCE_LIMIT_MS = execution_options.DRIVER_TIMEOUT.default
-"""After so long without a word, a driver on another machine counts as gone."""
+"""A driver on another machine counts as gone if its record is older than this."""
 CLOCK_SLACK_MS = 2_000
 
 
@@ -42,7 +42,7 @@ class ProcessRecord(msgspec.Struct, frozen=True):
 
 
 class StatusChange(msgspec.Struct, frozen=True):
-    """When a job got a status."""
+    """When a job entered a status."""
 
     status: str
     """Name of a JobStatus."""
@@ -61,7 +61,7 @@ class FailureRecord(msgspec.Struct, frozen=True):
 
 
 class JobRecord(msgspec.Struct, frozen=True):
-    """What a driver says of its job."""
+    """What a driver records about its job."""
 
     job_id: str
     name: str
@@ -74,7 +74,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     updated_ms: int
     log_dir: str
     rest: str | None = None
-    """The URL of its control server, while there is one."""
+    """The URL of its control server, if it has one."""
     ended_ms: int | None = None
     attempt: int = 0
     epoch: int = 0
@@ -84,7 +84,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     watermark: int | None = None
     rows: int = 0
     rows_dropped: int = 0
-    """Without event time, where `penstock.event-time.null` is `drop`."""
+    """Rows without event time, if `penstock.event-time.null` is `drop`."""
     rows_per_s: float = 0.0
     processes: list[ProcessRecord] = []
     failure: str | None = None
@@ -93,13 +93,13 @@ class JobRecord(msgspec.Struct, frozen=True):
     failures: list[FailureRecord] = []
     """Of the last sixteen attempts that failed, oldest first."""
     states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
-    """How large each state was at the last checkpoint; only where `penstock status` asks for it."""
+    """The size of each state at the last checkpoint; only filled for `penstock status`."""
     checkpoints: list[CheckpointStats] | msgspec.UnsetType = msgspec.UNSET
-    """The last ten checkpoints, oldest first; only where `penstock status` asks for them."""
+    """The last ten checkpoints, oldest first; only filled for `penstock status`."""
 
     @property
     def ended(self) -> bool:
-        """Whether the job has come to its end."""
+        """Whether the job has ended."""
         return self.status in ENDED
 
 
@@ -111,26 +111,26 @@ class Registry:
         self._clock = clock or SystemClock()
 
     def write(self, record: JobRecord) -> None:
-        """Replace the job's file in one step; a reader sees the old record or the new one, never a part."""
+        """Replace the job's file atomically."""
         self._replace(self._path(record.job_id), msgspec.json.encode(record), record.job_id)
 
     def write_sizes(self, job_id: str, sizes: list[StateSize]) -> None:
-        """Replace what is known of the size of a job's states: a file of its own, written once per checkpoint."""
+        """Replace the sizes of a job's states. They are in a file of their own, written once per checkpoint."""
         self._replace(self._sizes_path(job_id), msgspec.json.encode(sizes), job_id)
 
     def read_sizes(self, job_id: str) -> list[StateSize]:
-        """How large a job's states were at its last checkpoint; empty if nobody has said so."""
+        """The sizes of a job's states at its last checkpoint; empty if they are not known."""
         try:
             return msgspec.json.decode(self._sizes_path(job_id).read_bytes(), type=list[StateSize])
         except (OSError, msgspec.MsgspecError):
             return []
 
     def write_checkpoints(self, job_id: str, checkpoints: Sequence[CheckpointStats]) -> None:
-        """Replace what is known of a job's last checkpoints."""
+        """Replace the statistics of a job's last checkpoints."""
         self._replace(self._checkpoints_path(job_id), msgspec.json.encode(checkpoints), job_id)
 
     def read_checkpoints(self, job_id: str) -> list[CheckpointStats]:
-        """The last ten checkpoints of a job, oldest first; empty if nobody has said so."""
+        """The last ten checkpoints of a job, oldest first; empty if they are not known."""
         try:
             return msgspec.json.decode(self._checkpoints_path(job_id).read_bytes(), type=list[CheckpointStats])
         except (OSError, msgspec.MsgspecError):
@@ -150,11 +150,11 @@ class Registry:
         except OSError as error:
             raise StorageError(
                 f"cannot write job {job_id} into the registry {str(self.folder)!r}: {error}; "
-                f"free the disk or set {rest_options.REGISTRY_DIRECTORY.key} to a folder that can be written"
+                f"free disk space, or set {rest_options.REGISTRY_DIRECTORY.key} to a writable folder"
             ) from error
 
     def read(self, job_id: str) -> JobRecord:
-        """The record of a job by its whole id."""
+        """The record of the job with this full id."""
         path = self._path(job_id)
         try:
             return msgspec.json.decode(path.read_bytes(), type=JobRecord)
@@ -164,7 +164,7 @@ class Registry:
             raise StorageError(f"cannot read the job record {str(path)!r}: {error}; remove the file") from error
 
     def list(self) -> list[JobRecord]:
-        """All records that can be read, oldest job first; `unreadable` says which cannot."""
+        """All readable records, oldest job first; `unreadable` has the others."""
         records = []
         for path in self.folder.glob("*.json"):
             try:
@@ -174,17 +174,17 @@ class Registry:
         return sorted(records, key=lambda record: (record.started_ms, record.job_id))
 
     def unreadable(self) -> Iterator[str]:
-        """Why records cannot be read, one line for each."""
+        """One line for each unreadable record: why it cannot be read."""
         for path in sorted(self.folder.glob("*.json")):
             try:
                 self.read(path.stem)
             except StorageError as error:
                 yield str(error)
             except JobNotFoundError:
-                continue  # removed in between, or not named like a job
+                continue  # removed meanwhile, or not the file of a job
 
     def find(self, text: str) -> JobRecord:
-        """The one job meant by an id, a unique prefix of one, or the name of a job that is running once."""
+        """The job with this id, this unique prefix of an id, or this name if one running job has it."""
         records = self.list()
         exact = [record for record in records if record.job_id == text]
         if exact:
@@ -206,12 +206,12 @@ class Registry:
         """Whether the driver that wrote the record still exists."""
         if record.host != socket.gethostname():
             return self.silence_ms(record) < SILENCE_LIMIT_MS
-        # A process younger than the record's last word only has the driver's old pid.
+        # A process that is younger than the record has only reused the driver's pid.
         started_ms = _process_started_ms(record.pid)
         return started_ms is not None and started_ms <= record.updated_ms + CLOCK_SLACK_MS
 
     def silence_ms(self, record: JobRecord) -> int:
-        """How long ago the driver wrote the record, by the clock of this machine."""
+        """The age of the record, by this machine's clock."""
         return self._clock.now_ms() - record.updated_ms
 
     def is_running(self, record: JobRecord) -> bool:
@@ -219,7 +219,7 @@ class Registry:
         return not record.ended and self.is_alive(record)
 
     def status(self, record: JobRecord) -> str:
-        """The status to show: LOST if the driver is gone and did not say how the job ended."""
+        """The status to show: LOST if the driver is gone but the job has not ended."""
         return record.status if record.ended or self.is_alive(record) else LOST
 
     def log_dir(self, job_id: str) -> Path:
@@ -239,13 +239,13 @@ class Registry:
 
 
 def registry_of(configuration: Configuration) -> Registry:
-    """The registry that a configuration names, or else the one in the user's state folder."""
+    """The registry that the configuration names; by default the one in the user's state folder."""
     folder = configuration.get(rest_options.REGISTRY_DIRECTORY)
     return Registry(Path(folder).expanduser() if folder else default_folder())
 
 
 def default_folder() -> Path:
-    """Where the registry is when `penstock.registry.dir` is not set."""
+    """The registry's folder if `penstock.registry.dir` is not set."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "penstock" / "registry"
 

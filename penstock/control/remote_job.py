@@ -1,7 +1,7 @@
-"""A job in another process, steered through its control server.
+"""A job in another process, controlled through its control server.
 
-Who has no answer knows nothing: a request that may have reached the job is never sent again by itself. Operations have
-ids that are made here, so that whoever repeats one by hand gets the same.
+Without an answer, the outcome of a request is unknown: a request that may have reached the job is never repeated
+automatically. The client chooses the ids of operations, so that a repeated request is the same operation.
 """
 
 import re
@@ -47,13 +47,13 @@ class ServerAddress:
 
     @property
     def sends_token_in_clear(self) -> bool:
-        """The token travels through a network without TLS."""
+        """Whether the token would cross a network without TLS."""
         found = _SERVER.fullmatch(self.url)
         return found is not None and found[1] == "http" and found[2] not in LOCAL_NAMES
 
 
 class _Overview(msgspec.Struct):
-    """What is used of a job in an overview."""
+    """The fields of an overview that are used here."""
 
     jid: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
     name: str
@@ -91,23 +91,23 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class OperationState:
-    """How far an operation is, or what came of it."""
+    """The progress of an operation, or its result."""
 
     is_ended: bool
     percent: int = 0
     result: Any = None
-    """The path of a savepoint, the number of a checkpoint."""
+    """The path of a savepoint, or the number of a checkpoint."""
     failure: str | None = None
 
 
 class RemoteJob:
-    """One job behind a control server; use it with `with`."""
+    """A job behind a control server. Use it in a `with` statement."""
 
     def __init__(self, job_id: str, server: ServerAddress, timeout_s: float = TIMEOUT_S) -> None:
         self.job_id = job_id
         self._url = server.url.rstrip("/")
         verify: ssl.SSLContext | bool = ssl.create_default_context() if self._url.startswith("https") else False
-        # No proxy, no netrc: the token goes to the server and to nobody else.
+        # No proxy, no netrc: the token is sent to the server only.
         self._client = httpx.Client(
             base_url=self._url,
             headers={"Authorization": f"Bearer {server.token}"},
@@ -126,36 +126,36 @@ class RemoteJob:
 
     def overview(self) -> list[dict[str, Any]]:
         """The jobs of the server."""
-        jobs: list[dict[str, Any]] = self.ask("GET", "/jobs/overview").get("jobs", [])
+        jobs: list[dict[str, Any]] = self.request("GET", "/jobs/overview").get("jobs", [])
         self._read(jobs, list[_Overview])
         return jobs
 
     def status(self) -> str:
-        """Where the job stands."""
-        return self._read(self.ask("GET", f"/jobs/{self.job_id}/status"), _Status).status
+        """The status of the job."""
+        return self._read(self.request("GET", f"/jobs/{self.job_id}/status"), _Status).status
 
     def cancel(self) -> None:
-        """Have it cancelled; JobConflictError if it has ended."""
-        self.ask("PATCH", f"/jobs/{self.job_id}?mode=cancel")
+        """Cancel the job; JobConflictError if it has ended."""
+        self.request("PATCH", f"/jobs/{self.job_id}?mode=cancel")
 
     def take_savepoint(self, trigger_id: str, target: str | None, format: str, *, cancel: bool = False) -> None:
-        """Begin a savepoint."""
+        """Start a savepoint."""
         body = {"target-directory": target, "formatType": format.upper(), "triggerId": trigger_id, "cancel-job": cancel}
-        self.ask("POST", f"/jobs/{self.job_id}/savepoints", body)
+        self.request("POST", f"/jobs/{self.job_id}/savepoints", body)
 
     def stop(self, trigger_id: str, target: str | None, format: str, *, drain: bool = False) -> None:
-        """Begin to stop it with a savepoint."""
+        """Start to stop the job with a savepoint."""
         body = {"targetDirectory": target, "formatType": format.upper(), "triggerId": trigger_id, "drain": drain}
-        self.ask("POST", f"/jobs/{self.job_id}/stop", body)
+        self.request("POST", f"/jobs/{self.job_id}/stop", body)
 
     def take_checkpoint(self, trigger_id: str, *, full: bool) -> None:
-        """Begin a checkpoint."""
+        """Start a checkpoint."""
         body = {"checkpointType": "FULL" if full else "CONFIGURED", "triggerId": trigger_id}
-        self.ask("POST", f"/jobs/{self.job_id}/checkpoints", body)
+        self.request("POST", f"/jobs/{self.job_id}/checkpoints", body)
 
     def state_of(self, kind: Literal["savepoints", "checkpoints"], trigger_id: str) -> OperationState:
-        """How far an operation is."""
-        found = self._read(self.ask("GET", f"/jobs/{self.job_id}/{kind}/{trigger_id}"), _Progress)
+        """The state of an operation."""
+        found = self._read(self.request("GET", f"/jobs/{self.job_id}/{kind}/{trigger_id}"), _Progress)
         if found.status.id != "COMPLETED":
             return OperationState(is_ended=False, percent=found.progress)
         operation = found.operation
@@ -164,18 +164,18 @@ class RemoteJob:
             return OperationState(is_ended=True, percent=100, failure=failure.text.partition(": ")[2])
         result = operation.location if kind == "savepoints" else operation.checkpoint_id
         if result is None:
-            raise self._strange()
+            raise self._not_a_control_server()
         return OperationState(is_ended=True, percent=100, result=result)
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer's data; an error by its status. No message holds the token."""
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The data of the response, or the error of its status. No message contains the token."""
         try:
             response = self._client.request(method, path, json=body)
             data = response.json()
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise NotReachableError(f"the control server {self._url} does not answer: {_reason(error)}") from None
         except (ValueError, RecursionError):
-            raise self._strange() from None
+            raise self._not_a_control_server() from None
         if response.is_success and isinstance(data, dict):
             return data
         raise self._error(response.status_code, data if isinstance(data, dict) else {})
@@ -184,10 +184,10 @@ class RemoteJob:
         try:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError:
-            raise self._strange() from None
+            raise self._not_a_control_server() from None
 
-    def _strange(self) -> NotReachableError:
-        return NotReachableError(f"what answers at {self._url} is not the control server of a job")
+    def _not_a_control_server(self) -> NotReachableError:
+        return NotReachableError(f"the server at {self._url} is not the control server of a job")
 
     def _error(self, status: int, data: dict[str, Any]) -> PenstockError:
         if data.get("code") == "NO_SAVEPOINT_DIRECTORY":
@@ -195,15 +195,15 @@ class RemoteJob:
         messages = data.get("errors")
         message = printable(str(messages[0])) if isinstance(messages, list) and messages else f"HTTP status {status}"
         kind = _ERRORS.get(status, JobError)
-        return kind(f"{self._url} does not let us in: {message}" if kind is NotReachableError else message)
+        return kind(f"{self._url} refused access: {message}" if kind is NotReachableError else message)
 
 
 def connect_to_job(
     registry: Registry, text: str, server: ServerAddress | None, timeout_s: float = TIMEOUT_S
 ) -> RemoteJob:
-    """The job meant by an id, a unique prefix or a name: on that server, or found through the registry.
+    """The job with this id, this unique prefix of an id, or this name: on the server, or from the registry.
 
-    Raises JobNotFoundError for one that has ended, NotReachableError for one whose driver is gone or has no server.
+    Raises JobNotFoundError if it has ended, NotReachableError if its driver is gone or has no control server.
     """
     if server is None:
         return _in_registry(registry, registry.find(text), timeout_s)
@@ -233,14 +233,16 @@ def parse_server(text: str) -> str:
 
 def _in_registry(registry: Registry, record: JobRecord, timeout_s: float) -> RemoteJob:
     if record.ended:
-        raise JobNotFoundError(f"job {record.job_id} is {record.status}: it does not run any more")
+        raise JobNotFoundError(f"job {record.job_id} is {record.status}: it is not running")
     if not registry.is_alive(record):
         raise NotReachableError(
-            f"the driver of job {record.job_id} is gone (process {record.pid} on {record.host}); go on with the job by "
+            f"the driver of job {record.job_id} is gone (process {record.pid} on {record.host}); resume the job with "
             f"`penstock run --resume`"
         )
     if record.rest is None:
-        raise NotReachableError(f"job {record.job_id} has no control server; its driver has said why when it started")
+        raise NotReachableError(
+            f"job {record.job_id} has no control server; its driver printed the reason when it started"
+        )
     if record.host != socket.gethostname() and any(f"//{name}:" in record.rest for name in LOCAL_NAMES):
         raise NotReachableError(
             f"job {record.job_id} runs on {record.host}, and its control server {record.rest} can be reached only from "
@@ -252,5 +254,5 @@ def _in_registry(registry: Registry, record: JobRecord, timeout_s: float) -> Rem
 
 def _reason(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
+        return "it timed out"
     return printable(str(error)) or type(error).__name__

@@ -14,17 +14,17 @@ from penstock.graph.job_graph import JobGraph
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What does not change while a job runs."""
+    """The facts about a job that do not change while it runs."""
 
     graph: JobGraph
     checkpoints: CheckpointSettings | None
-    """None: the job takes no checkpoints by itself."""
+    """None: there are no periodic checkpoints."""
     backend: str
     """Kind of the state backend: hashmap or rocksdb."""
     checkpoint_dir: str | None
     """The job's own folder; None: checkpoints are in the JobManager's memory, or there are none."""
     savepoint_dir: str | None
-    """Where savepoints go if nobody says where."""
+    """The default folder of savepoints."""
 
 
 class RunningJob(Protocol):
@@ -40,7 +40,7 @@ class RunningJob(Protocol):
 
 @dataclass(frozen=True)
 class ControlledJob:
-    """A job with what its control server keeps about it."""
+    """A job, and what its control server keeps about it."""
 
     job: RunningJob
     facts: JobFacts

@@ -25,7 +25,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
 def take_savepoint(control: ControlledJob, request: SavepointRequest) -> Operation:
-    """Begin to take a savepoint, without a target in the job's default folder. The same id is the same operation.
+    """Start a savepoint, by default in the job's savepoint folder. The same id is the same operation.
 
     Raises RequestRefusedError if there is no folder, JobConflictError while another savepoint is being taken or if the
     job does not run.
@@ -41,35 +41,38 @@ def take_savepoint(control: ControlledJob, request: SavepointRequest) -> Operati
     def begin() -> Work:
         return wait_for(control.job.trigger_savepoint(request))
 
-    return control.operations.start(SAVEPOINT, request.trigger_id, begin, EndNote(control, SAVEPOINT))
+    return control.operations.start(SAVEPOINT, request.trigger_id, begin, OutcomeAudit(control, SAVEPOINT))
 
 
 def find_savepoint(control: ControlledJob, trigger_id: str) -> Operation | None:
-    """The operation of a savepoint: also of one that the program or an older driver of the job has requested."""
+    """The operation of a savepoint, also of one that the program or an earlier driver has requested."""
     found = control.operations.find(SAVEPOINT, trigger_id)
     request = control.job.savepoint_request(trigger_id) if found is None else None
     if request is None or request.future.done():  # an operation that has ended is kept for a while, and no longer
         return found
-    return control.operations.start(SAVEPOINT, trigger_id, lambda: wait_for(request), EndNote(control, SAVEPOINT))
+    return control.operations.start(SAVEPOINT, trigger_id, lambda: wait_for(request), OutcomeAudit(control, SAVEPOINT))
 
 
 def wait_for(request: SavepointRequest) -> Work:
-    """Waits for a savepoint."""
+    """The work of waiting for a savepoint."""
     return Work(request.future.result, lambda: request.progress)
 
 
 def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> Operation:
-    """Begin to take a checkpoint now."""
+    """Start a checkpoint now."""
     return control.operations.start(
-        CHECKPOINT, trigger_id, lambda: Work(lambda: control.job.checkpoint(full=full)), EndNote(control, CHECKPOINT)
+        CHECKPOINT,
+        trigger_id,
+        lambda: Work(lambda: control.job.checkpoint(full=full)),
+        OutcomeAudit(control, CHECKPOINT),
     )
 
 
 def remove_savepoint(control: ControlledJob, trigger_id: str, path: str) -> Operation:
-    """Begin to remove a savepoint, of any job."""
+    """Start to remove a savepoint of any job."""
     place = checked_path("savepoint-path", path)
     return control.operations.start(
-        DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), EndNote(control, DISPOSAL)
+        DISPOSAL, trigger_id, lambda: Work(lambda: dispose_savepoint(place)), OutcomeAudit(control, DISPOSAL)
     )
 
 
@@ -87,7 +90,7 @@ def cancel_job(control: ControlledJob) -> None:
 def checked_trigger_id(text: str) -> str:
     """The id of an operation: 32 hex digits."""
     if not HEX_ID.fullmatch(text.lower()):
-        raise RequestRefusedError(400, "BAD_REQUEST", "$.triggerId is not an id: it has 32 hex digits")
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.triggerId is not valid: ids have 32 hex digits")
     return text.lower()
 
 
@@ -103,7 +106,7 @@ def checked_path(field: str, text: str) -> str:
         raise RequestRefusedError(400, "BAD_REQUEST", f"$.{field} is not the path of a folder")
     if not text.startswith("/") and not _SCHEME.match(text):
         raise RequestRefusedError(
-            400, "BAD_REQUEST", f"$.{field} is not in full: give an absolute path, or an address such as s3://…"
+            400, "BAD_REQUEST", f"$.{field} is not absolute: give an absolute path, or an address such as s3://…"
         )
     try:
         parse_address(text)
@@ -113,8 +116,8 @@ def checked_path(field: str, text: str) -> str:
 
 
 @dataclass(frozen=True)
-class EndNote:
-    """Writes into the audit log how an operation ended."""
+class OutcomeAudit:
+    """Writes the outcome of an operation into the audit log."""
 
     control: ControlledJob
     kind: str

@@ -1,7 +1,7 @@
-"""How `penstock run` hands its flags to the environment that the user's program makes.
+"""How `penstock run` passes its flags to the environment that the user's program creates.
 
-A program is the same whether it is started by `penstock run job.py`, by `python job.py` or in a notebook; only in the
-first case is there a submission. One process runs one program, so it is a value of the process, not of a thread.
+A program is the same whether it is started by `penstock run job.py`, by `python job.py` or in a notebook; only the
+first makes a submission. A process runs one program, so the submission belongs to the process, not to a thread.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ _current: Submission | None = None
 
 
 def current_submission() -> Submission | None:
-    """The flags under which this process runs its program, or None without `penstock run`."""
+    """The flags of the `penstock run` that runs in this process, or None without one."""
     return _current
 
 

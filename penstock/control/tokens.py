@@ -1,7 +1,7 @@
-"""The tokens of a job's control server: made anew at each start, in files that only their owner can read.
+"""The tokens of a job's control server: new at each start, in files that only their owner can read.
 
-Whoever has the admin token may do everything that the server offers, the read token only shows. Neither is ever
-printed, logged or put on a command line; a token is named by its id, which says nothing about it.
+The admin token allows every request, the read token only queries. Neither is ever printed, logged or put on a command
+line; logs name a token by its id, which reveals nothing about it.
 """
 
 import hashlib
@@ -32,23 +32,23 @@ class Tokens:
 
     @staticmethod
     def new() -> "Tokens":
-        """Fresh ones, 256 random bits each."""
+        """New tokens, 256 random bits each."""
         return Tokens(secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES))
 
     def scope_of(self, token: str) -> Scope | None:
-        """What a token allows; None for a wrong one. Takes the same time for every wrong one."""
+        """What a token allows; None for a wrong one. The comparison takes constant time."""
         given = token.encode("utf-8", "surrogateescape")
         is_admin = hmac.compare_digest(given, self.admin.encode())
         is_read = hmac.compare_digest(given, self.read.encode())
         return "admin" if is_admin else "read" if is_read else None
 
     def write(self, folder: Path) -> None:
-        """Put both into the folder, mode 0600, in place of older ones."""
+        """Write both into the folder with mode 0600, and replace older ones."""
         for name, token in ((ADMIN_FILE, self.admin), (READ_FILE, self.read)):
             _replace(folder / name, token)
 
     def remove(self, folder: Path) -> None:
-        """Remove them from the folder, unless a newer start has put its own there."""
+        """Remove them from the folder, unless a newer start has replaced them."""
         for name, token in ((ADMIN_FILE, self.admin), (READ_FILE, self.read)):
             with suppress(OSError):
                 if (folder / name).read_text(encoding="ascii") == token:
@@ -56,7 +56,7 @@ class Tokens:
 
 
 def token_id(token: str) -> str:
-    """A name for a token, for logs."""
+    """The id of a token, for logs."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 

@@ -1,4 +1,4 @@
-"""Who may ask: the rules that every request passes before anything else looks at it (security S2, S3, S5)."""
+"""The access rules that every request must pass before it is handled (security S2, S3, S5)."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _TOKEN_NAMES = re.compile(r"token|auth|secret|password|key", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, by the id of the token."""
+    """Who sent a request, by the id of the token."""
 
     scope: Scope
     token_id: str
@@ -28,27 +28,27 @@ class Caller:
 
 @dataclass(frozen=True)
 class Access:
-    """The rules of one server."""
+    """The access rules of one server."""
 
     tokens: Tokens = field(repr=False)
     hosts: frozenset[str]
     scheme: str = "http"
 
     def check_origin(self, headers: Headers) -> None:
-        """Refuse names that lead here by a trick, and pages of other sites, whatever they ask for."""
+        """Refuse requests under a foreign host name (DNS rebinding) and from pages of other sites."""
         host = _only(headers, b"host", 421, "MISDIRECTED")
         found = _HOST.fullmatch(host or "")
         if host is None or found is None or found[1] not in self.hosts:
             raise RequestRefusedError(421, "MISDIRECTED", "the Host of the request is not a name of this server")
         origin = _only(headers, b"origin", 403, "FORBIDDEN")
         if origin is not None and origin != f"{self.scheme}://{host}":
-            raise RequestRefusedError(403, "FORBIDDEN", "requests of pages of other origins are refused")
+            raise RequestRefusedError(403, "FORBIDDEN", "requests from pages of other origins are refused")
         site = _only(headers, b"sec-fetch-site", 403, "FORBIDDEN")
         if site is not None and site not in ("same-origin", "none"):
-            raise RequestRefusedError(403, "FORBIDDEN", "requests of pages of other sites are refused")
+            raise RequestRefusedError(403, "FORBIDDEN", "requests from pages of other sites are refused")
 
     def identify(self, headers: Headers) -> Caller:
-        """Who asks; a wrong token and no token are the same."""
+        """The caller. A wrong token and a missing one get the same answer."""
         given = _only(headers, b"authorization", 401, "UNAUTHORIZED", lower=False) or ""
         kind, _, token = given.partition(" ")
         scope = self.tokens.scope_of(token.strip())
@@ -58,47 +58,47 @@ class Access:
 
 
 def check_size(headers: Headers) -> None:
-    """Refuse a head that is too large, also one that came at once."""
+    """Refuse a request head that is too large, even if it arrived in one piece."""
     if sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
-        raise RequestRefusedError(431, "TOO_LARGE", f"the head of a request has at most {MAX_HEADER_BYTES} bytes")
+        raise RequestRefusedError(431, "TOO_LARGE", f"the head of the request is larger than {MAX_HEADER_BYTES} bytes")
 
 
 def check_path(raw_path: bytes) -> None:
-    """Refuse paths with encoded characters, steps upwards and the like: no name that we have needs them."""
+    """Refuse paths with encoded characters, `..` and the like: no route needs them."""
     path = raw_path.partition(b"?")[0]
     if not _PATH.fullmatch(path) or any(part in (b".", b"..") for part in path.split(b"/")) or b"//" in path:
-        raise RequestRefusedError(400, "BAD_REQUEST", "the path has characters that no path here has")
+        raise RequestRefusedError(400, "BAD_REQUEST", "the path has characters that no route has")
 
 
 def parse_query(query: bytes, allowed: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of the query, each once; values of others are never repeated, they may be secrets."""
+    """The query parameters, each at most once. Messages never show a value, which may be a secret."""
     try:
         text = query.decode("ascii")
         if len(text) > MAX_QUERY_CHARS:
             raise ValueError
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict", max_num_fields=8)
     except ValueError:
-        raise RequestRefusedError(400, "BAD_REQUEST", "the query of the request cannot be read") from None
+        raise RequestRefusedError(400, "BAD_REQUEST", "the query string cannot be parsed") from None
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found or name not in allowed:
-            raise RequestRefusedError(400, "BAD_REQUEST", f"parameter {name[:40]!r} is unknown here, or given twice")
+            raise RequestRefusedError(400, "BAD_REQUEST", f"parameter {name[:40]!r} is unknown or repeated")
         found[name] = value
     return found
 
 
 def refuse_token_in_query(query: bytes) -> None:
-    """A token in a URL ends up in logs and histories."""
+    """A token in a URL would end up in logs and histories."""
     names = (part.partition(b"=")[0].decode("latin-1") for part in re.split(rb"[&;]", query))
     if any(_TOKEN_NAMES.search(name) for name in names):
         raise RequestRefusedError(401, "UNAUTHORIZED", "a token in the URL is refused: use Authorization: Bearer …")
 
 
 def _only(headers: Headers, name: bytes, status: int, code: str, *, lower: bool = True) -> str | None:
-    """The header's value; None without it, refused if it is there twice."""
+    """The header's value, or None; refused if it occurs more than once."""
     values = [value for key, value in headers if key.lower() == name]
     if len(values) > 1:
-        raise RequestRefusedError(status, code, f"the header {name.decode()} is there {len(values)} times")
+        raise RequestRefusedError(status, code, f"the header {name.decode()} occurs {len(values)} times")
     if not values:
         return None
     text = values[0].decode("latin-1").strip()

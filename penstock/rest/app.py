@@ -1,7 +1,7 @@
-"""The control server as an ASGI application: who asks, what for, may they, and what comes back.
+"""The control server as an ASGI application.
 
-The order is that of the checks: names and origins, the path, the token, the route, the scope, the body. What is refused
-is refused before anything behind it is looked at. Every answer has a request id; errors say no more than their message.
+A request is checked in this order: host and origin, path, token, route, scope of the token, body. The first check that
+fails ends it. Every response has a request id; an error response holds its message and nothing else.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a request is read, and for how long."""
+    """How large a body may be, and how long reading it may take."""
 
     body_bytes: int = MAX_BODY_BYTES
     read_s: float = READ_LIMIT_S
@@ -54,7 +54,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class ControlApp:
-    """Serves one job. `await app(scope, receive, send)`, as ASGI has it."""
+    """The ASGI application of one job."""
 
     def __init__(
         self, control: ControlledJob, access: Access, limits: Limits = DEFAULT_LIMITS, clock: Clock | None = None
@@ -84,10 +84,10 @@ class ControlApp:
         except RequestRefusedError as error:
             return refusal(error, request_id)
         except ClientDisconnect:
-            return refusal(RequestRefusedError(400, "BAD_REQUEST", "the client has gone"), request_id)
+            return refusal(RequestRefusedError(400, "BAD_REQUEST", "the client has disconnected"), request_id)
         except Exception:
             self._control.audit.write_text(f"request {request_id} failed\n{traceback.format_exc()}")
-            message = f"internal error; the driver's log says more under request {request_id}"
+            message = f"internal error; see request {request_id} in the driver's log"
             return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
         return json_response(answer.status, answer.data, request_id)
 
@@ -106,7 +106,7 @@ class ControlApp:
     async def _change(
         self, request: Request, endpoint: Endpoint, parameters: dict[str, str], caller: Caller, request_id: str
     ) -> Answer:
-        """A request that may change something: it is in the audit log, whatever comes of it (security S22)."""
+        """Serve a request that may change something. It is audited whatever its outcome (security S22)."""
         status = 500
         try:
             if caller.scope != "admin":
@@ -130,7 +130,7 @@ class ControlApp:
         query = parse_query(request.scope["query_string"], endpoint.query)
         key = request.headers.get("idempotency-key")
         if key is not None and not _KEY.fullmatch(key):
-            raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key is not 1 to 128 printable characters")
+            raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key must have 1 to 128 printable characters")
         body = decode_body(await self._read_body(request), endpoint.body)
         call = Call(self._control, parameters, query, body, key, self._clock.now_ms())
         return await run_in_threadpool(handle, endpoint, call)
@@ -144,25 +144,25 @@ class ControlApp:
                 return endpoint, found["path_params"]
             is_known = is_known or match is Match.PARTIAL
         if is_known:
-            raise RequestRefusedError(405, "METHOD_NOT_ALLOWED", "this path is not there for this method")
+            raise RequestRefusedError(405, "METHOD_NOT_ALLOWED", "this path does not allow this method")
         raise RequestRefusedError(404, "NOT_FOUND", "Not found.")
 
     async def _read_body(self, request: Request) -> bytes:
-        """The body, read to its end within the limits."""
+        """The whole body, read within the limits."""
         length = request.headers.get("content-length")
         if length is not None and (not length.isdigit() or int(length[:20]) > self._limits.body_bytes):
             raise self._too_large()
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "bodies are not compressed here")
+            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "compressed bodies are not supported")
         try:
             data = await asyncio.wait_for(self._collect(request), self._limits.read_s)
         except asyncio.TimeoutError:
             raise RequestRefusedError(
-                408, "TIMEOUT", f"the request was not there within {self._limits.read_s:g} s"
+                408, "TIMEOUT", f"the request was not complete within {self._limits.read_s:g} s"
             ) from None
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if data and kind != "application/json":
-            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "a body is JSON: Content-Type: application/json")
+            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "the body must be JSON: application/json")
         return data
 
     async def _collect(self, request: Request) -> bytes:
@@ -174,11 +174,11 @@ class ControlApp:
         return bytes(data)
 
     def _too_large(self) -> RequestRefusedError:
-        return RequestRefusedError(413, "TOO_LARGE", f"a body has at most {self._limits.body_bytes} bytes")
+        return RequestRefusedError(413, "TOO_LARGE", f"the body is larger than {self._limits.body_bytes} bytes")
 
 
 def handle(endpoint: Endpoint, call: Call) -> Answer:
-    """The endpoint's answer; what the job says against it becomes a status."""
+    """The endpoint's answer; an error of the job becomes an HTTP error."""
     try:
         return endpoint.handle(call)
     except RequestRefusedError:
@@ -194,7 +194,7 @@ def handle(endpoint: Endpoint, call: Call) -> Answer:
 
 
 def refusal(error: RequestRefusedError, request_id: str) -> Response:
-    """An error as JSON; the connection ends where the rest of the request was not read."""
+    """An error response. It closes the connection if the request was not read to its end."""
     data = {"errors": [str(error)], "code": error.code, "request_id": request_id}
     response = json_response(error.status, data, request_id)
     if error.status == 401:
@@ -205,11 +205,11 @@ def refusal(error: RequestRefusedError, request_id: str) -> Response:
 
 
 def json_response(status: int, data: Any, request_id: str) -> Response:
-    """JSON with the headers that every answer has."""
+    """A JSON response with the common headers."""
     headers = {**SECURITY_HEADERS, "x-request-id": request_id}
     return Response(msgspec.json.encode(data), status, headers, media_type="application/json")
 
 
 async def _unused(request: Request) -> Response:
-    """Routes are only asked whether they match."""
-    raise AssertionError("a route is only asked whether it matches")
+    """Routes are only matched, never called."""
+    raise AssertionError("routes are only matched, never called")

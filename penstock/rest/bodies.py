@@ -1,4 +1,4 @@
-"""What requests carry: JSON objects with known fields, each once (security S11)."""
+"""Request bodies: JSON objects with known fields, each at most once (security S11)."""
 
 import json
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ class SavepointBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """POST /jobs/:jobid/stop. The folder has another name than above, as in Flink."""
+    """POST /jobs/:jobid/stop. As in Flink, the folder's field is not called as in SavepointBody."""
 
     target_directory: str | None = msgspec.field(default=None, name="targetDirectory")
     drain: bool | None = None
@@ -51,16 +51,14 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 def decode_body(data: bytes, kind: type[Body]) -> Body:
-    """The body; refused with the place of what is wrong. Fields are flat, so a wrong type ends the reading at once."""
+    """The decoded body; an error names the field. Fields are flat, so a wrong type ends the decoding at once."""
     text = data or b"{}"
     try:
         body = msgspec.json.decode(text, type=kind)
-        # Only now, when every field is known and none is nested: msgspec takes the last of two.
+        # msgspec takes the last of two equal fields. Checked now that all are known to be flat.
         json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise RequestRefusedError(
-            400, "BAD_REQUEST", f"the body cannot be read: {str(error)[:MESSAGE_CHARS]}"
-        ) from None
+        raise RequestRefusedError(400, "BAD_REQUEST", f"the body is not valid: {str(error)[:MESSAGE_CHARS]}") from None
     return body
 
 
@@ -68,6 +66,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the field is there twice - at `$.{name}`")
+            raise ValueError(f"the field occurs twice - at `$.{name}`")
         found[name] = value
     return found

@@ -13,7 +13,7 @@ from penstock.model.execution import ExternalizedCheckpointRetention
 NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 """Flink's path of a checkpoint in the JobManager's memory."""
 NEVER_MS = 9223372036854775807
-"""Flink's interval where there are no periodic checkpoints."""
+"""Flink's interval without periodic checkpoints."""
 _BACKENDS = {"hashmap": "HashMapStateBackend", "rocksdb": "EmbeddedRocksDBStateBackend"}
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
@@ -60,7 +60,7 @@ def newest_first(report: CheckpointReport) -> list[CheckpointStats]:
 
 
 def summary(values: Iterable[int]) -> dict[str, Any]:
-    """Least, greatest, mean and percentiles; zeros where there are no values, as in Flink.
+    """Minimum, maximum, mean and percentiles; zeros without values, as in Flink.
 
     >>> summary(range(1, 101))["p90"], summary([])["p999"]
     (90, 0)
@@ -162,7 +162,7 @@ def external_path(stats: CheckpointStats, facts: JobFacts) -> str:
 
 
 def is_discarded(stats: CheckpointStats, report: CheckpointReport) -> bool:
-    """Whether its files are deleted; those of a savepoint are its owner's."""
+    """Whether its files were deleted; those of a savepoint belong to the user."""
     return not stats.savepoint and report.retained is not None and stats.checkpoint_id not in report.retained
 
 
@@ -226,7 +226,7 @@ def _parts_of(stage_id: str, stats: CheckpointStats) -> list[SubtaskStats]:
 
 
 def _latest_ack_ms(stats: CheckpointStats, parts: Sequence[SubtaskStats]) -> int:
-    """By the subtasks' own durations; -1: none has answered."""
+    """From the subtasks' own durations; -1 if none has acknowledged."""
     return max((stats.trigger_ms + part.duration_ms for part in parts), default=-1)
 
 

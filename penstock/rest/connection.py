@@ -1,4 +1,4 @@
-"""One connection to the control server: limited in number, and closed when its request does not come (security S11)."""
+"""Connections to the control server: limited in number, and closed if no request arrives in time (security S11)."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ HEADER_LIMIT_S = 30.0
 
 
 class LimitedConnection(H11Protocol):
-    """uvicorn's connection. It reads bodies only as fast as the application does, and heads within a time."""
+    """uvicorn's connection, with a time limit for the head. It reads a body only as fast as the application does."""
 
     header_limit_s = HEADER_LIMIT_S
     _deadline: asyncio.TimerHandle | None = None
@@ -24,23 +24,23 @@ class LimitedConnection(H11Protocol):
         if len(self.connections) > MAX_CONNECTIONS:
             transport.close()
         else:
-            self._await_head()
+            self._start_deadline()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
+            self._cancel_deadline()
         elif self._deadline is None:
-            self._await_head()
+            self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP: said as every other error is."""
+        """Answer what is not HTTP, in the form of all other errors."""
         request_id = new_trigger_id()
-        data = {"errors": ["this is not an HTTP request that can be read"], "code": "BAD_REQUEST"}
+        data = {"errors": ["this is not a valid HTTP request"], "code": "BAD_REQUEST"}
         body = json.dumps({**data, "request_id": request_id}).encode()
         head = (
             f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-request-id: {request_id}\r\n"
@@ -50,10 +50,10 @@ class LimitedConnection(H11Protocol):
             self.transport.write(head.encode() + body)
         self.transport.close()
 
-    def _await_head(self) -> None:
+    def _start_deadline(self) -> None:
         self._deadline = self.loop.call_later(self.header_limit_s, self.transport.close)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

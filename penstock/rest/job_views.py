@@ -29,7 +29,7 @@ _TASK_STATES_OF = {
     JobStatus.INITIALIZING.name: "INITIALIZING",
 }
 NOT_YET = -1
-"""Flink's end time of what has not ended."""
+"""Flink's end time of a job that has not ended."""
 
 
 def job_id_and_status(record: JobRecord) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def job_details(control: ControlledJob, now_ms: int) -> dict[str, Any]:
 
 
 def job_plan(record: JobRecord, facts: JobFacts) -> dict[str, Any]:
-    """The job's graph, as `get_execution_plan` has it."""
+    """The job's graph, as in `get_execution_plan`."""
     nodes = [{**node, "id": str(node["id"])} for node in describe_plan(facts.graph)["nodes"]]
     return {"jid": record.job_id, "name": record.name, "type": "STREAMING", "nodes": nodes}
 
@@ -119,7 +119,7 @@ def _vertex(record: JobRecord, stage: StagePlan) -> dict[str, Any]:
 
 
 def _unknown_metrics() -> dict[str, Any]:
-    """Flink's names; nothing here counts per operator, and `…-complete` says so."""
+    """Flink's metrics of an operator. There are none here, and `…-complete` says so."""
     names = ("read-bytes", "write-bytes", "read-records", "write-records")
     counts = {key: value for name in names for key, value in ((name, 0), (f"{name}-complete", False))}
     times = ("accumulated-backpressured-time", "accumulated-idle-time", "accumulated-busy-time")
@@ -142,7 +142,7 @@ def _times(record: JobRecord) -> dict[str, int]:
 
 
 def _timestamps(record: JobRecord) -> dict[str, int]:
-    """When the job last got each status; 0: never."""
+    """When the job last entered each status; 0 if never."""
     found = dict.fromkeys((status.name for status in JobStatus), 0)
     found.update({change.status: change.at_ms for change in record.transitions})
     return found

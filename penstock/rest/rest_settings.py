@@ -1,4 +1,4 @@
-"""Where a job's control server listens, and what it needs before other machines can reach it."""
+"""Where a job's control server listens, and what it needs before it may listen to other machines."""
 
 import ipaddress
 import os
@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class RestSettings:
-    """Plain data. The port is the first free one of `ports`; 0 stands for any."""
+    """The server listens on the first free port of `ports`; 0 means any port."""
 
     enabled: bool = True
     host: str = LOOPBACK

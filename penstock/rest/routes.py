@@ -1,4 +1,4 @@
-"""The endpoints of a job's control server, as a table; nothing of it takes code (security S4)."""
+"""The endpoints of a job's control server. None of them accepts code (security S4)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ MAX_EXCEPTIONS = 1000
 
 @dataclass(frozen=True)
 class Call:
-    """One request that may be served."""
+    """One authorised request."""
 
     control: ControlledJob
     path: Mapping[str, str]
@@ -36,7 +36,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What comes back: a status and JSON."""
+    """The response: a status and JSON."""
 
     status: int
     data: Any
@@ -86,7 +86,7 @@ def cancel(call: Call) -> Answer:
             308, "MOVED", 'The termination mode "stop" has been removed. Use POST /jobs/:jobid/stop instead.'
         )
     if mode != "cancel":
-        raise RequestRefusedError(400, "BAD_REQUEST", "parameter 'mode' is not cancel")
+        raise RequestRefusedError(400, "BAD_REQUEST", "parameter 'mode' must be cancel")
     snapshot_operations.cancel_job(call.control)
     return Answer(202, {})
 
@@ -144,7 +144,7 @@ def take_checkpoint(call: Call) -> Answer:
             "Flink does not support triggering incremental checkpoint explicitly. See FLINK-33723.",
         )
     if kind not in ("CONFIGURED", "FULL"):
-        raise RequestRefusedError(400, "BAD_REQUEST", "$.checkpointType is not CONFIGURED or FULL")
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.checkpointType must be CONFIGURED or FULL")
     require_checkpoints(call)
     return accepted(
         snapshot_operations.take_checkpoint(call.control, trigger_id(call, "checkpoint"), full=kind == "FULL")
@@ -208,7 +208,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", _CHECKPOINTS + "/details/{checkpointid}/subtasks/{vertexid}", show_checkpoint_details),
     Endpoint("GET", _CHECKPOINTS + "/{triggerid}", show_checkpoint),
 )
-"""In the order in which they are tried: fixed names before ids."""
+"""Tried in this order: fixed names before ids."""
 
 
 def not_found(message: str) -> RequestRefusedError:
@@ -217,22 +217,22 @@ def not_found(message: str) -> RequestRefusedError:
 
 
 def require_job(call: Call) -> None:
-    """The job in the path is the one that this server belongs to."""
+    """Raise unless the path names the job of this server."""
     job_id = call.path["jobid"]
     if not JOB_ID.fullmatch(job_id):
-        raise RequestRefusedError(400, "BAD_REQUEST", "the job id in the path is not an id: ids are 32 hex digits")
+        raise RequestRefusedError(400, "BAD_REQUEST", "the job id in the path is not valid: ids have 32 hex digits")
     if job_id != call.control.job.record().job_id:
         raise not_found("Job could not be found.")
 
 
 def require_checkpoints(call: Call) -> None:
-    """The job takes checkpoints."""
+    """Raise unless the job takes checkpoints."""
     if call.control.facts.checkpoints is None:
         raise not_found("Checkpointing has not been enabled.")
 
 
 def trigger_id(call: Call, purpose: str) -> str:
-    """The operation's id: the client's own, or one from its Idempotency-Key, or a new one."""
+    """The operation's id: the client's, or one derived from its Idempotency-Key, or a new one."""
     if call.body.trigger_id is not None:
         return snapshot_operations.checked_trigger_id(call.body.trigger_id)
     if call.idempotency_key is not None:
@@ -241,24 +241,24 @@ def trigger_id(call: Call, purpose: str) -> str:
 
 
 def accepted(operation: Operation) -> Answer:
-    """The operation has begun."""
+    """The answer to a request that started an operation."""
     return Answer(202, {"request-id": operation.trigger_id})
 
 
 def progress_of(
     call: Call, operation: Operation | None, failure_name: str, result: Callable[[object], dict[str, Any]]
 ) -> Answer:
-    """How far an operation is, or what came of it."""
+    """The progress of an operation, or its result."""
     if operation is None:
         job_id = call.path.get("jobid")
         of_job = f" for job {job_id}" if job_id is not None else ""
         raise not_found(f"There is no savepoint operation with triggerId={call.path['triggerid']}{of_job}.")
     if not operation.is_ended:
         return Answer(200, {"status": {"id": "IN_PROGRESS"}, "progress": operation.percent})
-    call.control.operations.saw(operation)
+    call.control.operations.mark_seen(operation)
     answer = operation.answer
     if isinstance(answer, Failure):
-        # Flink's client shows the stack trace; ours holds what it must say, and no frames.
+        # Flink's client shows the stack trace. This one holds the message and no frames.
         outcome: dict[str, Any] = {
             failure_name: {"class": answer.kind, "stack-trace": f"{answer.kind}: {answer.message}"}
         }
@@ -268,20 +268,20 @@ def progress_of(
 
 
 def checked_target(text: str | None) -> str:
-    """The folder for a savepoint; empty: the job's default."""
+    """The folder for a savepoint; empty for the job's default."""
     return "" if text is None else snapshot_operations.checked_path("target-directory", text)
 
 
 def parse_format(text: str | None) -> SavepointFormat:
-    """A savepoint format by its name in Flink, in any case."""
+    """The savepoint format with this name in Flink; case is ignored."""
     found: dict[str, SavepointFormat] = {"CANONICAL": "canonical", "NATIVE": "native"}
     if (text or "CANONICAL").upper() not in found:
-        raise RequestRefusedError(400, "BAD_REQUEST", "$.formatType is not CANONICAL or NATIVE")
+        raise RequestRefusedError(400, "BAD_REQUEST", "$.formatType must be CANONICAL or NATIVE")
     return found[(text or "CANONICAL").upper()]
 
 
 def parse_number(name: str, text: str) -> int:
-    """A number that is not negative, of at most 18 digits."""
+    """A non-negative number of at most 18 digits."""
     if not re.fullmatch(r"[0-9]{1,18}", text):
         raise RequestRefusedError(400, "BAD_REQUEST", f"{name} is not a number")
     return int(text)

@@ -1,4 +1,4 @@
-"""The control server of a job: a socket, and one thread that sleeps until somebody asks."""
+"""The control server of a job: a socket, and a thread that sleeps until a request arrives."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ BACKLOG = 128
 
 
 class ControlServer:
-    """Bound when it is made (raises OSError if no port is free); serves from `start` to `close`."""
+    """Binds its port when it is created (OSError if none is free); serves from `start` to `close`."""
 
     def __init__(self, settings: RestSettings) -> None:
         self._settings = settings
@@ -28,13 +28,13 @@ class ControlServer:
 
     @property
     def address(self) -> str:
-        """The URL to ask; of a server that listens on all interfaces, the name that clients use."""
+        """The server's URL, with the host name that clients use if it listens on all interfaces."""
         host = self._settings.names[-1] if self._settings.names else self._settings.host
         return f"{self._settings.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def port(self) -> int:
-        """The port that was free."""
+        """The port it listens on."""
         return int(self._socket.getsockname()[1])
 
     def start(self, app: Any) -> None:
@@ -43,7 +43,7 @@ class ControlServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Finish what is being answered, for two seconds at most, and free the port."""
+        """Finish running requests, within two seconds, and free the port."""
         if self._loop.is_closed():
             return
         if self._thread is None:
@@ -82,7 +82,7 @@ class ControlServer:
         config.ssl = self._tls
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
-        # Not `serve`: it looks ten times a second whether it shall end.
+        # Not `serve`, which wakes up ten times a second to see whether it should stop.
         await server.startup(sockets=[self._socket])
         await self._stopping.wait()
         await server.shutdown(sockets=[self._socket])
@@ -97,7 +97,7 @@ def bind(settings: RestSettings) -> socket.socket:
         try:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             found.bind((settings.host, port))
-            found.listen(BACKLOG)  # who asks before the server has started waits
+            found.listen(BACKLOG)  # requests that arrive before `start` wait here
         except OSError as error:
             found.close()
             problem = error

@@ -292,7 +292,7 @@ def test_cli_c7_a_server_that_says_nothing_or_nonsense_is_6(
         silent.listen()
         commands.write(rest=f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert commands.run("cancel", A_ID) == 6
-        assert "no answer in time" in capsys.readouterr().err
+        assert "timed out" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_130_and_the_savepoint_goes_on(
@@ -383,7 +383,7 @@ def test_cli_c7_a_server_of_another_kind_is_6(
     answer: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_TOKEN", "x")
-    monkeypatch.setattr(RemoteJob, "ask", lambda *_: answer)
+    monkeypatch.setattr(RemoteJob, "request", lambda *_: answer)
     for command in ("savepoint", "checkpoint"):
         assert main([command, A_ID, "-m", "localhost:1"]) == 6
         assert "is not the control server of a job" in capsys.readouterr().err

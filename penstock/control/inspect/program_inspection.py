@@ -1,4 +1,4 @@
-"""A program that is inspected instead of run: its first `execute` starts nothing and hands over the job."""
+"""Inspects a program instead of running it: its first `execute` starts nothing and hands over the job."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class Program:
 
 
 class ProgramTakenError(BaseException):
-    """Ends a program at its first `execute`; not an Exception, so that no handler of the program keeps it."""
+    """Ends a program at its first `execute`; not an Exception, so that no handler of the program catches it."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)

@@ -1,4 +1,4 @@
-"""The checkpoints that are kept below a folder, by the job logs and the manifests."""
+"""The retained checkpoints below a folder, from the job logs and manifests."""
 
 import os
 from collections import Counter
@@ -18,16 +18,16 @@ from penstock.storage.storage import open_storage
 
 
 class RetainedCheckpoint(msgspec.Struct, frozen=True):
-    """One checkpoint that a job can go on from."""
+    """A checkpoint that a job can start from."""
 
     job_id: str
     name: str
     checkpoint: int
     epoch: int
     path: str
-    """What `run -s` takes."""
+    """The argument of `run -s`."""
     time_ms: int | None = None
-    """None, like what follows, if its manifest cannot be read."""
+    """This and the fields below are None if the manifest cannot be read."""
     size_bytes: int | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
@@ -35,9 +35,9 @@ class RetainedCheckpoint(msgspec.Struct, frozen=True):
 
 
 def retained_checkpoints(folder: str) -> tuple[list[RetainedCheckpoint], list[str]]:
-    """The kept checkpoints of all jobs below a folder, oldest first in each job, and what could not be read.
+    """The retained checkpoints of all jobs below a folder, oldest first in each job, and what could not be read.
 
-    The folder may be a job's own. Raises CheckpointMissingError if there is no such folder.
+    The folder may also be that of one job. Raises CheckpointMissingError if there is no such folder.
     """
     place = parse_address(folder)
     if isinstance(place, Path) and not os.path.isdir(place):
@@ -78,11 +78,11 @@ def _retained(job_id: str, name: str, address: str, complete: Complete) -> Retai
 
 
 def _parallelism(manifest: Manifest) -> int | None:
-    """Of the stage with the most subtasks; None before the first epoch, when there is no state yet."""
+    """The parallelism of the widest stage; None before the first epoch, when there is no state yet."""
     stages = Counter(snapshot.subtask.stage for snapshot in manifest.subtasks)
     return max(stages.values()) if stages else None
 
 
 def _job_id(folder: str) -> str:
-    """The last part of the address: a job's own folder is named after it, unless it was told not to be."""
+    """The last part of the address: by default a job's folder is named after the job."""
     return folder.rstrip("/").rpartition("/")[2]

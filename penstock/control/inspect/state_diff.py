@@ -1,4 +1,4 @@
-"""What differs between two snapshots: operators, states, their types, and their rows.
+"""The differences between two snapshots: operators, states, types and rows.
 
 Rows are compared a range of key groups at a time, so that neither snapshot has to fit into memory.
 """
@@ -20,11 +20,11 @@ from penstock.state.format.table_rows import VALUE_COLUMN
 CHUNK_ROWS = 500_000
 CHUNK_BYTES = 128 * MIB
 NOT_COMPARED = frozenset({"key_group", "position", "subtask"})
-"""Where a row stands, not what it is."""
+"""Columns that say where a row is, not what it is."""
 
 
 class RowChange(msgspec.Struct, frozen=True):
-    """One row that differs; `before` or `after` is None where there is none."""
+    """One row that differs; `before` or `after` is None if the row is missing there."""
 
     before: dict[str, Any] | None
     after: dict[str, Any] | None
@@ -50,7 +50,7 @@ class StateDiff(msgspec.Struct, frozen=True):
 
 
 class SnapshotDiff(msgspec.Struct, frozen=True):
-    """What has to be done to the first snapshot to get the second."""
+    """The changes that turn the first snapshot into the second."""
 
     operators_added: list[str]
     operators_removed: list[str]
@@ -58,12 +58,12 @@ class SnapshotDiff(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """The two hold the same."""
+        """Whether the snapshots hold the same."""
         return not (self.operators_added or self.operators_removed or self.states)
 
 
 def diff_snapshots(before: StoredSnapshot, after: StoredSnapshot, examples: int = 3) -> SnapshotDiff:
-    """What differs, with a few rows of each state that does."""
+    """The differences, with a few rows of each state that differs."""
     old, new = before.operator_uids(), after.operator_uids()
     found = []
     left, right = _by_place(before), _by_place(after)
@@ -138,7 +138,7 @@ def _key_types(state: State) -> Any:
 
 
 def _chunks(before: Side, after: Side) -> Iterator[tuple[int, int] | None]:
-    """Ranges of key groups whose rows are compared at once; None: everything."""
+    """The ranges of key groups that are compared at a time; None means all."""
     groups = before[0].manifest.max_parallelism
     if not isinstance(before[1], KeyedState) or groups != after[0].manifest.max_parallelism:
         yield None
@@ -150,7 +150,7 @@ def _chunks(before: Side, after: Side) -> Iterator[tuple[int, int] | None]:
 
 
 def _weight(side: Side) -> int:
-    """Into about how many parts a state should be cut."""
+    """About how many parts a state should be split into."""
     snapshot, state = side
     rows = known_rows(state)
     size = sum(file.size for subtask in snapshot.manifest.subtasks for file in subtask.files)

@@ -1,4 +1,4 @@
-"""A state of a snapshot as one file of a common format, written row group by row group."""
+"""Exports a state of a snapshot to one file, row group by row group."""
 
 import csv
 import json
@@ -19,16 +19,16 @@ FORMATS = ("parquet", "csv", "json")
 
 
 def export(selection: RowSelection, target: Path) -> int:
-    """Write the rows to a new file, whose name says the format; how many there were.
+    """Write the rows to a new file in the format of its extension; returns their number.
 
-    The file appears when it is complete; one that exists is never overwritten.
+    The file appears when it is complete. An existing file is never overwritten.
     """
     form = target.suffix.lstrip(".").lower()
     form = "json" if form == "jsonl" else form
     if form not in FORMATS:
         raise UsageError(f"--to {str(target)!r} does not end in .parquet, .csv or .json")
     if target.exists():
-        raise UsageError(f"{str(target)!r} exists already; remove it, or choose another name")
+        raise UsageError(f"{str(target)!r} already exists; remove it, or choose another name")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {str(target.parent)!r}")
     hidden = target.with_name(f".{target.name}.{new_nonce()}")
@@ -37,7 +37,7 @@ def export(selection: RowSelection, target: Path) -> int:
         rows = write(selection.tables(), selection.readable, hidden)
         os.link(hidden, target)
     except FileExistsError as error:
-        raise UsageError(f"{str(target)!r} has appeared meanwhile; choose another name") from error
+        raise UsageError(f"{str(target)!r} was created meanwhile; choose another name") from error
     finally:
         hidden.unlink(missing_ok=True)
     return rows

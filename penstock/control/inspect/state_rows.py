@@ -1,4 +1,4 @@
-"""Looking into a snapshot without Spark: which states it has, their rows, and one key's."""
+"""Reads a snapshot without Spark: its states, their rows, and the rows of one key."""
 
 import ast
 import json
@@ -27,7 +27,7 @@ OPERATOR_KINDS = {"list": "split", "union": "union", "broadcast": "broadcast", "
 
 
 class StateSummary(msgspec.Struct, frozen=True):
-    """One state of a snapshot, in a list of them."""
+    """One state in the summary of a snapshot."""
 
     operator: str
     state: str
@@ -41,7 +41,7 @@ class StateSummary(msgspec.Struct, frozen=True):
     rows: int | None
     """None: they were not counted."""
     size_bytes: int | None
-    """None: its bytes are among those of its operator."""
+    """None: they are included in those of the operator."""
 
 
 class OperatorSummary(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class OperatorSummary(msgspec.Struct, frozen=True):
     operator: str
     parallelism: int
     subtask_states: int
-    """Subtasks that have any state of it."""
+    """The number of subtasks with state of this operator."""
     size_bytes: int
 
 
@@ -67,7 +67,7 @@ class SnapshotSummary(msgspec.Struct, frozen=True):
 
 
 def summarise(snapshot: StoredSnapshot, *, count_rows: bool = True) -> SnapshotSummary:
-    """What a snapshot holds. Rows of a canonical savepoint are in its manifest; others are read to be counted."""
+    """The summary of a snapshot. A canonical savepoint has row counts in its manifest; other files are read."""
     sizes = state_bytes(snapshot)
     states = [_summary(snapshot, state, sizes, count_rows=count_rows) for state in snapshot.states()]
     operators = [_operator(snapshot, uid, sizes) for uid in snapshot.operator_uids()]
@@ -121,7 +121,7 @@ def _summary(
 
 
 def known_rows(state: State) -> int | None:
-    """How many rows a state has, where the manifest says it."""
+    """The number of rows of a state, if the manifest has it."""
     if not isinstance(state, KeyedState):
         parts = state.parts[:1] if state.mode == "broadcast" else state.parts
         return sum(part.saved.count for part in parts)
@@ -151,7 +151,7 @@ class RowSelection:
 
     @classmethod
     def of(cls, snapshot: StoredSnapshot, state: State, key_text: str | None) -> "RowSelection":
-        """The rows of a state, or of the key that a text stands for."""
+        """The rows of a state, or of the key that `key_text` names."""
         if key_text is None:
             return cls(readable(state), snapshot)
         if not isinstance(state, KeyedState):
@@ -159,7 +159,7 @@ class RowSelection:
         return cls(readable(state), snapshot, parse_key(key_text, state.info.key_types))
 
     def tables(self) -> Iterator[pa.Table]:
-        """Readable rows, some at a time. Of one key only the files of its key group are read."""
+        """Readable rows in batches. For one key, only the files of its key group are read."""
         if self.key is None:
             yield from self.readable.read(self.snapshot.storage)
             return
@@ -178,10 +178,10 @@ class RowSelection:
 
 
 def parse_key(text: str, key_types: list[str]) -> Any:
-    """The state key that a text on the command line stands for.
+    """The state key that a text on the command line names.
 
-    Text for STRING, the usual notation for numbers, dates and times; a JSON array for several columns; for an untyped
-    key JSON or a Python literal, and anything else is text.
+    Text for STRING, the usual notation for numbers, dates and times, and a JSON array for several columns. An untyped
+    key is JSON or a Python literal; anything else is taken as text.
     """
     types = [parse_type(key_type) for key_type in key_types]
     codec = KeyCodec(types)
@@ -240,7 +240,7 @@ def _parse_untyped(text: str) -> Any:
 
 
 def plain_rows(table: pa.Table, selected: ReadableState) -> Iterator[dict[str, Any]]:
-    """Readable rows as JSON documents have them: untyped values as the JSON they are."""
+    """Readable rows in a form that JSON has, with untyped values as JSON."""
     names = [column.name for column in selected.columns]
     is_json = [column.type.kind == "tagged" and column.declared is None for column in selected.columns]
     for row in zip(*(table[name].to_pylist() for name in names), strict=True):
@@ -251,7 +251,7 @@ def plain_rows(table: pa.Table, selected: ReadableState) -> Iterator[dict[str, A
 
 
 def _jsonable(value: Any) -> Any:
-    """A value of Arrow's for a JSON document."""
+    """A value from Arrow in a form that JSON has."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bytes | Decimal | date):

@@ -1,7 +1,7 @@
 """SQL over a snapshot with DuckDB: a schema per operator, a table per state. It sees nothing but the snapshot.
 
-Files of a canonical savepoint whose columns all have types are read by DuckDB itself, as far as the query needs them;
-every other state that the query names is read into memory first.
+DuckDB itself reads the files of a canonical savepoint whose columns are all typed, as far as the query needs them.
+Every other state that the query names is read into memory first.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ RAW_NAME = "_raw"
 
 
 def query_snapshot(snapshot: StoredSnapshot, query: str) -> tuple[list[str], Iterator[list[tuple[Any, ...]]]]:
-    """The names of a query's columns, and its rows, some at a time. One SELECT: whatever else runs could write."""
+    """The names of a query's columns, and its rows in batches. Only one SELECT: other statements could write."""
     try:
         import duckdb
     except ImportError as error:
@@ -45,7 +45,7 @@ def query_snapshot(snapshot: StoredSnapshot, query: str) -> tuple[list[str], Ite
 
 
 def _batches(result: Any) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows. DuckDB computes some of them only now."""
+    """The rows in batches. DuckDB computes some of them only now."""
     import duckdb
 
     try:
@@ -61,7 +61,7 @@ def _tables_text(snapshot: StoredSnapshot) -> str:
 
 
 def _view_names(states: Sequence[State]) -> list[str]:
-    """What each state is called. DuckDB takes no notice of case: states that it cannot tell apart get numbers."""
+    """The table name of each state. DuckDB ignores case, so names that differ only in case get numbers."""
     plain = [(state.uid, table_name(state)) for state in states]
     counts = Counter(_folded(place) for place in plain)
     taken = set(counts)
@@ -81,12 +81,12 @@ def _folded(place: tuple[str, str]) -> tuple[str, str]:
 
 
 def table_name(state: State) -> str:
-    """What a state's table is called."""
+    """The name of a state's table."""
     return state.name or RAW_NAME
 
 
 def _open_views(connection: Any, snapshot: StoredSnapshot, query: str) -> None:
-    """Make a view of each state, then shut everything else off."""
+    """Create a view of each state, then disable access to everything else."""
     connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
     connection.execute("SET python_enable_replacements = false")
     states = snapshot.states()
@@ -102,9 +102,9 @@ def _open_views(connection: Any, snapshot: StoredSnapshot, query: str) -> None:
             source = f"(SELECT {columns} FROM read_parquet({_texts(files)}, hive_partitioning = false))"
         else:
             source = f"_rows_{number}"
-            is_wanted = _is_named(state, query)
-            connection.register(source, _rows(snapshot, selected, is_wanted=is_wanted))
-            if not is_wanted:  # who finds it all the same must not take it for empty
+            is_named = _is_named(state, query)
+            connection.register(source, _rows(snapshot, selected, is_named=is_named))
+            if not is_named:  # a query that reaches it all the same must not see it empty
                 nulls = ", ".join("NULL" for _ in selected.columns)
                 source += f" UNION ALL SELECT {nulls} WHERE error('write the name of the table in the query')"
         connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")
@@ -113,7 +113,7 @@ def _open_views(connection: Any, snapshot: StoredSnapshot, query: str) -> None:
 
 
 def _own_files(snapshot: StoredSnapshot, selected: ReadableState) -> list[str]:
-    """The files that DuckDB can read without us; none if there are any that it cannot."""
+    """The files that DuckDB can read itself; none unless it can read all."""
     root = parse_address(snapshot.storage.uri)
     state = selected.state
     if not isinstance(state, KeyedState) or not isinstance(root, Path) or not selected.is_as_stored or state.info.ttl:
@@ -127,17 +127,17 @@ def _own_files(snapshot: StoredSnapshot, selected: ReadableState) -> list[str]:
                 if file.inline is not None:
                     return []
                 found.append(str(root / file.path))
-    # Square brackets and the like would be taken for a pattern.
+    # DuckDB would take square brackets and the like for a pattern.
     return found if not any(sign in path for path in found for sign in "*?[]{}") else []
 
 
 def _is_named(state: State, query: str) -> bool:
-    """Whether the query can be about this state; what it does not name is not read."""
+    """Whether the query may use this state; a state that it does not name is not read."""
     return table_name(state).lower() in query.lower().replace('""', '"')
 
 
-def _rows(snapshot: StoredSnapshot, selected: ReadableState, *, is_wanted: bool) -> pa.Table:
-    tables = list(selected.read(snapshot.storage)) if is_wanted else []
+def _rows(snapshot: StoredSnapshot, selected: ReadableState, *, is_named: bool) -> pa.Table:
+    tables = list(selected.read(snapshot.storage)) if is_named else []
     return pa.concat_tables(tables) if tables else selected.schema.empty_table()
 
 
