@@ -10,7 +10,7 @@ from penstock.model.options import checkpointing_options as options
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """The job's checkpointing options. `interval_ms` None: only when forced."""
+    """The checkpoint options of a job. With `interval_ms` None, checkpoints are taken only on request."""
 
     interval_ms: int | None
     timeout_ms: int = options.TIMEOUT.default
@@ -19,19 +19,19 @@ class CheckpointSettings:
     retained: int = options.NUM_RETAINED.default
     tolerable_failures: int = options.TOLERABLE_FAILURES.default
     commit_timeout_ms: int = options.COMMIT_TIMEOUT.default
-    """How long a failing sink commit is tried again before the attempt ends (PROTOCOL R21)."""
+    """How long a failing sink commit is retried before the attempt ends (PROTOCOL R21)."""
     mode: CheckpointingMode = options.MODE.default
     unaligned: bool = options.UNALIGNED.default
-    """Rows not yet processed may be spooled into the checkpoint (PROTOCOL R13)."""
+    """Rows that have not been processed may be stored in the checkpoint (PROTOCOL R13)."""
     aligned_timeout_ms: int = options.ALIGNED_TIMEOUT.default
-    """How long an epoch waits for its rows before it spools; 0: not at all."""
+    """How long an epoch processes its rows before it stores the rest; 0: it stores them at once."""
     max_spool_bytes: int = options.MAX_SPOOL.default
     retention: ExternalizedCheckpointRetention | None = options.RETENTION.default
-    """What of the checkpoints outlives the job; None: nobody has chosen."""
+    """Which checkpoints are kept when the job ends; None: it was not set."""
     retain_finished: bool = options.RETAIN_FINISHED.default
-    """The last checkpoint of a job that has finished stays too, for those who want to look at its state."""
+    """Keep the last checkpoint of a finished job too, so that its state can be read."""
     local_backup: bool = options.LOCAL_BACKUP.default
-    """A second copy of keyed state on the TaskManager's own disk."""
+    """Keep a second copy of keyed state on the TaskManager's local disk."""
     local_backup_dirs: tuple[str, ...] = options.LOCAL_BACKUP_DIRECTORIES.default
     recover_from_local: bool = options.RECOVER_FROM_LOCAL.default
 

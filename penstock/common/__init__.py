@@ -1,4 +1,4 @@
-"""What PyFlink's programs import from `pyflink.common`."""
+"""The names that programs import from `pyflink.common`, with the same meaning."""
 
 from penstock.model.configuration import Configuration
 from penstock.model.encoder import Encoder

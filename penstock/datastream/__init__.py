@@ -1,4 +1,4 @@
-"""What a program imports: the environment, streams, and the interfaces of its functions."""
+"""The DataStream API: the environment, streams, and the interfaces of functions."""
 
 from penstock.datastream.broadcast_stream import (
     BroadcastConnectedStream,

@@ -1,4 +1,4 @@
-"""A stream that every subtask gets in full, and what can be done with it beside another stream."""
+"""A stream whose records go to every subtask, and its connection with another stream."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BroadcastStream:
-    """Made by `stream.broadcast(descriptor, ...)`; the argument of `connect`."""
+    """A stream whose records go to every subtask. `stream.broadcast(descriptor, ...)` makes it, `connect` takes it."""
 
     def __init__(self, environment: "StreamExecutionEnvironment", node: Node, descriptors: tuple[Any, ...]) -> None:
         for descriptor in descriptors:
@@ -27,25 +27,28 @@ class BroadcastStream:
                 )
         names = [descriptor.name for descriptor in descriptors]
         if len(set(names)) != len(names):
-            raise UsageError(f"two broadcast states have one name among {names}; give each its own")
+            raise UsageError(f"two broadcast states have the same name: {names}; give each a name of its own")
         self._environment = environment
         self._node = node
         self._descriptors = descriptors
 
 
 class BroadcastConnectedStream:
-    """A stream, keyed or not, beside a broadcast one."""
+    """A stream, keyed or not, connected with a broadcast stream."""
 
     def __init__(self, stream: "DataStream", broadcast_stream: BroadcastStream) -> None:
         if broadcast_stream._environment is not stream._environment:
-            raise UsageError("cannot connect a broadcast stream of another environment")
+            raise UsageError("cannot connect a broadcast stream of another environment; make both streams in one")
         self._stream = stream
         self._broadcast = broadcast_stream
 
     def process(
         self, func: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output_type: Any = None
     ) -> "DataStream":
-        """Each record given to `process_element`, each broadcast record to `process_broadcast_element` everywhere."""
+        """The records that the function yields.
+
+        A record goes to `process_element`, a broadcast record to `process_broadcast_element` in every subtask.
+        """
         from penstock.datastream.data_stream import DataStream
 
         keyed = self._stream._node.kind == "key_by"
@@ -54,8 +57,8 @@ class BroadcastConnectedStream:
             given = func.__name__ if isinstance(func, type) else type(func).__name__
             stream = "a keyed stream" if keyed else "a stream without a key"
             raise TypeError(
-                f"{expected.__name__} is required on {stream} beside a broadcast one, not {given}: give an instance of "
-                f"a subclass of {expected.__name__}"
+                f"{expected.__name__} is required on {stream} connected with a broadcast one, not {given}: give an "
+                f"instance of a subclass of {expected.__name__}"
             )
         kind = "keyed_broadcast" if keyed else "broadcast"
         name = "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast"

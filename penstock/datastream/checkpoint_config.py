@@ -1,4 +1,4 @@
-"""`CheckpointConfig`: the settings of checkpoints, kept in the environment's configuration under Flink's keys."""
+"""`CheckpointConfig`: PyFlink's getters and setters for checkpoints, kept in the environment's configuration."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ DISABLED_INTERVAL_MS = -1
 
 
 class CheckpointConfig:
-    """Reads and writes the checkpoint settings of one environment. Setters return the object itself."""
+    """The checkpoint settings of one environment. Setters return the object itself."""
 
     DEFAULT_MODE = checkpointing_options.MODE.default
     DEFAULT_TIMEOUT = checkpointing_options.TIMEOUT.default
@@ -32,7 +32,7 @@ class CheckpointConfig:
         effective: Callable[[Configuration], Configuration] | None = None,
         choices: StateChoices | None = None,
     ) -> None:
-        """Writes to `configuration`; reads what holds once other settings are merged in, `effective(configuration)`."""
+        """Setters write to `configuration`; getters read `effective(configuration)`, which has all settings."""
         self._configuration = configuration
         self._effective = effective or (lambda own: own)
         self._choices = choices or StateChoices()
@@ -46,41 +46,41 @@ class CheckpointConfig:
         return self._get(checkpointing_options.MODE)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> "CheckpointConfig":
-        """Choose between exactly once and at least once."""
+        """Set exactly once or at least once."""
         if not isinstance(checkpointing_mode, CheckpointingMode):
             raise TypeError(f"give CheckpointingMode.EXACTLY_ONCE or AT_LEAST_ONCE, not {checkpointing_mode!r}")
         return self._set(checkpointing_options.MODE, checkpointing_mode)
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds between the starts of checkpoints; -1 without checkpoints."""
+        """Milliseconds between the starts of two checkpoints, or -1 without checkpoints."""
         return self._get(checkpointing_options.INTERVAL) or DISABLED_INTERVAL_MS
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> "CheckpointConfig":
-        """Take a checkpoint every so many milliseconds."""
+        """Set the time between the starts of two checkpoints, in milliseconds."""
         return self._set_number(checkpointing_options.INTERVAL, checkpoint_interval)
 
     def get_checkpoint_timeout(self) -> int:
-        """Milliseconds after which an unfinished checkpoint is given up."""
+        """Milliseconds after which an incomplete checkpoint is aborted."""
         return self._get(checkpointing_options.TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> "CheckpointConfig":
-        """Give up a checkpoint after so many milliseconds."""
+        """Set the time after which an incomplete checkpoint is aborted, in milliseconds."""
         return self._set_number(checkpointing_options.TIMEOUT, checkpoint_timeout)
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """Milliseconds between the end of a checkpoint and the start of the next."""
+        """Minimum milliseconds between the end of a checkpoint and the start of the next one."""
         return self._get(checkpointing_options.MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> "CheckpointConfig":
-        """Leave at least so many milliseconds between checkpoints."""
+        """Set the minimum time between two checkpoints, in milliseconds."""
         return self._set_number(checkpointing_options.MIN_PAUSE, min_pause_between_checkpoints)
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """How many checkpoints may be under way at once."""
+        """How many checkpoints may be in progress at the same time."""
         return self._get(checkpointing_options.MAX_CONCURRENT)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> "CheckpointConfig":
-        """Allow so many checkpoints at once."""
+        """Set how many checkpoints may be in progress at the same time."""
         return self._set_number(checkpointing_options.MAX_CONCURRENT, max_concurrent_checkpoints)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
@@ -88,21 +88,21 @@ class CheckpointConfig:
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> "CheckpointConfig":
-        """Let the first failed checkpoint fail the job, or none."""
+        """Set whether the first failed checkpoint fails the job. If not, no number of them does."""
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """How many failed checkpoints in a row the job survives."""
+        """How many checkpoints in a row may fail before the job fails."""
         return self._get(checkpointing_options.TOLERABLE_FAILURES)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> "CheckpointConfig":
-        """Survive so many failed checkpoints in a row."""
+        """Set how many checkpoints in a row may fail before the job fails."""
         return self._set_number(checkpointing_options.TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> "CheckpointConfig":
-        """Choose what happens to checkpoints when the job is cancelled."""
+        """Set which checkpoints are kept when the job is cancelled."""
         if not isinstance(retention_mode, ExternalizedCheckpointRetention):
             raise TypeError(f"give a member of ExternalizedCheckpointRetention, not {retention_mode!r}")
         return self._set(checkpointing_options.RETENTION, retention_mode)
@@ -120,34 +120,34 @@ class CheckpointConfig:
         return self.get_externalized_checkpoint_retention()
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What happens to checkpoints when the job is cancelled."""
+        """Which checkpoints are kept when the job is cancelled."""
         chosen = self._get(checkpointing_options.RETENTION)
         return chosen or ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether a retention has been chosen."""
+        """Whether checkpoints outlive the job."""
         return self.get_externalized_checkpoint_retention() != (
             ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         )
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether barriers may overtake records."""
+        """Whether checkpoints are unaligned: barriers may overtake records."""
         return self._get(checkpointing_options.UNALIGNED)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> "CheckpointConfig":
-        """Let barriers overtake records."""
+        """Set whether checkpoints are unaligned: barriers may overtake records."""
         return self._set(checkpointing_options.UNALIGNED, enabled)
 
     def disable_unaligned_checkpoints(self) -> "CheckpointConfig":
-        """Keep barriers behind the records before them."""
+        """Take aligned checkpoints: barriers stay behind the records before them."""
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, aligned_checkpoint_timeout: Duration) -> "CheckpointConfig":
-        """Let a barrier overtake records after this time."""
+        """Set how long a barrier waits for the records before it, before it overtakes them."""
         return self._set_number(checkpointing_options.ALIGNED_TIMEOUT, aligned_checkpoint_timeout.to_milliseconds())
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """The time after which a barrier overtakes records."""
+        """How long a barrier waits for the records before it, before it overtakes them."""
         return Duration.of_millis(self._get(checkpointing_options.ALIGNED_TIMEOUT))
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> "CheckpointConfig":
@@ -159,26 +159,26 @@ class CheckpointConfig:
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> "CheckpointConfig":
-        """Keep unaligned checkpoints on where they are usually switched off."""
+        """Accepted and without effect: there is nothing here that switches unaligned checkpoints off."""
         return self._set(checkpointing_options.FORCE_UNALIGNED, force_unaligned_checkpoints)
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether unaligned checkpoints are kept on where they are usually switched off."""
+        """What was set with `set_force_unaligned_checkpoints`."""
         return self._get(checkpointing_options.FORCE_UNALIGNED)
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> "CheckpointConfig":
-        """Keep checkpoints there, unless a legacy state backend says otherwise."""
+        """Set where checkpoints are stored. A legacy state backend wins over it."""
         if not isinstance(storage, CheckpointStorage):
             raise TypeError(f"give a JobManagerCheckpointStorage or FileSystemCheckpointStorage, not {storage!r}")
         self._choices.storage = storage
         return self
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> "CheckpointConfig":
-        """Keep checkpoints in this folder: the same as `set_checkpoint_storage(FileSystemCheckpointStorage(path))`."""
+        """Store checkpoints in this folder: the same as `set_checkpoint_storage(FileSystemCheckpointStorage(path))`."""
         return self.set_checkpoint_storage(FileSystemCheckpointStorage(str(checkpoint_path)))
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """The storage that the program has set, or None."""
+        """The storage that the program set, or None."""
         return self._choices.storage
 
     def _get(self, option: Option[T]) -> T:

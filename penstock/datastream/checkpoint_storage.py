@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, as PyFlink's classes say it. Each becomes settings of the job (features J1, J2)."""
+"""PyFlink's classes of checkpoint storages. Each one stands for settings of the job."""
 
 from abc import ABC, abstractmethod
 
@@ -9,18 +9,18 @@ from penstock.storage.address import parse_address
 
 
 class CheckpointStorage(ABC):
-    """A place for checkpoints: JobManagerCheckpointStorage or FileSystemCheckpointStorage."""
+    """Where checkpoints are stored: JobManagerCheckpointStorage or FileSystemCheckpointStorage."""
 
     @abstractmethod
     def record(self, configuration: Configuration) -> None:
-        """Put the choice into a job's settings, over what is there."""
+        """Write the choice into a job's settings. It replaces earlier values."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """Checkpoints in the JobManager's memory: for small states and for trying things out.
+    """Stores checkpoints in the JobManager's memory: for small state, trials and tests.
 
-    They survive the loss of TaskManagers, not that of the JobManager, unless `checkpoint_path` names a folder for
-    their manifests.
+    Checkpoints survive the loss of TaskManagers but not the loss of the JobManager, unless `checkpoint_path` names a
+    folder for their manifests.
 
     >>> JobManagerCheckpointStorage().get_max_state_size()
     5242880
@@ -39,11 +39,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return self._path
 
     def get_savepoint_path(self) -> str | None:
-        """None: savepoints go where `execution.checkpointing.savepoint-dir` says."""
+        """Always None: `execution.checkpointing.savepoint-dir` sets the folder of savepoints."""
         return None
 
     def get_max_state_size(self) -> int:
-        """The most bytes that one state may have."""
+        """The most bytes that the state of one operator may have in one subtask."""
         return self._max_state_size
 
     def record(self, configuration: Configuration) -> None:
@@ -57,7 +57,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Checkpoints as files in a folder, an object store or HDFS. Small states go into the manifest.
+    """Stores checkpoints as files in a folder, an object store or HDFS. Small states go into the manifest.
 
     >>> FileSystemCheckpointStorage("s3://bucket/checkpoints").get_min_file_size_threshold()
     20480
@@ -84,19 +84,19 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = -1 if write_buffer_size is None else write_buffer_size
 
     def get_checkpoint_path(self) -> str:
-        """The folder of checkpoints; each job has a folder of its own in it."""
+        """The checkpoint folder. Each job has a folder of its own in it."""
         return self._path
 
     def get_savepoint_path(self) -> str | None:
-        """None: savepoints go where `execution.checkpointing.savepoint-dir` says."""
+        """Always None: `execution.checkpointing.savepoint-dir` sets the folder of savepoints."""
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """States up to this size go into the manifest."""
+        """States up to this many bytes are stored in the manifest."""
         return self._threshold if self._threshold >= 0 else checkpointing_options.INLINE_THRESHOLD.default
 
     def get_write_buffer_size(self) -> int:
-        """The size that was asked for. Files are written in one piece here, so it has no effect."""
+        """What was set. It has no effect, because files are written in one piece."""
         return (
             self._write_buffer_size if self._write_buffer_size >= 0 else checkpointing_options.WRITE_BUFFER_SIZE.default
         )
@@ -117,6 +117,6 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 
 def _checked(path: str) -> str:
-    """The address as it was written, if it is one."""
+    """The address as it was written. Raises if it is not an address."""
     parse_address(str(path))
     return str(path)

@@ -1,4 +1,4 @@
-"""Records brought back into the program."""
+"""The records of a stream, returned to the program."""
 
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CloseableIterator:
-    """Records of a running job, in the order in which their epochs commit. Closing it ends the job."""
+    """Iterates over records of a running job, in the order in which their epochs commit. Closing it ends the job."""
 
     def __init__(self, records: Iterator[Any], end: Callable[[], object]) -> None:
         self._records = records

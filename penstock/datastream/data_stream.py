@@ -1,7 +1,8 @@
-"""`DataStream`: records on their way, and everything that can be done with them.
+"""`DataStream`: a stream of records and its operations.
 
-A call adds a node to the environment's StreamGraph and returns the stream behind it; nothing runs before
-`env.execute()`. Names and signatures are PyFlink's; `where`, `with_column`, `select`, `to_spark` and `schema` are ours.
+A call adds a node to the environment's StreamGraph and returns the resulting stream; nothing runs before
+`env.execute()`. Names and signatures are PyFlink's; `where`, `with_column`, `select`, `to_spark` and `schema` are
+additions.
 """
 
 from collections.abc import Callable
@@ -51,26 +52,26 @@ if TYPE_CHECKING:
 
 
 class DataStream(NodeSettings):
-    """A stream of records of one type. Made by an environment or by another stream."""
+    """A stream of records of one type. Environments and other streams create it."""
 
     def __init__(self, environment: "StreamExecutionEnvironment", node: Node) -> None:
         super().__init__(node)
         self._environment = environment
 
     def set_max_parallelism(self, max_parallelism: int) -> "DataStream":
-        """Fix the number of key groups; a job has one, so every operator that sets it must agree."""
+        """Set the number of key groups. A job has one such number, so all operators that set it must agree."""
         self._require_operator("set_max_parallelism")
         self._node.max_parallelism = max_parallelism
         return self
 
     def force_non_parallel(self) -> "DataStream":
-        """Run the operator in one subtask, whatever the environment's parallelism."""
+        """Run the operator in one subtask, whatever the environment's parallelism is."""
         self.set_parallelism(1)
         self._node.single = True
         return self
 
     def start_new_chain(self) -> "DataStream":
-        """Begin a new stage with this operator."""
+        """Start a new stage with this operator."""
         self._node.chain_before = False
         return self
 
@@ -79,7 +80,7 @@ class DataStream(NodeSettings):
         return self
 
     def get_name(self) -> str:
-        """The name of the operator that makes this stream."""
+        """The name of the operator that produces this stream."""
         return self._node.name
 
     def get_type(self) -> TypeInformation:
@@ -88,7 +89,7 @@ class DataStream(NodeSettings):
 
     @property
     def schema(self) -> pa.Schema:
-        """The fields of the records as an Arrow schema; records that are not rows have the one field `value`."""
+        """The fields of the records as an Arrow schema. Records that are not rows have a single field, `value`."""
         return record_schema(self._node.output_type)
 
     def print_schema(self) -> None:
@@ -103,23 +104,23 @@ class DataStream(NodeSettings):
         """The environment's execution settings."""
         return self._environment.get_config()
 
-    # Records to records
+    # Transformations in Python
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: Any = None) -> "DataStream":
-        """Each record replaced by what the function makes of it."""
+        """The results of the function, one for each record."""
         return self._operator("map", "Map", as_function(func, MapFunction, CallableMap), output_type)
 
     def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: Any = None) -> "DataStream":
-        """Each record replaced by any number of records: what the function yields."""
+        """The records that the function yields for each record, any number of them."""
         return self._operator("flat_map", "FlatMap", as_function(func, FlatMapFunction, CallableFlatMap), output_type)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> "DataStream":
-        """The records for which the function is true."""
+        """The records for which the function returns true."""
         function = as_function(func, FilterFunction, CallableFilter)
         return self._operator("filter", "Filter", function, self.get_type())
 
     def process(self, func: ProcessFunction, output_type: Any = None) -> "DataStream":
-        """Each record given to `func.process_element`, which yields any number of records."""
+        """The records that `func.process_element` yields for each record, any number of them."""
         if isinstance(func, KeyedProcessFunction):
             raise UsageError(
                 f"{type(func).__name__} is a KeyedProcessFunction, which needs a key; call .key_by(...) before .process"
@@ -129,12 +130,12 @@ class DataStream(NodeSettings):
         return self._operator("process", "PROCESS", func, output_type)
 
     def project(self, *field_indexes: int) -> "DataStream":
-        """The records cut down to some of their fields, in the given order."""
+        """The records reduced to some of their fields, in the given order."""
         function, output_type = project(self.get_type(), field_indexes)
         return self._operator("map", "Projection", function, output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
-        """The same records with event timestamps and watermarks, in place of those that they had."""
+        """The same records with new event timestamps and watermarks."""
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"The input must be a WatermarkStrategy, not {watermark_strategy!r}")
         config = {
@@ -144,25 +145,25 @@ class DataStream(NodeSettings):
         name = "Timestamps/Watermarks"
         return self._operator("timestamps", name, watermark_strategy, self.get_type(), config)
 
-    # Work that stays in the JVM
+    # Transformations in the JVM
 
     def where(self, condition: str) -> "DataStream":
-        """The records that meet a condition in SQL; runs in the JVM."""
+        """The records that meet a SQL condition, evaluated in the JVM."""
         return self._jvm(("where", _sql(condition, "where")))
 
     def with_column(self, name: str, expression: str) -> "DataStream":
-        """The records with one more (or one replaced) field, computed in SQL; runs in the JVM."""
+        """The records with a field added or replaced by a SQL expression, evaluated in the JVM."""
         return self._jvm(("with_column", name, _sql(expression, "with_column")))
 
     def select(self, *columns: str) -> "DataStream":
-        """The records cut down to columns or SQL expressions; runs in the JVM."""
+        """The records reduced to columns or SQL expressions, evaluated in the JVM."""
         if not columns:
             raise UsageError(
                 'select() needs at least one column, for example select("customer", "amount * 2 as twice")'
             )
         return self._jvm(("select", *(_sql(column, "select") for column in columns)))
 
-    # Which record goes to which subtask
+    # Partitioning
 
     def key_by(
         self,
@@ -170,10 +171,10 @@ class DataStream(NodeSettings):
         key_type: Any = None,
         *more_columns: str,
     ) -> "KeyedStream":
-        """The stream by key: records of one key meet the same state.
+        """The stream partitioned by key. All records of a key share the same state.
 
-        A key is one or more columns, `key_by("a", "b")`, hashed in the JVM, or a function of the record, as in
-        PyFlink, which costs a pass in Python before the exchange.
+        A key is one or more columns, `key_by("a", "b")`, which the JVM hashes, or a function of the record as in
+        PyFlink, which costs a pass through Python before the exchange.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
@@ -182,26 +183,28 @@ class DataStream(NodeSettings):
             key_by = KeyBy(columns, None, column_key_types(columns, self.get_type()))
         else:
             if more_columns:
-                raise UsageError("key_by() takes column names or one function, not both; return a tuple from it")
+                raise UsageError(
+                    "key_by() takes column names or one function, not both; for several parts, return a tuple"
+                )
             selector = as_function(key_selector, KeySelector, CallableKeySelector)
             key_by = KeyBy(None, selector, selector_key_types(key_type))
         return KeyedStream(self._environment, self._add("key_by", "Key By", key_by, self.get_type()), self)
 
     def union(self, *streams: "DataStream") -> "DataStream":
-        """The records of this stream and of others of the same type, in no order between them."""
+        """The records of this stream and of others of the same type, in no particular order."""
         if not streams:
             return self
         inputs = [self._node.id]
         for stream in streams:
             if not isinstance(stream, DataStream) or stream._environment is not self._environment:
-                raise UsageError(f"cannot unite with {stream!r}; give streams of the same environment")
+                raise UsageError(f"cannot union with {stream!r}; give streams of the same environment")
             check_same_type(self.get_type(), stream.get_type())
             inputs.append(stream._values()._node.id)
         node = self._environment._graph.add("union", "Union", inputs, None, self.get_type())
         return DataStream(self._environment, node)
 
     def rebalance(self) -> "DataStream":
-        """The same records, spread evenly over the subtasks of the next operator."""
+        """The same records, distributed evenly over the subtasks of the next operator."""
         return DataStream(self._environment, self._add("partition", "Rebalance", None, self.get_type()))
 
     def rescale(self) -> "DataStream":
@@ -209,11 +212,11 @@ class DataStream(NodeSettings):
         return self.rebalance()
 
     def shuffle(self) -> "DataStream":
-        """The same as `rebalance`: even, but not random, so that a replay gives the same."""
+        """The same as `rebalance`: even, but not random, so that a replay distributes records in the same way."""
         return self.rebalance()
 
     def forward(self) -> "DataStream":
-        """The same stream: records stay in their subtask wherever parallelism allows it."""
+        """The same stream. Records stay in their subtask where the parallelism allows it."""
         return self
 
     @overload
@@ -225,9 +228,9 @@ class DataStream(NodeSettings):
     ) -> BroadcastStream: ...
 
     def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream":
-        """Every record to every subtask of the next operator.
+        """The same records, sent to every subtask of the next operator.
 
-        With descriptors of the states in which a function keeps them: for `connect`.
+        With descriptors of broadcast state, the result is a stream for `connect`.
         """
         node = self._add("partition", "Broadcast", BroadcastTo(), self.get_type())
         if not broadcast_state_descriptors:
@@ -245,9 +248,11 @@ class DataStream(NodeSettings):
         unavailable("partition_custom()", "use key_by() or rebalance()")
 
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream:
-        """This stream beside a broadcast one, for a function of both."""
+        """This stream connected with a broadcast stream, for a function that processes both."""
         if not isinstance(ds, BroadcastStream):
-            unavailable("connect()", "connect a stream.broadcast(descriptor), or bring both to one type for union()")
+            unavailable(
+                "connect()", "connect a stream.broadcast(descriptor), or map both streams to one type and call union()"
+            )
         return BroadcastConnectedStream(self, ds)
 
     def window_all(self, window_assigner: Any) -> NoReturn:
@@ -256,20 +261,20 @@ class DataStream(NodeSettings):
 
     def get_side_output(self, output_tag: Any) -> NoReturn:
         """Not available."""
-        unavailable("get_side_output()", "yield tagged records and filter them behind the operator")
+        unavailable("get_side_output()", "yield tagged records and filter them after the operator")
 
     def cache(self) -> NoReturn:
         """Not available."""
         unavailable("cache()", "write the stream with sink_to() and read it again")
 
-    # Out of the program
+    # Sinks
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Every record on the driver's standard output as `subtask> value`, when its epoch commits."""
+        """Print every record to the driver's standard output as `subtask> value`, when its epoch commits."""
         return self._sink("Print to Std. Out", SinkSpec("print", sink_identifier))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """The records written by a sink."""
+        """Write the records to a sink."""
         if not isinstance(sink, Sink):
             hint = (
                 "; call .build() on it" if hasattr(sink, "build") else ", such as FileSink.for_bulk_format(...).build()"
@@ -282,9 +287,9 @@ class DataStream(NodeSettings):
         return self.sink_to(sink_func)
 
     def to_spark(self, write: Callable[[Any, Any], None]) -> DataStreamSink:
-        """Each epoch's records as a Spark DataFrame, given to `write(df, epoch)` in the driver: at least once.
+        """Call `write(df, epoch)` in the driver with each epoch's records as a Spark DataFrame, at least once.
 
-        `epoch` has `job_id`, `checkpoint` and `id`, from which a writer can make itself idempotent.
+        `epoch` has `job_id`, `checkpoint` and `id`, with which a writer can be made idempotent.
         """
         if not callable(write):
             raise TypeError(f"to_spark() takes a function of a DataFrame and an epoch, not {write!r}")
@@ -293,9 +298,9 @@ class DataStream(NodeSettings):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """The records themselves: runs the program and returns an iterator, or with `limit` a list.
+        """Run the program and return this stream's records: an iterator, or a list with `limit`.
 
-        Close the iterator (or use it in `with`) to end a job that does not end by itself.
+        Close the iterator, or use it in `with`, to end a job whose input does not end.
         """
         node = self._add("sink", "Collect", SinkSpec("collect"), self.get_type())
         node.uid = f"collect-{node.id}"
@@ -330,7 +335,7 @@ class DataStream(NodeSettings):
         return DataStream(self._environment, node)
 
     def _frame(self, method: str) -> Any:
-        """The DataFrame that the stream still is; an error if it is none (any more)."""
+        """The DataFrame behind the stream. An error if there is none, or if a Python operator comes in between."""
         if self._node.kind == "source" and self._node.payload.kind == "dataframe":
             return self._node.payload.object
         if isinstance(self._node.payload, JvmSpec):
@@ -338,7 +343,7 @@ class DataStream(NodeSettings):
         instead = {"where": "filter(lambda r: ...)", "with_column": "map(...)", "select": "map(...)"}[method]
         raise UsageError(
             f"{method}() is SQL in the JVM and works only on a stream of from_dataframe() before any operator in "
-            f"Python; this one comes from {self._node.name!r}: use {instead} here, or move {method}() up"
+            f"Python; this stream comes from {self._node.name!r}: use {instead} here, or move {method}() up"
         )
 
     def _add(self, kind: NodeKind, name: str, payload: Any, output_type: TypeInformation) -> Node:
@@ -358,5 +363,5 @@ def _sql(text: object, method: str) -> str:
 
 
 def unavailable(method: str, instead: str) -> NoReturn:
-    """Say what to do instead of something that PyFlink has."""
+    """Raise an error that says what to use instead of a method of PyFlink."""
     raise UsageError(f"{method} is not available; {instead}")

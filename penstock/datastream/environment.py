@@ -1,4 +1,4 @@
-"""`StreamExecutionEnvironment`: where a program begins, and where it is executed."""
+"""`StreamExecutionEnvironment`: creates streams and executes the program."""
 
 import sys
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ from penstock.model.watermark import WatermarkStrategy
 
 
 class StreamExecutionEnvironment:
-    """A program: its streams, its settings and its Spark session. One process may have several.
+    """A program: its streams, its settings and its Spark session. A process can have several environments.
 
     >>> env = StreamExecutionEnvironment.get_execution_environment()
     >>> env.set_parallelism(2).get_parallelism()
@@ -54,7 +54,7 @@ class StreamExecutionEnvironment:
     def get_execution_environment(
         configuration: Configuration | None = None, *, spark: Any = None
     ) -> "StreamExecutionEnvironment":
-        """A new environment, on this Spark session or on one that is made when it is first needed."""
+        """A new environment, on the given Spark session or on one that is created when it is first needed."""
         if spark is not None:
             source_nodes.refuse_connect(spark, "session")
         own = Configuration()
@@ -64,7 +64,7 @@ class StreamExecutionEnvironment:
 
     @property
     def spark(self) -> Any:
-        """The Spark session: the one handed in, or one made now from the `spark.*` settings."""
+        """The Spark session: the given one, or one that is created now from the `spark.*` settings."""
         if self._spark is None:
             self._spark = make_session(effective_configuration(self._configuration))
         return self._spark
@@ -82,21 +82,21 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """The rows of a streaming DataFrame as records.
 
-        `event_time` names its timestamp column; records may come up to `max_out_of_orderness` late: "5 seconds", a
-        Duration, or milliseconds. `replayable` is your word for a source that we do not know, such as a data source
-        in Python: it gives the same rows for the same offsets, and always begins at the same one.
+        `event_time` names the timestamp column; records may be up to `max_out_of_orderness` late: "5 seconds", a
+        Duration, or milliseconds. `replayable` confirms that an unknown source, such as a data source in Python,
+        returns the same rows for the same offsets and always starts at the same offset.
         """
         spec = source_nodes.dataframe_source(df, event_time, max_out_of_orderness, replayable=replayable)
         return self._source(name or "DataFrame", spec)
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
-        """The records of a list or another iterable, which is read now."""
+        """The records of a list or another iterable, which is read immediately."""
         return self._source("Collection Source", source_nodes.collection_source(collection, type_info))
 
     def from_source(
         self, source: Any, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None
     ) -> DataStream:
-        """The records of a source of `penstock.datastream.connectors`, with event time if the strategy assigns it."""
+        """The records of a source from `penstock.datastream.connectors`, with event time if the strategy assigns it."""
         stream = self._source(source_name, source_nodes.connector_source(source, type_info))
         if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream
@@ -109,46 +109,46 @@ class StreamExecutionEnvironment:
     # Execution
 
     def execute(self, job_name: str | None = None) -> Any:
-        """The job's result, once it has ended. Raises if it failed."""
+        """Run the job and return its result when it has ended. Raises if the job fails."""
         from penstock.jobmanager import run_job
 
         graph, configuration = self._job()
         return run_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """The job, running in the background."""
+        """Start the job in the background and return a client for it."""
         return JobClient(self._submit(job_name))
 
     def get_execution_plan(self) -> str:
-        """The plan of what `execute` would run, as JSON."""
+        """The plan that `execute` would run, as JSON."""
         return plan_json(self._build(effective_configuration(self._configuration)))
 
     def close(self) -> None:
-        """Nothing to close: the Spark session stays open for other jobs."""
+        """Does nothing: the Spark session stays open for other jobs."""
 
     # Settings
 
     def get_config(self) -> ExecutionConfig:
-        """The execution settings, which can be changed."""
+        """The execution settings. They can be changed."""
         return self._execution_config
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over settings; they win over earlier ones."""
+        """Add settings. They replace earlier ones."""
         self._configuration.add_all(configuration)
 
     def set_parallelism(self, parallelism: int) -> "StreamExecutionEnvironment":
-        """Run every operator that does not say otherwise in so many subtasks."""
+        """Set the number of subtasks of operators that do not set their own."""
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
             raise UsageError(f"parallelism is {parallelism!r}; it must be 1 or more")
         self._configuration.set(pipeline_options.PARALLELISM, parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """The number of subtasks of an operator that does not say otherwise."""
+        """The number of subtasks of operators that do not set their own."""
         return default_parallelism(effective_configuration(self._configuration), self._spark)
 
     def set_max_parallelism(self, max_parallelism: int) -> "StreamExecutionEnvironment":
-        """Fix the number of key groups: the most subtasks that keyed state can be spread over."""
+        """Set the number of key groups, which is also the highest parallelism of an operator with keyed state."""
         if isinstance(max_parallelism, bool) or not isinstance(max_parallelism, int):
             raise UsageError(f"max parallelism is {max_parallelism!r}; give a number")
         if not 0 < max_parallelism <= MAX_KEY_GROUPS:
@@ -157,13 +157,15 @@ class StreamExecutionEnvironment:
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups; -1 where it follows from the parallelism."""
+        """The number of key groups, or -1 if it is derived from the parallelism."""
         return effective_configuration(self._configuration).get(pipeline_options.MAX_PARALLELISM)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
-        """Streaming is the only mode; a bounded input ends the job all the same."""
+        """Accepts every mode but BATCH. Programs always run as streams, and bounded input ends the job."""
         if execution_mode == RuntimeExecutionMode.BATCH:
-            raise UsageError("BATCH mode is not available; leave it out: a bounded input ends the job in STREAMING too")
+            raise UsageError(
+                "BATCH mode is not available; leave it out: bounded input ends the job in STREAMING mode too"
+            )
         self._configuration.set(pipeline_options.RUNTIME_MODE, execution_mode)
         return self
 
@@ -173,11 +175,11 @@ class StreamExecutionEnvironment:
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators that need no exchange between them share a stage."""
+        """Whether operators that need no exchange between them run in one stage."""
         return effective_configuration(self._configuration).get(pipeline_options.CHAINING)
 
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
-        """Accepted and without effect: records travel by epoch."""
+        """Accepted and without effect: records travel with their epoch."""
         return self
 
     def get_buffer_timeout(self) -> int:
@@ -189,10 +191,10 @@ class StreamExecutionEnvironment:
         return self
 
     def add_python_file(self, file_path: str) -> None:
-        """Make a module, a folder or a zip file of modules importable in functions too."""
+        """Make a module, a folder or a zip file of modules importable, in functions too."""
         path = Path(file_path).absolute()
         if not path.exists():
-            raise UsageError(f"no file or folder {str(path)!r} to import from; check the path")
+            raise UsageError(f"there is no file or folder {str(path)!r} to import from; check the path")
         entry = str(path.parent if path.suffix == ".py" else path)
         if entry not in sys.path:
             sys.path.insert(0, entry)  # a TaskManager starts with the sys.path of the program
@@ -239,11 +241,11 @@ class StreamExecutionEnvironment:
         return self
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """The settings of checkpoints, which can be changed."""
+        """The settings of checkpoints. They can be changed."""
         return CheckpointConfig(self._configuration, effective_configuration, self._choices)
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds between checkpoints; -1 without checkpoints."""
+        """Milliseconds between checkpoints, or -1 without checkpoints."""
         return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -255,15 +257,15 @@ class StreamExecutionEnvironment:
         return self.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether barriers may overtake records."""
+        """Whether checkpoints are unaligned: barriers may overtake records."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether unaligned checkpoints are kept on where they are usually switched off."""
+        """What was set with `set_force_unaligned_checkpoints`, which has no effect."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> "StreamExecutionEnvironment":
-        """Accepted and without effect: snapshots are incremental in any case."""
+        """Accepted and without effect: checkpoints of both backends are incremental already."""
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool:
@@ -271,29 +273,29 @@ class StreamExecutionEnvironment:
         return False
 
     def set_state_backend(self, state_backend: StateBackend) -> "StreamExecutionEnvironment":
-        """Keep working state in this backend; a legacy one also says where checkpoints are kept."""
+        """Set the state backend. A legacy backend also sets where checkpoints are stored."""
         if not isinstance(state_backend, StateBackend):
             raise TypeError(f"give a HashMapStateBackend or EmbeddedRocksDBStateBackend, not {state_backend!r}")
         self._choices.backend = state_backend
         return self
 
     def get_state_backend(self) -> StateBackend | None:
-        """The backend that the program has set, or None."""
+        """The backend that the program set, or None."""
         return self._choices.backend
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
-        """When the job starts again after a failure: one of `RestartStrategies`."""
+        """Set when a failed job is started again: one of `RestartStrategies`."""
         if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
             raise TypeError(f"give one of RestartStrategies, not {restart_strategy_configuration!r}")
         restart_strategy_configuration.record(self._configuration)
 
     def set_default_savepoint_directory(self, directory: str) -> "StreamExecutionEnvironment":
-        """Write savepoints to this folder if none is named."""
+        """Set the folder for savepoints that are requested without one."""
         self._configuration.set(checkpointing_options.SAVEPOINT_DIRECTORY, str(directory))
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """The folder for savepoints, or None."""
+        """The folder for savepoints that are requested without one, or None."""
         return effective_configuration(self._configuration).get(checkpointing_options.SAVEPOINT_DIRECTORY)
 
     def _job(self) -> tuple[JobGraph, Configuration]:

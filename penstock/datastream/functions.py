@@ -1,4 +1,4 @@
-"""The interfaces of user functions."""
+"""The interfaces of users' functions, under PyFlink's names."""
 
 from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,

@@ -1,4 +1,4 @@
-"""`JobClient`: a running job in the hands of the program that started it."""
+"""`JobClient`: the handle of a running job, for the program that started it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class JobHandle(Protocol):
-    """What the JobManager gives for a job that was started in the background."""
+    """The JobManager's handle of a job that runs in the background."""
 
     @property
     def job_id(self) -> str: ...
@@ -26,7 +26,7 @@ class JobHandle(Protocol):
 
 
 class CompletableFuture(Generic[_T]):
-    """The result of something that runs in a thread of its own."""
+    """The result of work that runs in a thread of its own."""
 
     def __init__(self, work: Callable[[], _T]) -> None:
         self._future: Future[_T] = Future()
@@ -39,13 +39,13 @@ class CompletableFuture(Generic[_T]):
             self._future.set_exception(error)
 
     def result(self, timeout: float | None = None) -> _T:
-        """The result, once it is there; raises what the work raised, or TimeoutError."""
+        """Wait for the result. Raises what the work raised, or TimeoutError."""
         if not wait([self._future], timeout).done:
             raise TimeoutError(f"no result within {timeout} s")
         return self._future.result()
 
     def exception(self) -> BaseException | None:
-        """What the work raised, once it has ended; None if it succeeded."""
+        """Wait for the end of the work, and return what it raised, or None."""
         return self._future.exception()
 
     def done(self) -> bool:
@@ -53,7 +53,7 @@ class CompletableFuture(Generic[_T]):
         return self._future.done()
 
     def cancel(self) -> bool:
-        """Always False: work that has begun is not interrupted."""
+        """Always False: work that has started is not interrupted."""
         return False
 
     def cancelled(self) -> bool:
@@ -62,7 +62,7 @@ class CompletableFuture(Generic[_T]):
 
 
 class JobClient:
-    """One job: its id, its status, and the means to end it. Its repr shows the status."""
+    """A job: its id, its status, and calls that end it or take savepoints. Its repr shows the status."""
 
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle
@@ -72,7 +72,7 @@ class JobClient:
         return self._handle.job_id
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """The job's status now."""
+        """The job's current status."""
         return CompletableFuture(self._handle.status)
 
     def cancel(self) -> CompletableFuture[None]:
@@ -80,14 +80,14 @@ class JobClient:
         return CompletableFuture(self._handle.cancel)
 
     def trigger_checkpoint(self, full: bool = False) -> CompletableFuture[int]:
-        """Take a checkpoint now, whatever the interval says; its number, once it is complete.
+        """Take a checkpoint now, regardless of the interval. The future's result is its id.
 
-        A full one holds everything itself, and inherits no file of an older checkpoint.
+        A full checkpoint holds all state itself and shares no file with an older checkpoint.
         """
         return CompletableFuture(lambda: self._handle.checkpoint(full=full))
 
     def get_job_execution_result(self) -> CompletableFuture[Any]:
-        """The job's result, once it has ended; the future raises if the job failed."""
+        """The job's result, once it has ended. The future raises if the job failed."""
         return CompletableFuture(self._handle.wait)
 
     def stop_with_savepoint(
@@ -97,20 +97,20 @@ class JobClient:
         *,
         format_type: str = "canonical",
     ) -> CompletableFuture[str]:
-        """Stop the job with a savepoint; its path, once it is complete.
+        """Stop the job with a savepoint. The future's result is the savepoint's path.
 
-        With `advance_to_end_of_event_time` all timers and windows of event time fire before it, which only makes sense
-        if the job is not to go on. Without a folder the savepoint goes to `execution.checkpointing.savepoint-dir`. If
-        it fails, the job goes on and the future raises.
+        With `advance_to_end_of_event_time` all event-time timers fire before the savepoint, which makes sense only if
+        the job will not be continued. Without a folder the savepoint goes to `execution.checkpointing.savepoint-dir`.
+        If the savepoint fails, the job continues and the future raises.
         """
         return self._savepoint(savepoint_directory, format_type, "stop", drain=advance_to_end_of_event_time)
 
     def trigger_savepoint(
         self, savepoint_directory: str | None = None, *, format_type: str = "canonical"
     ) -> CompletableFuture[str]:
-        """Take a savepoint while the job goes on; its path, once it is complete.
+        """Take a savepoint while the job continues. The future's result is the savepoint's path.
 
-        `format_type` is canonical, which every backend can restore, or native, which is faster.
+        `format_type` is `canonical`, which every backend can restore, or `native`, which is faster.
         """
         return self._savepoint(savepoint_directory, format_type, "go_on", drain=False)
 

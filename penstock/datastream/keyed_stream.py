@@ -1,4 +1,4 @@
-"""`KeyedStream`: a stream by key, on which functions have state and timers."""
+"""`KeyedStream`: a stream partitioned by key, whose functions have state and timers."""
 
 import operator
 from collections.abc import Callable
@@ -22,62 +22,62 @@ if TYPE_CHECKING:
     from penstock.datastream.environment import StreamExecutionEnvironment
 
 REDUCE_STATE = "_reduce"
-"""Name of the state in which reduce, sum, min and the like keep a key's value."""
+"""The name of the state in which reduce, sum, min and so on keep the value of a key."""
 
 
 class KeyedStream(DataStream):
-    """A stream whose records meet the state of their key."""
+    """A stream whose functions have access to the state of each record's key."""
 
     def __init__(self, environment: "StreamExecutionEnvironment", node: Node, origin: DataStream) -> None:
         super().__init__(environment, node)
         self._origin = origin
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: Any = None) -> DataStream:
-        """Each record replaced by what the function makes of it; a MapFunction may use keyed state."""
+        """The results of the function, one for each record. A MapFunction may use keyed state."""
         return self._operator("keyed_map", "Map", as_function(func, MapFunction, CallableMap), output_type)
 
     def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: Any = None) -> DataStream:
-        """Each record replaced by any number of records; a FlatMapFunction may use keyed state."""
+        """The records that the function yields for each record. A FlatMapFunction may use keyed state."""
         function = as_function(func, FlatMapFunction, CallableFlatMap)
         return self._operator("keyed_flat_map", "FlatMap", function, output_type)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
-        """The records for which the function is true; a FilterFunction may use keyed state."""
+        """The records for which the function returns true. A FilterFunction may use keyed state."""
         function = as_function(func, FilterFunction, CallableFilter)
         return self._operator("keyed_filter", "Filter", function, self.get_type())
 
     def process(self, func: KeyedProcessFunction, output_type: Any = None) -> DataStream:  # type: ignore[override]
-        """Each record given to `func.process_element`, which has state and timers and yields any number of records."""
+        """The records that `func.process_element` yields for each record. It has state and timers."""
         if not isinstance(func, KeyedProcessFunction):
             given = func.__name__ if isinstance(func, type) else type(func).__name__
             raise TypeError(
-                f"KeyedProcessFunction is required for KeyedStream. {given} is none: give an instance of a subclass of "
-                f"KeyedProcessFunction"
+                f"KeyedProcessFunction is required for KeyedStream. {given} is not one: give an instance of a subclass "
+                f"of KeyedProcessFunction"
             )
         return self._operator("keyed_process", "KEYED PROCESS", func, output_type)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """For each record, all records of its key so far folded into one of the same type."""
+        """For each record, all records of its key so far, reduced to one record of the same type."""
         return self._reduce("Reduce", as_function(func, ReduceFunction, CallableReduce))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """For each record, its key's first record with the sum so far in one field."""
+        """For each record, the first record of its key with the sum so far in one field."""
         return self._reduce("Sum", FieldReduce(operator.add, self._position(position_to_sum)))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """For each record, its key's first record with the least value so far in one field."""
+        """For each record, the first record of its key with the smallest value so far in one field."""
         return self._reduce("Min", FieldReduce(min, self._position(position_to_min)))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """For each record, its key's first record with the greatest value so far in one field."""
+        """For each record, the first record of its key with the largest value so far in one field."""
         return self._reduce("Max", FieldReduce(max, self._position(position_to_max)))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """For each record, its key's record with the least value so far in one field, the first of equals."""
+        """For each record, the record of its key with the smallest value so far in one field; of equals, the first."""
         return self._reduce("Min By", RecordReduce(operator.lt, self._position(position_to_min_by)))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """For each record, its key's record with the greatest value so far in one field, the first of equals."""
+        """For each record, the record of its key with the largest value so far in one field; of equals, the first."""
         return self._reduce("Max By", RecordReduce(operator.gt, self._position(position_to_max_by)))
 
     def key_by(
@@ -86,7 +86,7 @@ class KeyedStream(DataStream):
         key_type: Any = None,
         *more_columns: str,
     ) -> "KeyedStream":
-        """The stream by another key."""
+        """The stream partitioned by another key."""
         return self._origin.key_by(key_selector, key_type, *more_columns)
 
     def union(self, *streams: DataStream) -> DataStream:
@@ -94,7 +94,7 @@ class KeyedStream(DataStream):
         return self._origin.union(*streams)
 
     def project(self, *field_indexes: int) -> DataStream:
-        """The records cut down to some of their fields, without a key."""
+        """The records reduced to some of their fields, without a key."""
         return self._origin.project(*field_indexes)
 
     def window(self, window_assigner: Any) -> NoReturn:
@@ -106,75 +106,77 @@ class KeyedStream(DataStream):
         unavailable("count_window()", "count in a KeyedProcessFunction with state")
 
     def shuffle(self) -> NoReturn:
-        """Refused: the key decides where a record goes."""
+        """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
     def rescale(self) -> NoReturn:
-        """Refused: the key decides where a record goes."""
+        """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
     def rebalance(self) -> NoReturn:
-        """Refused: the key decides where a record goes."""
+        """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
     def forward(self) -> NoReturn:
-        """Refused: the key decides where a record goes."""
+        """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
     def broadcast(self, *broadcast_state_descriptors: Any) -> NoReturn:
-        """Refused: the key decides where a record goes."""
+        """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
-        """Refused: the key decides where a record goes."""
+        """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
     def set_parallelism(self, parallelism: int) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set parallelism")
 
     def name(self, name: str) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set name")
 
     def get_name(self) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
-        raise UsageError("Get name of KeyedStream is not supported. Ask the stream that the next operator returns")
+        """Not supported: call it on the stream that the next operator returns."""
+        raise UsageError(
+            "Get name of KeyedStream is not supported. Call it on the stream that the next operator returns"
+        )
 
     def uid(self, uid: str) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set uid")
 
     def set_uid_hash(self, uid_hash: str) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set uid hash")
 
     def set_max_parallelism(self, max_parallelism: int) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set max parallelism")
 
     def force_non_parallel(self) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set force non-parallel")
 
     def set_buffer_timeout(self, timeout_millis: int) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Set buffer timeout")
 
     def start_new_chain(self) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Start new chain")
 
     def disable_chaining(self) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Disable chaining")
 
     def slot_sharing_group(self, slot_sharing_group: Any) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Setting slot sharing group")
 
     def cache(self) -> NoReturn:
-        """Refused: belongs to the operator behind the key."""
+        """Not supported: call it on the stream that the next operator returns."""
         _no_operator("Cache")
 
     def _position(self, position: object) -> int | str:
@@ -191,7 +193,7 @@ class KeyedStream(DataStream):
 
 
 def _fixed_partitioning() -> NoReturn:
-    raise UsageError("Cannot override partitioning for KeyedStream. Repartition before key_by(), or behind an operator")
+    raise UsageError("Cannot override partitioning for KeyedStream. Repartition before key_by(), or after an operator")
 
 
 def _no_operator(action: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The backends of PyFlink 1.12 to 1.20, each a backend and a checkpoint storage in one (features H1 to H4).
+"""The backends of PyFlink 1.12 to 1.20, each of which is a backend and a checkpoint storage.
 
 MemoryStateBackend     HashMapStateBackend and JobManagerCheckpointStorage
 FsStateBackend         HashMapStateBackend and FileSystemCheckpointStorage
@@ -16,7 +16,7 @@ from penstock.model.options import checkpointing_options
 
 
 class MemoryStateBackend(StateBackend):
-    """Working state in memory, checkpoints in the JobManager's memory."""
+    """Keeps working state in memory and stores checkpoints in the JobManager's memory."""
 
     DEFAULT_MAX_STATE_SIZE = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
 
@@ -40,7 +40,7 @@ class MemoryStateBackend(StateBackend):
         return self._savepoint_path
 
     def get_max_state_size(self) -> int:
-        """The most bytes that one state may have."""
+        """The most bytes that the state of one operator may have in one subtask."""
         return self._storage.get_max_state_size()
 
     def is_using_asynchronous_snapshots(self) -> bool:
@@ -59,7 +59,7 @@ class MemoryStateBackend(StateBackend):
 
 
 class FsStateBackend(StateBackend):
-    """Working state in memory, checkpoints in files."""
+    """Keeps working state in memory and stores checkpoints in files."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class FsStateBackend(StateBackend):
         self._savepoint_path = default_savepoint_directory_uri
 
     def get_checkpoint_path(self) -> str:
-        """The folder of checkpoints."""
+        """The checkpoint folder."""
         return self._storage.get_checkpoint_path()
 
     def get_savepoint_path(self) -> str | None:
@@ -85,11 +85,11 @@ class FsStateBackend(StateBackend):
         return self._savepoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """States up to this size go into the manifest."""
+        """States up to this many bytes are stored in the manifest."""
         return self._storage.get_min_file_size_threshold()
 
     def get_write_buffer_size(self) -> int:
-        """The size that was asked for, at least the threshold. Files are written in one piece, so it has no effect."""
+        """What was set, at least the threshold. It has no effect, because files are written in one piece."""
         return max(self._storage.get_write_buffer_size(), self._storage.get_min_file_size_threshold())
 
     def is_using_asynchronous_snapshots(self) -> bool:
@@ -108,7 +108,7 @@ class FsStateBackend(StateBackend):
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
-    """Working state in RocksDB, checkpoints in files."""
+    """Keeps working state in RocksDB and stores checkpoints in files."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         self._checkpoint_backend = checkpoint_stream_backend
 
     def get_checkpoint_backend(self) -> StateBackend:
-        """The backend that says where checkpoints are kept."""
+        """The backend that says where checkpoints are stored."""
         return self._checkpoint_backend
 
     def get_number_of_transfering_threads(self) -> int:
@@ -140,7 +140,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         return True
 
     def enable_ttl_compaction_filter(self) -> None:
-        """Nothing to enable: expired state is always cleaned up."""
+        """Does nothing: expired state is always cleaned up."""
 
     def own_storage(self) -> CheckpointStorage | None:
         return self._checkpoint_backend.own_storage()

@@ -1,4 +1,4 @@
-"""What can be set on an operator after it was added: name, uid, parallelism, chaining."""
+"""The settings of one operator: name, uid, parallelism, chaining."""
 
 import re
 from typing import Any, TypeVar
@@ -10,30 +10,30 @@ _Self = TypeVar("_Self", bound="NodeSettings")
 
 
 class NodeSettings:
-    """The setters that a stream and a sink share; each returns the object itself."""
+    """The setters that streams and sinks share. Each returns the object itself."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     def name(self: _Self, name: str) -> _Self:
-        """Show the operator under this name."""
+        """Set the name under which the operator is shown."""
         self._node.name = _text(name, "name")
         return self
 
     def uid(self: _Self, uid: str) -> _Self:
-        """Keep the operator's state under this id, whatever changes around it in the program."""
+        """Set the id under which snapshots store the operator's state, so that the program around it can change."""
         self._require_operator("uid")
         self._node.uid = _text(uid, "uid")
         return self
 
     def set_uid_hash(self: _Self, uid_hash: str) -> _Self:
-        """Take the state of an operator that had no uid: its derived id, or 32 hex digits."""
+        """Restore the state of an operator that had no uid, by its generated id or 32 hex digits."""
         self._require_operator("set_uid_hash")
         self._node.uid_hash = _text(uid_hash, "uid hash")
         return self
 
     def set_parallelism(self: _Self, parallelism: int) -> _Self:
-        """Run the operator in that many subtasks."""
+        """Set the number of subtasks of the operator."""
         self._require_operator("set_parallelism")
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
             raise UsageError(f"parallelism of {self._node.name!r} is {parallelism!r}; it must be 1 or more")
@@ -43,7 +43,7 @@ class NodeSettings:
         return self
 
     def set_description(self: _Self, description: str) -> _Self:
-        """Say more about the operator than its name does."""
+        """Set a longer description of the operator."""
         self._node.description = description
         return self
 
@@ -59,8 +59,8 @@ class NodeSettings:
     def _require_operator(self, method: str) -> None:
         if self._node.kind not in ("source", "operator", "sink"):
             raise UsageError(
-                f"{method}() belongs to a source, an operator or a sink; {self._node.name!r} is none and has no state "
-                f"of its own: call it on the stream that the operator returned"
+                f"{method}() needs a source, an operator or a sink; {self._node.name!r} is none of them and has no "
+                f"state of its own: call it on the stream that the operator returned"
             )
 
 
@@ -69,5 +69,5 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip() or _FORBIDDEN.search(value):
-        raise UsageError(f"{what} {value!r} is not usable; give a text that is not empty and has no control characters")
+        raise UsageError(f"{what} {value!r} cannot be used; give text that is not empty and has no control characters")
     return value

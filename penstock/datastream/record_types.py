@@ -1,4 +1,4 @@
-"""Rules about the types of records and keys, checked while the program is built."""
+"""Checks of the types of records and keys, made while the program is built."""
 
 import pyarrow as pa
 
@@ -9,30 +9,30 @@ _NO_KEYS = ("ROW", "TUPLE", "LIST", "MAP")
 
 
 def record_schema(record_type: TypeInformation) -> pa.Schema:
-    """The fields of a record; a record that is not a row has the one field `value`."""
+    """The fields of a record. A record that is not a row has a single field, `value`."""
     if record_type.names is None:
         return pa.schema([pa.field("value", record_type.arrow)])
     return pa.schema(list(record_type.arrow))
 
 
 def schema_tree(record_type: TypeInformation) -> str:
-    """The fields of a record for people, in the form of Spark's `printSchema`."""
+    """The fields of a record as a tree, in the form of Spark's `printSchema`."""
     if record_type.names is None:
         fields = [("value", record_type)]
     else:
         fields = list(zip(record_type.names, record_type.children, strict=True))
-    lines = [f" |-- {name}: {_type_for_people(field)}\n" for name, field in fields]
+    lines = [f" |-- {name}: {_readable_type(field)}\n" for name, field in fields]
     return "root\n" + "".join(lines)
 
 
-def _type_for_people(type_info: TypeInformation) -> str:
+def _readable_type(type_info: TypeInformation) -> str:
     if type_info.kind == "tagged":
         return "untyped (any plain Python value; output_type= makes it faster)"
     return "pickle" if type_info.kind == "pickle" else to_ddl(type_info) or str(type_info)
 
 
 def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> tuple[TypeInformation, ...]:
-    """The types of key columns; an error if the records have no such columns, or they cannot be keys."""
+    """The types of key columns. Raises if a column does not exist or cannot be a key."""
     if record_type.names is None:
         raise UsageError(
             f"key_by({', '.join(map(repr, columns))}) needs records with named columns, but they are of type "
@@ -43,13 +43,13 @@ def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> 
             raise TypeError(f"key_by() takes column names or one function, not {column!r} among the names")
         if column not in record_type.names:
             raise UsageError(
-                f"no column {column!r} to key by; the records have {', '.join(map(repr, record_type.names))}"
+                f"there is no column {column!r} to key by; the records have {', '.join(map(repr, record_type.names))}"
             )
     return tuple(_as_key(record_type.field(column), f"column {column!r}") for column in columns)
 
 
 def selector_key_types(key_type: object) -> tuple[TypeInformation, ...]:
-    """The types of the key that a function returns: one, or one for each part of a tuple."""
+    """The types of the key that a function returns: one type, or one for each part of a tuple."""
     resolved = resolve_type(key_type)
     if resolved.name in ("TUPLE", "ROW") and len(resolved.children) > 1:
         return tuple(_as_key(child, f"part {index} of the key") for index, child in enumerate(resolved.children))
@@ -71,7 +71,7 @@ def _as_key(type_info: TypeInformation, what: str) -> TypeInformation:
 
 
 def check_same_type(first: TypeInformation, other: TypeInformation) -> None:
-    """Raise unless streams of these types can be united."""
+    """Raise unless `union` can combine streams of these types."""
     if first != other:
         raise TypeMismatchError(
             f"Cannot union streams of different types: {first} and {other}; map one of them to the other's type "

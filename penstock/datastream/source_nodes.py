@@ -1,4 +1,4 @@
-"""Sources as the graph sees them, checked while the program is built."""
+"""The nodes of sources in the graph, checked while the program is built."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -29,8 +29,8 @@ def dataframe_source(
         raise TypeError(f"from_dataframe() takes a Spark DataFrame, not a {type(df).__name__}; see from_collection()")
     if not df.isStreaming:
         raise UsageError(
-            "the DataFrame is not streaming; read it with env.spark.readStream instead of .read, or bring a small one "
-            "in with env.from_collection(df.collect())"
+            "the DataFrame is not streaming; read it with env.spark.readStream instead of .read, or pass a small one "
+            "to env.from_collection(df.collect())"
         )
     check_source(df, replayable=replayable)
     record_type = describe(df)
@@ -62,7 +62,7 @@ def refuse_connect(thing: Any, what: str) -> None:
     """Raise for a session or DataFrame of Spark Connect."""
     if ".connect." in f"{type(thing).__module__}.":
         raise UsageError(
-            f"the Spark {what} is one of Spark Connect, which has no driver of its own for the JobManager to run in; "
+            f"the {what} belongs to Spark Connect, which has no driver process for the JobManager to run in; "
             f"use a classic session: SparkSession.builder.master(...).getOrCreate(), without .remote(...)"
         )
 
@@ -70,11 +70,15 @@ def refuse_connect(thing: Any, what: str) -> None:
 def _event_time(column: str | None, max_out_of_orderness: Any, record_type: TypeInformation) -> EventTime | None:
     if column is None:
         if max_out_of_orderness is not None:
-            raise UsageError('max_out_of_orderness= says nothing without event_time=; name the column: event_time="at"')
+            raise UsageError(
+                'max_out_of_orderness= has no effect without event_time=; name the column: event_time="at"'
+            )
         return None
     names = record_type.names or ()
     if column not in names:
-        raise UsageError(f"no column {column!r} for the event time; the DataFrame has {', '.join(map(repr, names))}")
+        raise UsageError(
+            f"there is no column {column!r} for the event time; the DataFrame has {', '.join(map(repr, names))}"
+        )
     if record_type.field(column).name not in _EVENT_TIME_TYPES:
         raise UsageError(
             f"event time column {column!r} is of type {record_type.field(column)}; use a timestamp, a date or a bigint "
@@ -84,7 +88,7 @@ def _event_time(column: str | None, max_out_of_orderness: Any, record_type: Type
 
 
 def milliseconds(span: Any) -> int:
-    """A span of time in milliseconds: text such as "5 seconds", a Duration, Time or timedelta, or milliseconds."""
+    """A duration in milliseconds, from text such as "5 seconds", a Duration, Time or timedelta, or milliseconds."""
     if span is None:
         return 0
     if isinstance(span, timedelta):
@@ -94,5 +98,5 @@ def milliseconds(span: Any) -> int:
     else:
         found = parse_duration_ms(span)
     if found < 0:
-        raise UsageError(f"{span!r} is a negative span of time; give 0 or more")
+        raise UsageError(f"{span!r} is a negative duration; give 0 or more")
     return int(found)

@@ -1,4 +1,4 @@
-"""State handles and descriptors."""
+"""State handles and descriptors, under PyFlink's names."""
 
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,

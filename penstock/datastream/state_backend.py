@@ -1,4 +1,4 @@
-"""Where working state lives, as PyFlink's classes say it. Each becomes settings of the job."""
+"""PyFlink's classes of state backends. Each one stands for settings of the job."""
 
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -10,19 +10,19 @@ from penstock.model.options import checkpointing_options, rocksdb_options, state
 
 
 class StateBackend(ABC):
-    """A kind of working state: HashMapStateBackend, EmbeddedRocksDBStateBackend, or a legacy one."""
+    """Where working state is kept: HashMapStateBackend, EmbeddedRocksDBStateBackend, or a legacy backend."""
 
     @abstractmethod
     def record(self, configuration: Configuration) -> None:
-        """Put the choice into a job's settings, over what is there."""
+        """Write the choice into a job's settings. It replaces earlier values."""
 
     def own_storage(self) -> CheckpointStorage | None:
-        """The checkpoint storage that a legacy backend brings with it: it goes before any other."""
+        """The checkpoint storage of a legacy backend, which wins over any other storage."""
         return None
 
 
 class PredefinedOptions(Enum):
-    """Settings of RocksDB that suit a kind of disk."""
+    """Settings of RocksDB for a kind of disk."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -31,7 +31,7 @@ class PredefinedOptions(Enum):
 
 
 class HashMapStateBackend(StateBackend):
-    """Working state in the memory of the TaskManagers."""
+    """Keeps working state in the memory of the TaskManagers."""
 
     def record(self, configuration: Configuration) -> None:
         configuration.set(state_options.BACKEND, "hashmap")
@@ -41,7 +41,7 @@ class HashMapStateBackend(StateBackend):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """Working state in RocksDB on the disks of the TaskManagers' machines.
+    """Keeps working state in RocksDB, on the local disks of the TaskManagers.
 
     >>> backend = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)
     >>> backend.is_incremental_checkpoints_enabled(), backend.get_number_of_transfer_threads()
@@ -57,7 +57,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads: int | None = None
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Keep RocksDB's files in these folders; none: in the temporary folder."""
+        """Set the folders of RocksDB's files. Without any, they are in the temporary folder."""
         for path in paths:
             plain = path.removeprefix("file://") if isinstance(path, str) else ""
             if not plain.startswith("/") or any(mark in plain for mark in ",:;"):
@@ -65,15 +65,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths = [path.removeprefix("file://") for path in paths] or None
 
     def get_db_storage_paths(self) -> list[str] | None:
-        """The folders of RocksDB's files; None: in the temporary folder."""
+        """The folders of RocksDB's files, or None for the temporary folder."""
         return list(self._paths) if self._paths is not None else None
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints store only what changed, which they do unless told otherwise."""
+        """Whether checkpoints store only what changed. This is the default."""
         return self._incremental is not False
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Choose settings for a kind of disk."""
+        """Set the settings for a kind of disk."""
         if not isinstance(options, PredefinedOptions):
             raise TypeError(f"give a member of PredefinedOptions, not {options!r}")
         self._predefined = options
@@ -83,9 +83,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined or PredefinedOptions.DEFAULT
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """Not available: a factory of RocksDB options is a Java class."""
+        """Not available: an options factory is a Java class."""
         raise UsageError(
-            f"{options_factory_class_name!r} is a Java class, and there is no JVM here; "
+            f"{options_factory_class_name!r} is a Java class, and state is not kept in the JVM here; "
             f"use set_predefined_options() or the keys {rocksdb_options.PREFIX}*"
         )
 
@@ -94,13 +94,13 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return None
 
     def set_number_of_transfer_threads(self, number_of_transfer_threads: int) -> None:
-        """Copy files to and from checkpoints with so many threads."""
+        """Set how many files are uploaded or downloaded at the same time."""
         if isinstance(number_of_transfer_threads, bool) or number_of_transfer_threads < 1:
             raise UsageError(f"the number of transfer threads is {number_of_transfer_threads!r}; give 1 or more")
         self._transfer_threads = number_of_transfer_threads
 
     def get_number_of_transfer_threads(self) -> int:
-        """How many threads copy files to and from checkpoints."""
+        """How many files are uploaded or downloaded at the same time."""
         return rocksdb_options.TRANSFER_THREADS.default if self._transfer_threads is None else self._transfer_threads
 
     def record(self, configuration: Configuration) -> None:

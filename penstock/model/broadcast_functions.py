@@ -1,4 +1,4 @@
-"""Functions on two streams, one of which every subtask gets in full, as in PyFlink."""
+"""Functions on a stream connected with a broadcast stream, as in PyFlink."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class BroadcastClock(ABC):
-    """The times that every context of a broadcast function knows."""
+    """The times that every context of a broadcast function has."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """The record's or timer's timestamp in milliseconds; None when it has none."""
+        """The timestamp of the record or timer in milliseconds, or None."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The epoch's processing time: one value for a whole epoch."""
+        """The processing time, which is constant within an epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
@@ -30,77 +30,77 @@ class BroadcastClock(ABC):
 
 
 class BroadcastProcessFunction(Function):
-    """For a stream without a key beside a broadcast one."""
+    """For a stream without a key, connected with a broadcast stream."""
 
     class Context(BroadcastClock):
-        """The broadcast side: broadcast state can be changed."""
+        """For broadcast records: broadcast state can be changed."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> BroadcastState[Any, Any]:
-            """A state that was named in `broadcast(...)`."""
+            """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
     class ReadOnlyContext(BroadcastClock):
-        """The other side: broadcast state can only be read."""
+        """For other records: broadcast state can only be read."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> ReadOnlyBroadcastState[Any, Any]:
-            """A state that was named in `broadcast(...)`."""
+            """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "BroadcastProcessFunction.ReadOnlyContext") -> Any:
-        """Records made of a record of the other side: an iterable or a generator; None for none."""
+        """The results for a record: an iterable or a generator, or None for no records."""
 
     @abstractmethod
     def process_broadcast_element(self, value: Any, ctx: "BroadcastProcessFunction.Context") -> Any:
-        """Records made of a broadcast record, in every subtask: an iterable or a generator; None for none."""
+        """The results for a broadcast record, in every subtask: an iterable or a generator, or None for no records."""
 
 
 class KeyedBroadcastProcessFunction(Function):
-    """For a keyed stream beside a broadcast one: keyed state and timers on the keyed side."""
+    """For a keyed stream, connected with a broadcast stream. Records of the keyed stream have state and timers."""
 
     class Context(BroadcastClock):
-        """The broadcast side: broadcast state can be changed; there is no current key."""
+        """For broadcast records: broadcast state can be changed; there is no current key."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> BroadcastState[Any, Any]:
-            """A state that was named in `broadcast(...)`."""
+            """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
         @abstractmethod
         def apply_to_keyed_state(
             self, state_descriptor: "StateDescriptor", function: Callable[[Any, State], None]
         ) -> None:
-            """Call `function(key, state)` for every key of this subtask that has that keyed state."""
+            """Call `function(key, state)` for every key of this subtask that has this keyed state."""
 
     class ReadOnlyContext(BroadcastClock):
-        """The keyed side: broadcast state can only be read."""
+        """For records of the keyed stream: broadcast state can only be read."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> ReadOnlyBroadcastState[Any, Any]:
-            """A state that was named in `broadcast(...)`."""
+            """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """Time and timers."""
+            """The current time and timers."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
             """The key of the record or timer."""
 
     class OnTimerContext(ReadOnlyContext):
-        """What is known about a timer that fired."""
+        """The key and the timestamp of a timer that fired."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """The clock by which it fired."""
+            """Whether it fired in event time or in processing time."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedBroadcastProcessFunction.ReadOnlyContext") -> Any:
-        """Records made of a record of the keyed side: an iterable or a generator; None for none."""
+        """The results for a record of the keyed stream: an iterable or a generator, or None for no records."""
 
     @abstractmethod
     def process_broadcast_element(self, value: Any, ctx: "KeyedBroadcastProcessFunction.Context") -> Any:
-        """Records made of a broadcast record, in every subtask: an iterable or a generator; None for none."""
+        """The results for a broadcast record, in every subtask: an iterable or a generator, or None for no records."""
 
     def on_timer(self, timestamp: int, ctx: "KeyedBroadcastProcessFunction.OnTimerContext") -> Any:
-        """Records made when a timer fires: an iterable or a generator; None for none."""
+        """The results for a timer that fires: an iterable or a generator, or None for no records."""
         return None

@@ -1,4 +1,4 @@
-"""Spark's DDL text for types, in both directions: "customer string, amount decimal(10,2)" or "map<string,bigint>"."""
+"""Parses and writes Spark's DDL text of types: "customer string, amount decimal(10,2)" or "map<string,bigint>"."""
 
 import re
 
@@ -39,7 +39,7 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|'((?:[^'\\]|\\.)*)'|([^\s`'<>(),:]+
 
 
 def parse_ddl(text: str) -> TypeInformation:
-    """The type a Spark DDL text describes: a scalar type alone, or a row when the text is a list of fields.
+    """The type that a Spark DDL text describes: a single type, or a row if the text is a list of fields.
 
     >>> str(parse_ddl("bigint")), str(parse_ddl("customer string, amount double"))
     ('LONG', 'ROW<"customer" STRING, "amount" DOUBLE>')
@@ -56,14 +56,14 @@ def parse_ddl(text: str) -> TypeInformation:
     try:
         found = parser.fields(0, closing=None)
     except UsageError as error:
-        # A single word or a text that starts as a type was meant as a type: its own error says more.
+        # A single word, or text that starts like a type, was meant as a type: that error says more.
         meant_type = len(tokens) < 2 or tokens[1][1] in ("<", "(") or tokens[0] == ("word", "interval")
         raise (as_type if meant_type else error) from None
     return found
 
 
 def to_ddl(type_info: TypeInformation) -> str:
-    """Spark's DDL text of the Arrow type that stores `type_info`; untyped and pickled values are binary.
+    """Spark's DDL text of the Arrow type that stores `type_info`. Untyped and pickled values are binary.
 
     >>> to_ddl(parse_ddl("a string, b array<int>"))
     'struct<`a`:string,`b`:array<int>>'
@@ -72,7 +72,7 @@ def to_ddl(type_info: TypeInformation) -> str:
 
 
 def arrow_to_ddl(arrow: pa.DataType) -> str:
-    """Spark's DDL text of an Arrow type that `TypeInformation.arrow` may hold."""
+    """Spark's DDL text of an Arrow type that can be a `TypeInformation.arrow`."""
     if pa.types.is_list(arrow):
         return f"array<{arrow_to_ddl(arrow.value_type)}>"
     if pa.types.is_map(arrow):
@@ -145,7 +145,9 @@ class _DdlParser:
             value = self.type(depth + 1)
             self.expect(">")
             return ti.map_of(key, value)
-        raise self.error(f"no type {token!r}; use one of {', '.join(sorted(_NAMES))}, decimal, array, map or struct")
+        raise self.error(
+            f"there is no type {token!r}; use one of {', '.join(sorted(_NAMES))}, decimal, array, map or struct"
+        )
 
     def fields(self, depth: int, *, closing: str | None) -> TypeInformation:
         """A row: `name type [NOT NULL] [COMMENT 'text']`, separated by commas, up to `closing` or the end."""
@@ -181,7 +183,7 @@ class _DdlParser:
                 raise self.error("expected a quoted text after COMMENT")
 
     def numbers(self, limit: int) -> list[int]:
-        """Up to `limit` numbers in brackets; none when there are no brackets."""
+        """Up to `limit` numbers in parentheses; none if there are no parentheses."""
         found: list[int] = []
         if self.peek() != "(":
             return found
@@ -203,11 +205,11 @@ class _DdlParser:
             self.next()
             units.append(self.next()[1].lower())
         if any(unit not in _INTERVAL_UNITS for unit in units):
-            raise self.error("only intervals of day, hour, minute and second are types here")
+            raise self.error("only intervals of day, hour, minute and second are supported")
 
     def next(self) -> tuple[str, str]:
         if self.position >= len(self.tokens):
-            raise self.error("it ends too early")
+            raise self.error("the text ends too early")
         self.position += 1
         return self.tokens[self.position - 1]
 
@@ -224,7 +226,7 @@ class _DdlParser:
 
     def end(self) -> None:
         if self.position < len(self.tokens):
-            raise self.error(f"{self.tokens[self.position][1]!r} after its end")
+            raise self.error(f"unexpected {self.tokens[self.position][1]!r} after the type")
 
     def error(self, problem: str) -> UsageError:
         return UsageError(

@@ -1,4 +1,4 @@
-"""PyFlink's `Encoder`: how a record becomes text in a row-format file."""
+"""PyFlink's `Encoder`: how records are written as text to row-format files."""
 
 import codecs
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Encoder:
         try:
             codecs.lookup(self.charset_name)
         except LookupError as error:
-            raise UsageError(f"no charset {self.charset_name!r}; use for example 'UTF-8'") from error
+            raise UsageError(f"there is no charset {self.charset_name!r}; use for example 'UTF-8'") from error
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> "Encoder":
-        """An encoder of text lines in that charset."""
+        """An encoder of text lines in a charset."""
         return Encoder(charset_name)

@@ -1,4 +1,4 @@
-"""The interfaces that user functions implement and the contexts they are given, as in PyFlink."""
+"""The interfaces that users' functions implement, and the contexts that they get, as in PyFlink."""
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ class KeyedStateStore(ABC):
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function learns in `open`: which subtask it is, and its state."""
+    """What a function gets in `open`: facts about its subtask, and its state."""
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -57,28 +57,28 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """This subtask's number, from 0."""
+        """The index of this subtask, counted from 0."""
 
     @abstractmethod
     def get_attempt_number(self) -> int:
         """How often the job has been restarted."""
 
     def get_task_name_with_subtasks(self) -> str:
-        """The operator's name with subtask number (from 1) and parallelism."""
+        """The operator's name with the number of the subtask (counted from 1) and the parallelism."""
         index, count = self.get_index_of_this_subtask(), self.get_number_of_parallel_subtasks()
         return f"{self.get_task_name()} ({index + 1}/{count})"
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A global job parameter."""
+        """A global job parameter, or the default if it is not set."""
 
 
 class TimerService(ABC):
-    """Time, and timers of the current key. Timestamps are milliseconds since 1970."""
+    """The current time, and the timers of the current key. Timestamps are milliseconds since 1970."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The epoch's processing time: one value for a whole epoch."""
+        """The processing time, which is constant within an epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
@@ -94,43 +94,43 @@ class TimerService(ABC):
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Remove a processing-time timer of this key; an absent one is fine."""
+        """Remove a processing-time timer of this key, if it exists."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Remove an event-time timer of this key; an absent one is fine."""
+        """Remove an event-time timer of this key, if it exists."""
 
 
 class Function(ABC):  # noqa: B024  (both methods are optional)
-    """A user function. `open` runs once per subtask before the first record, `close` after the last."""
+    """A user's function. Each subtask calls `open` before its first record and `close` after its last."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Take state handles and resources."""
+        """Get state handles and acquire resources."""
         return
 
     def close(self) -> None:
-        """Give resources back."""
+        """Release resources."""
         return
 
 
 class MapFunction(Function):
-    """One record in, one out."""
+    """Turns each record into one record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
-        """The record made of `value`."""
+        """The result for a record."""
 
 
 class FlatMapFunction(Function):
-    """One record in, any number out."""
+    """Turns each record into any number of records."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Any:
-        """An iterable of records, or a generator; None for none."""
+        """The results for a record: an iterable or a generator, or None for no records."""
 
 
 class FilterFunction(Function):
-    """Keeps some records."""
+    """Keeps or drops each record."""
 
     @abstractmethod
     def filter(self, value: Any) -> bool:
@@ -138,23 +138,23 @@ class FilterFunction(Function):
 
 
 class ReduceFunction(Function):
-    """Folds two values into one of the same type."""
+    """Combines two values into one of the same type."""
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The two values combined."""
+        """The combination of two values."""
 
 
 class KeySelector(Function):
-    """Takes the key out of a record."""
+    """Extracts the key of a record."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """The key; must be the same each time it is asked for the same record."""
+        """The key. It must always be the same for the same record."""
 
 
 class AggregateFunction(Function):
-    """Folds values into an accumulator of another type."""
+    """Combines values in an accumulator, which may have another type."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:
@@ -166,37 +166,37 @@ class AggregateFunction(Function):
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """What the accumulator amounts to."""
+        """The result of the accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """Two accumulators as one."""
+        """The combination of two accumulators."""
 
 
 class ProcessFunction(Function):
-    """The most general function on a stream without keys."""
+    """The most general function on a stream without a key."""
 
     class Context(ABC):
-        """What is known about the current record."""
+        """The current record's timestamp, and the current time."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """Time; timers can be registered only on a keyed stream."""
+            """The current time. Timers can be registered only on a keyed stream."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The record's event timestamp in milliseconds; None when it has none."""
+            """The record's event timestamp in milliseconds, or None."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "ProcessFunction.Context") -> Any:
-        """Records made of `value`: an iterable or a generator; None for none."""
+        """The results for a record: an iterable or a generator, or None for no records."""
 
 
 class KeyedProcessFunction(Function):
-    """The most general function on a keyed stream: state and timers."""
+    """The most general function on a keyed stream, with state and timers."""
 
     class Context(ABC):
-        """What is known about the current record or timer."""
+        """The key and the timestamp of the current record or timer, and the current time."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -204,23 +204,23 @@ class KeyedProcessFunction(Function):
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """Time and timers."""
+            """The current time and timers."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The record's or timer's timestamp in milliseconds; None when it has none."""
+            """The timestamp of the record or timer in milliseconds, or None."""
 
     class OnTimerContext(Context):
-        """What is known about a timer that fired."""
+        """The key and the timestamp of a timer that fired."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """The clock by which it fired."""
+            """Whether it fired in event time or in processing time."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Any:
-        """Records made of `value`: an iterable or a generator; None for none."""
+        """The results for a record: an iterable or a generator, or None for no records."""
 
     def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Any:
-        """Records made when a timer fires: an iterable or a generator; None for none."""
+        """The results for a timer that fires: an iterable or a generator, or None for no records."""
         return None

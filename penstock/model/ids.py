@@ -1,4 +1,4 @@
-"""Names of things in the protocol (PROTOCOL section 1)."""
+"""The ids of jobs, attempts, epochs, checkpoints and subtasks."""
 
 import re
 import secrets
@@ -7,7 +7,7 @@ from typing import NewType
 import msgspec
 
 JobId = NewType("JobId", str)
-"""32 hex digits, made at first submission, kept over restarts."""
+"""32 hex digits, made when the job is first submitted and kept over restarts."""
 Attempt = NewType("Attempt", int)
 Epoch = NewType("Epoch", int)
 CheckpointId = NewType("CheckpointId", int)
@@ -27,7 +27,7 @@ class SubtaskId(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
-    """The identity of a subtask's state after an epoch; two executions of one epoch never share one."""
+    """The identity of a subtask's state after an epoch. Two executions of an epoch never have the same version."""
 
     attempt: int
     epoch: int
@@ -38,20 +38,20 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 
 
 def new_job_id() -> JobId:
-    """A fresh job id."""
+    """A new job id."""
     return JobId(secrets.token_hex(16))
 
 
 def new_token() -> str:
-    """A fresh secret: 128 random bits of an attempt's token."""
+    """A new secret: the token of an attempt, 128 random bits."""
     return secrets.token_hex(16)
 
 
 def new_nonce() -> str:
-    """A fresh part of a name that must never be used twice."""
+    """A new part of a name that must never be used twice."""
     return secrets.token_hex(6)
 
 
 def new_trigger_id() -> str:
-    """A fresh id of an operation that somebody asks for: 32 hex digits."""
+    """A new id of a requested operation: 32 hex digits."""
     return secrets.token_hex(16)

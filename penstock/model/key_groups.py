@@ -1,7 +1,7 @@
-"""Key groups: which subtask owns a key (features E3 to E5), from the hash that Spark's `hash` gives it.
+"""Key groups: which subtask owns a key, derived from the result of Spark's `hash`.
 
 `spark_hash` is Murmur3 x86_32 with seed 42 as Spark SQL computes it, so that the JVM and Python agree on every key.
-Spark hashes the bytes behind the last whole word one by one and sign-extended, unlike standard Murmur3.
+Unlike standard Murmur3, Spark hashes the bytes after the last whole word one by one and sign-extended.
 """
 
 import struct
@@ -24,14 +24,14 @@ _WIDE = Context(prec=80)
 
 
 def key_group_range(max_parallelism: int, parallelism: int, index: int) -> tuple[int, int]:
-    """First and last key group, both included, of subtask `index`.
+    """The first and the last key group of subtask `index`, both included.
 
     >>> [key_group_range(128, 3, index) for index in range(3)]
     [(0, 42), (43, 85), (86, 127)]
     """
     check_parallelism(max_parallelism, parallelism)
     if not 0 <= index < parallelism:
-        raise UsageError(f"no subtask {index} at parallelism {parallelism}; they count from 0")
+        raise UsageError(f"there is no subtask {index} at parallelism {parallelism}; subtasks are counted from 0")
     first = (index * max_parallelism + parallelism - 1) // parallelism
     return first, ((index + 1) * max_parallelism - 1) // parallelism
 
@@ -42,7 +42,7 @@ def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The number of key groups when none is set: a power of two from 128 to 32768, with room to grow.
+    """The default number of key groups: a power of two from 128 to 32768, with room for a higher parallelism.
 
     >>> default_max_parallelism(4), default_max_parallelism(86), default_max_parallelism(200)
     (128, 256, 512)
@@ -52,7 +52,7 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def check_parallelism(max_parallelism: int, parallelism: int) -> None:
-    """Raise UsageError unless the key groups can be spread over that many subtasks."""
+    """Raise UsageError unless the key groups can be distributed over this many subtasks."""
     if not 1 <= max_parallelism <= MAX_KEY_GROUPS:
         raise UsageError(f"max parallelism {max_parallelism} is not between 1 and {MAX_KEY_GROUPS}")
     if not 1 <= parallelism <= max_parallelism:
@@ -68,9 +68,9 @@ def key_group_of(key_hash: int, max_parallelism: int) -> int:
 
 
 def spark_hash(values: Sequence[Any], types: Sequence[TypeInformation], seed: int = SEED) -> int:
-    """Exactly what Spark's `hash(col, ...)` gives for columns of these types; signed, 32 bits.
+    """The result of Spark's `hash(col, ...)` for columns of these types; signed, 32 bits.
 
-    A value of an untyped key is given as its canonical bytes.
+    The value of an untyped key is its canonical bytes.
     """
     result = seed
     for value, type_info in zip(values, types, strict=True):
@@ -150,7 +150,7 @@ def _hash_value(value: Any, type_info: TypeInformation, seed: int) -> int:
 
 
 def _hash_decimal(value: Decimal, precision: int, scale: int, seed: int) -> int:
-    """Up to 18 digits the unscaled number as a long, more as the bytes of Java's BigInteger."""
+    """The hash of the unscaled number: up to 18 digits as a long, more as the bytes of Java's BigInteger."""
     unscaled = int(value.scaleb(scale, context=_WIDE))
     if precision <= 18:
         return hash_long(unscaled, seed)
@@ -159,7 +159,7 @@ def _hash_decimal(value: Decimal, precision: int, scale: int, seed: int) -> int:
 
 
 def _double_bits(value: float) -> int:
-    """The bits that Spark hashes: of 0.0 for both zeros, of one NaN for all."""
+    """The bits that Spark hashes. Both zeros have the bits of 0.0, and all NaNs have the same bits."""
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if value == value else 0x7FF8000000000000
 

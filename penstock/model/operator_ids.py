@@ -1,4 +1,4 @@
-"""Operator ids as Flink has them: 32 hex digits made from a uid (features O1)."""
+"""Operator ids as in Flink: 32 hex digits derived from a uid."""
 
 from penstock.model.ids import HEX_ID
 
@@ -6,7 +6,7 @@ _C1, _C2, _MASK = 0x87C37B91114253D5, 0x4CF5AD432745937F, (1 << 64) - 1
 
 
 def operator_id(uid: str) -> str:
-    """The id of the operator with this uid; a uid that is an id, as `set_uid_hash` gives, is its own.
+    """The id of the operator with this uid. A uid that already has the form of an id is returned as it is.
 
     >>> operator_id("my-uid")
     '8409efe6adc6d20787611f16017c808f'
@@ -15,7 +15,7 @@ def operator_id(uid: str) -> str:
 
 
 def murmur3_128(data: bytes) -> bytes:
-    """MurmurHash3, x64, 128 bits, seed 0; in the byte order in which Guava, and so Flink, writes it."""
+    """MurmurHash3, x64, 128 bits, seed 0, in the byte order of Guava and so of Flink."""
     first = second = 0
     whole = len(data) // 16 * 16
     for start in range(0, whole, 16):

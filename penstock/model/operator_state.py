@@ -1,4 +1,4 @@
-"""State of a subtask instead of a key: operator list and broadcast state, raw state, and the functions that use them.
+"""State of a subtask instead of a key: list state, broadcast state and raw state, and the functions that use them.
 
     class Buffer(FlatMapFunction, CheckpointedFunction):
         def initialize_state(self, ctx):
@@ -8,7 +8,7 @@
         def snapshot_state(self, ctx):
             self.saved.update(self.buffer)
 
-What a handle returns is a copy; changing it changes nothing until it is written back through the handle.
+Handles return copies. A change to a copy has no effect until it is written back through the handle.
 """
 
 from abc import ABC, abstractmethod
@@ -26,15 +26,15 @@ V = TypeVar("V")
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """A dictionary that every subtask has a copy of, as the side that must not change it sees it."""
+    """A dictionary of which every subtask has a copy, for functions that may only read it."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of a key; None when it is absent."""
+        """The value of a key, or None."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether the key is there."""
+        """Whether the key exists."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -63,7 +63,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """A dictionary that every subtask has a copy of. Every subtask must change it in the same way."""
+    """A dictionary of which every subtask has a copy. Every subtask must change it in the same way."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -75,7 +75,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Remove a key; an absent one is fine."""
+        """Remove a key, if it exists."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -85,17 +85,17 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class OperatorStateStore(ABC):
-    """Gives a function the handles of its operator state, which is in memory and has no time to live."""
+    """Gives a function the handles of its operator state, which is kept in memory and has no time to live."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: "ListStateDescriptor") -> ListState[Any]:
-        """A list of this subtask's own. When parallelism changes, the elements of all lists are dealt out evenly."""
+        """A list of this subtask. When the parallelism changes, the elements of all lists are distributed evenly."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: "ListStateDescriptor") -> ListState[Any]:
-        """A list of this subtask's own. After a restore every subtask has the elements of all, and picks its share.
+        """A list of this subtask. After a restore every subtask gets the elements of all lists and picks its share.
 
-        Write the share back with `update`: a list that is left as it was restored is saved by every subtask.
+        Write the share back with `update`: otherwise every subtask stores the whole list again.
         """
 
     @abstractmethod
@@ -104,26 +104,26 @@ class OperatorStateStore(ABC):
 
 
 class RawState(ABC):
-    """Bytes of the function's own making. Read in `initialize_state`, written anew in every `snapshot_state`.
+    """Bytes in a format of the function's own, read in `initialize_state` and written in every `snapshot_state`.
 
-    Once a function asks for it, a snapshot holds what that snapshot's `snapshot_state` has written and nothing else.
+    A snapshot holds only what its own `snapshot_state` wrote.
     """
 
     @abstractmethod
     def get_partitions(self) -> list[bytes]:
-        """The partitions that this subtask got; when parallelism changes, those of all subtasks are dealt out."""
+        """The partitions of this subtask. When the parallelism changes, all partitions are distributed anew."""
 
     @abstractmethod
     def get_key_groups(self) -> list[tuple[int, bytes]]:
-        """(key group, bytes) of the key groups that this subtask owns, in their order."""
+        """(key group, bytes) for each key group of this subtask that has bytes, in order."""
 
     @abstractmethod
     def start_new_partition(self) -> None:
-        """What is written from here on is one partition, which stays whole."""
+        """Start a partition. What is written to it from now on is never split."""
 
     @abstractmethod
     def start_new_key_group(self, key_group: int) -> None:
-        """What is written from here on belongs to this key group, one of the subtask's own, each at most once."""
+        """Start the bytes of a key group of this subtask. Each key group can be started once."""
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -131,7 +131,7 @@ class RawState(ABC):
 
 
 class StateContext(ABC):
-    """Where a CheckpointedFunction finds its state."""
+    """The state of a CheckpointedFunction."""
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
@@ -139,7 +139,7 @@ class StateContext(ABC):
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Keyed state; its handles can be used only where there is a current key."""
+        """Keyed state. Its handles can be used only where there is a current key."""
 
     @abstractmethod
     def get_raw_state(self) -> RawState:
@@ -147,23 +147,23 @@ class StateContext(ABC):
 
 
 class FunctionInitializationContext(StateContext):
-    """What a function is told at its start."""
+    """The state of a function when it starts."""
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Whether there may be state of an earlier life: from a checkpoint, or from the epochs before a lost task."""
+        """Whether there may be earlier state: of a checkpoint, or of the epochs before a task was lost."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """The checkpoint that the job was restored from; None where it was not."""
+        """The checkpoint that the job was restored from, or None."""
 
 
 class FunctionSnapshotContext(StateContext):
-    """What a function is told at the end of an epoch."""
+    """The state of a function at the end of an epoch."""
 
     @abstractmethod
     def get_checkpoint_id(self) -> int | None:
-        """The checkpoint that the epoch ends with; None where it ends with none."""
+        """The checkpoint at the end of the epoch, or None."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
@@ -171,27 +171,27 @@ class FunctionSnapshotContext(StateContext):
 
 
 class CheckpointedFunction(ABC):
-    """Added to any function that keeps something outside of handles: `class F(MapFunction, CheckpointedFunction)`."""
+    """A function that keeps state outside of handles: `class F(MapFunction, CheckpointedFunction)`."""
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Take the handles and what they hold. Before `open`, at every start and after a lost task."""
+        """Get the handles and read the state. Called before `open`, at every start and after the loss of a task."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Write what must not be lost to the handles. At the end of every epoch, with and without a checkpoint."""
+        """Write the state to the handles. Called at the end of every epoch, with or without a checkpoint."""
 
 
 class CheckpointListener(ABC):
-    """Added to a function that wants to hear how checkpoints ended, at the start of the next epoch.
+    """A function that is notified of completed and aborted checkpoints, at the start of the next epoch.
 
-    Best effort: a call may be left out, and then a later one stands for it too.
+    Best effort: a notification may be lost. A later one then stands for it too.
     """
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint, and with it every earlier one, will never be taken back."""
+        """The checkpoint is complete. This stands for earlier ones whose notification was lost, too."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up; a later one covers what it would have held."""
+        """The checkpoint was aborted. A later one will cover its epochs."""
         return

@@ -1,7 +1,7 @@
-"""`Row`: a record with named fields that is a tuple, one tuple subclass per schema.
+"""`Row`: a record with named fields, as a tuple. There is one subclass of tuple for each schema.
 
-`r.amount` is as fast as on a namedtuple; `r["amount"]`, `r[1]` and unpacking work too. Rows are immutable, and equality
-and hash are those of the tuple.
+`r.amount` is as fast as on a namedtuple; `r["amount"]`, `r[1]` and unpacking work too. Rows are immutable, and they
+are equal and hashed as tuples.
 """
 
 import copy
@@ -15,7 +15,7 @@ _RESERVED = frozenset({"_fields"})
 
 
 class RowKind(Enum):
-    """What a row says about a table; streams here hold only INSERT."""
+    """The change that a row makes to a table. Streams hold only INSERT."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -24,11 +24,11 @@ class RowKind(Enum):
 
 
 class _RowType(type):
-    """The class of row classes: holds `make`, so that a field may be called make too."""
+    """The metaclass of rows. It has `make`, so that a field may have that name too."""
 
     @property
     def make(cls) -> Callable[[Iterable[Any]], Any]:
-        """Turns an iterable of values, in field order, into a row; as fast as `tuple.__new__`."""
+        """Makes a row of an iterable of values, in field order, as fast as `tuple.__new__`."""
         return partial(tuple.__new__, cls)  # type: ignore[arg-type]
 
 
@@ -44,7 +44,7 @@ class Row(tuple[Any, ...], metaclass=_RowType):
 
     __slots__ = ()
     _fields: tuple[str, ...] | None = None
-    """Field names; None for a row without names."""
+    """The field names; None for a row without names."""
 
     def __new__(cls, *values: Any, **named: Any) -> "Row":
         if values and named:
@@ -73,11 +73,11 @@ class Row(tuple[Any, ...], metaclass=_RowType):
         def __getattr__(self, name: str) -> Any: ...
 
     def __call__(self, *values: Any) -> "Row":
-        """A row of these values, when this row is a row of field names: `Row("a", "b")(1, 2)`."""
+        """A row of these values with the values of this row as field names: `Row("a", "b")(1, 2)`."""
         return row_class(tuple(map(str, self)))(*values)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The row as a dictionary of its named fields, with `recursive` those of nested rows too."""
+        """The row as a dictionary; with `recursive`, nested rows too."""
         fields = self.__class__._fields
         if fields is None:
             raise TypeError("cannot convert a Row without field names to a dict")
@@ -85,11 +85,11 @@ class Row(tuple[Any, ...], metaclass=_RowType):
         return dict(zip(fields, values, strict=True))
 
     def get_field_names(self) -> list[str]:
-        """Names of the fields, in order; empty for a row without names."""
+        """The field names, in order; empty for a row without names."""
         return list(self.__class__._fields or ())
 
     def get_row_kind(self) -> RowKind:
-        """Always INSERT: a stream of records only adds."""
+        """Always INSERT: streams only add records."""
         return RowKind.INSERT
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class Row(tuple[Any, ...], metaclass=_RowType):
 
 @lru_cache(maxsize=4096)
 def row_class(names: tuple[str, ...]) -> type[Row]:
-    """The class of rows with these field names: the same class for the same names.
+    """The class of rows with these field names. The same names give the same class.
 
     >>> row_class(("a", "b")).make([1, 2])
     Row(a=1, b=2)

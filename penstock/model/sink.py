@@ -1,8 +1,8 @@
-"""What a sink is: a writer in each subtask, and a committer in the JobManager (PROTOCOL R28).
+"""The interface of sinks: a writer in each subtask, and a committer in the JobManager (PROTOCOL R28).
 
 A transaction is named after job, attempt, sink, subtask and a nonce. The writer's position at the end of an epoch is
 part of the subtask's version: `roll_back` returns to it. `pre_commit` makes everything written so far durable and
-describes it as plain data, which the checkpoint's manifest carries; `commit` may be called from any process, any
+describes it as plain data, which the checkpoint's manifest stores. `commit` may be called from any process, any
 number of times.
 """
 
@@ -18,7 +18,7 @@ from penstock.model.types import TypeInformation
 
 @dataclass(frozen=True)
 class SinkContext:
-    """Who is writing."""
+    """The identity of a writer."""
 
     job_id: str
     attempt: int
@@ -28,27 +28,27 @@ class SinkContext:
 
 
 class SinkWriter(ABC):
-    """One subtask's end of a sink. Used by one thread; `close` ends it without making anything durable."""
+    """The writer of one subtask. One thread uses it; `close` ends it without making anything durable."""
 
     @abstractmethod
     def begin_epoch(self) -> None:
-        """Note the position to which `roll_back` returns."""
+        """Remember the position to which `roll_back` returns."""
 
     @abstractmethod
     def write(self, records: Sequence[Any]) -> None:
-        """Take records of the running epoch."""
+        """Write records of the current epoch."""
 
     @abstractmethod
     def roll_back(self) -> None:
-        """Forget what was written since `begin_epoch`."""
+        """Discard what was written since `begin_epoch`."""
 
     @abstractmethod
     def pre_commit(self) -> list[tuple[str, dict[str, str | int]]]:
-        """Make all that was written durable: (transaction name, description) pairs. Later rows are in new ones."""
+        """Make all written rows durable: (transaction name, description) pairs. Later rows start new transactions."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class Sink(ABC):
@@ -56,10 +56,10 @@ class Sink(ABC):
 
     @property
     def allows_fallback(self) -> bool:
-        """Whether a recovery may go back behind output that is committed, so that its rows are committed again.
+        """Whether a recovery may restore a state from before output that is committed, whose rows then come again.
 
-        True only where that does no harm: writing a row again changes nothing, committed output is taken back, or the
-        sink promises each row at least once and no more.
+        True only if that is harmless: writing a row again changes nothing, committed output is withdrawn, or the sink
+        only promises each row at least once.
         """
         return False
 
@@ -69,7 +69,7 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, committable: Committable) -> None:
-        """Make a pre-committed transaction visible; doing it again changes nothing.
+        """Make a pre-committed transaction visible. Calling it again changes nothing.
 
         Raises SinkTransactionLostError if it is neither pending nor known to be committed.
         """

@@ -1,13 +1,13 @@
-"""Spans of time and points in time, as PyFlink's programs write them."""
+"""PyFlink's classes of durations and points in time."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 MAX_WATERMARK = 2**63 - 1
-"""The watermark after the last record of a bounded input."""
+"""The watermark after the last record of bounded input."""
 MIN_WATERMARK = -(2**63)
-"""The watermark before anything is known."""
+"""The watermark before the first record."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 NAIVE_EPOCH = datetime(1970, 1, 1)
@@ -16,7 +16,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, order=True)
 class Time:
-    """A span of time in milliseconds.
+    """A duration in milliseconds.
 
     >>> Time.seconds(2).to_milliseconds()
     2000
@@ -26,37 +26,37 @@ class Time:
 
     @staticmethod
     def milliseconds(milliseconds: int) -> "Time":
-        """That many milliseconds."""
+        """A duration of this many milliseconds."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: int) -> "Time":
-        """That many seconds."""
+        """A duration of this many seconds."""
         return Time(seconds * 1000)
 
     @staticmethod
     def minutes(minutes: int) -> "Time":
-        """That many minutes."""
+        """A duration of this many minutes."""
         return Time(minutes * 60_000)
 
     @staticmethod
     def hours(hours: int) -> "Time":
-        """That many hours."""
+        """A duration of this many hours."""
         return Time(hours * 3_600_000)
 
     @staticmethod
     def days(days: int) -> "Time":
-        """That many days."""
+        """A duration of this many days."""
         return Time(days * 86_400_000)
 
     def to_milliseconds(self) -> int:
-        """The span in milliseconds."""
+        """The duration in milliseconds."""
         return self._milliseconds
 
 
 @dataclass(frozen=True, order=True)
 class Duration:
-    """A span of time to the nanosecond.
+    """A duration with a precision of nanoseconds.
 
     >>> Duration.of_seconds(5).to_milliseconds()
     5000
@@ -66,46 +66,46 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> "Duration":
-        """That many days."""
+        """A duration of this many days."""
         return Duration(days * 86_400_000_000_000)
 
     @staticmethod
     def of_hours(hours: int) -> "Duration":
-        """That many hours."""
+        """A duration of this many hours."""
         return Duration(hours * 3_600_000_000_000)
 
     @staticmethod
     def of_minutes(minutes: int) -> "Duration":
-        """That many minutes."""
+        """A duration of this many minutes."""
         return Duration(minutes * 60_000_000_000)
 
     @staticmethod
     def of_seconds(seconds: int, nano_adjustment: int | None = None) -> "Duration":
-        """That many seconds, plus some nanoseconds."""
+        """A duration of this many seconds, plus some nanoseconds."""
         return Duration(seconds * 1_000_000_000 + (nano_adjustment or 0))
 
     @staticmethod
     def of_millis(millis: int) -> "Duration":
-        """That many milliseconds."""
+        """A duration of this many milliseconds."""
         return Duration(millis * 1_000_000)
 
     @staticmethod
     def of_nanos(nanos: int) -> "Duration":
-        """That many nanoseconds."""
+        """A duration of this many nanoseconds."""
         return Duration(nanos)
 
     @staticmethod
     def of(delta: timedelta) -> "Duration":
-        """The span of a `timedelta`."""
+        """The duration of a `timedelta`."""
         return Duration(delta // timedelta(microseconds=1) * 1000)
 
     def to_milliseconds(self) -> int:
-        """The span in whole milliseconds."""
+        """The duration in whole milliseconds."""
         return self._nanoseconds // 1_000_000
 
 
 class TimeDomain(Enum):
-    """The clock by which a timer fired."""
+    """Whether a timer fires in event time or in processing time."""
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
@@ -113,24 +113,24 @@ class TimeDomain(Enum):
 
 @dataclass(frozen=True, order=True)
 class Instant:
-    """A point in time to the nanosecond: seconds since 1970 and nanoseconds within the second."""
+    """A point in time: seconds since 1970, and nanoseconds within the second."""
 
     seconds: int
     nanos: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.nanos < 1_000_000_000:
-            raise ValueError(f"nanos of an Instant are 0 to 999999999, not {self.nanos}")
+            raise ValueError(f"the nanos of an Instant are 0 to 999999999, not {self.nanos}")
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> "Instant":
-        """The instant that many milliseconds after 1970."""
+        """The instant this many milliseconds after 1970."""
         seconds, milliseconds = divmod(epoch_milli, 1000)
         return Instant(seconds, milliseconds * 1_000_000)
 
     @staticmethod
     def of_epoch_micro(epoch_micro: int) -> "Instant":
-        """The instant that many microseconds after 1970."""
+        """The instant this many microseconds after 1970."""
         seconds, microseconds = divmod(epoch_micro, 1_000_000)
         return Instant(seconds, microseconds * 1000)
 

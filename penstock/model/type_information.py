@@ -1,6 +1,7 @@
-"""What a type is: how values of it look in Python, and the Arrow type that stores them.
+"""`TypeInformation`: the Python values of a type, and the Arrow type that stores them.
 
-`str(t)` is a stable text kept in manifests; `parse_type(str(t)) == t`. Two types are equal exactly if their texts are.
+`str(t)` is a stable text that manifests store; `parse_type(str(t)) == t`. Types with equal texts are
+equal, and only those.
 """
 
 import json
@@ -42,7 +43,7 @@ _KINDS = {"TAGGED": "tagged", "PICKLE": "pickle"}
 
 @dataclass(frozen=True)
 class TypeInformation:
-    """A type of records, keys or states. Made by `Types`, `resolve_type` or `parse_type`, not directly."""
+    """A type of records, keys or states. `Types`, `resolve_type` and `parse_type` make it."""
 
     name: str
     """One of the scalar names, or DECIMAL, LIST, MAP, ROW, TUPLE."""
@@ -84,7 +85,7 @@ class TypeInformation:
         """The type of one field of a row."""
         names = self._require_names()
         if name not in names:
-            raise UsageError(f"no field {name!r} in {self}; its fields are {', '.join(map(repr, names))}")
+            raise UsageError(f"there is no field {name!r} in {self}; its fields are {', '.join(map(repr, names))}")
         return self.children[names.index(name)]
 
     def _require_names(self) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ class TypeInformation:
 
 
 def scalar(name: str) -> TypeInformation:
-    """The type with that name in SCALARS."""
+    """The scalar type of this name."""
     return _SCALAR_TYPES[name]
 
 
@@ -102,7 +103,8 @@ def decimal(precision: int = 10, scale: int = 0) -> TypeInformation:
     """Fixed-point numbers as `decimal.Decimal`."""
     if not 1 <= precision <= MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         raise UsageError(
-            f"no type decimal({precision},{scale}); precision is 1 to {MAX_DECIMAL_PRECISION}, scale 0 to precision"
+            f"there is no type decimal({precision},{scale}); the precision is 1 to {MAX_DECIMAL_PRECISION}, "
+            f"the scale 0 to the precision"
         )
     return TypeInformation("DECIMAL", pa.decimal128(precision, scale))
 
@@ -126,7 +128,7 @@ def tuple_of(fields: Sequence[TypeInformation]) -> TypeInformation:
 def row_of(names: Sequence[str], fields: Sequence[TypeInformation]) -> TypeInformation:
     """Rows with named fields."""
     if len(names) != len(fields):
-        raise UsageError(f"a row with {len(names)} names and {len(fields)} types; give one type for each name")
+        raise UsageError(f"the row has {len(names)} names and {len(fields)} types; give one type for each name")
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise UsageError(f"field names {', '.join(map(repr, doubled))} occur twice in one row; rename one of them")
@@ -139,7 +141,7 @@ def _struct(names: Sequence[str], fields: Sequence[TypeInformation]) -> pa.DataT
     return pa.struct([pa.field(name, field.arrow) for name, field in zip(names, fields, strict=True)])
 
 
-@lru_cache(maxsize=1024)  # every table of every snapshot asks for its own
+@lru_cache(maxsize=1024)  # called for every table of every snapshot
 def parse_type(text: str) -> TypeInformation:
     """The type whose `str` is `text`.
 
@@ -156,7 +158,7 @@ _TOKEN = re.compile(r'\s*(?:([A-Z_]+)|("(?:[^"\\]|\\.)*")|(\d{1,4})|([<>(),]))')
 
 
 class _TextParser:
-    """Recursive descent over the text of a type. Depth is limited, so that a hostile manifest is an error."""
+    """Parses the text of a type by recursive descent. The depth is limited, so that a hostile manifest is an error."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -239,7 +241,7 @@ class _TextParser:
 
     def end(self) -> None:
         if self.text[self.position :].strip():
-            raise self.error("text goes on after the type")
+            raise self.error("unexpected text after the type")
 
     def error(self, problem: str) -> UsageError:
         return UsageError(f"cannot read the type {self.text[:200]!r}: {problem} at character {self.position}")

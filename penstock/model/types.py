@@ -1,4 +1,4 @@
-"""The ways to write a type: PyFlink's `Types`, Spark DDL and schemas, Arrow types; `resolve_type` takes them all."""
+"""The ways to declare a type: PyFlink's `Types`, Spark DDL and schemas, Arrow types. `resolve_type` accepts all."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from penstock.model.type_information import TypeInformation, parse_type
 __all__ = ["TAGGED", "TypeInformation", "Types", "parse_type", "resolve_type", "to_ddl"]
 
 TAGGED = ti.scalar("TAGGED")
-"""Values without a declared type: the tagged codec of plain Python values."""
+"""The type of values without a declared type, which the tagged codec of plain Python values stores."""
 
 
 class Types:
@@ -64,7 +64,7 @@ class Types:
 
     @staticmethod
     def CHAR() -> TypeInformation:
-        """Text of one character; stored as text."""
+        """Text of one character, stored as text."""
         return ti.scalar("STRING")
 
     @staticmethod
@@ -79,7 +79,7 @@ class Types:
 
     @staticmethod
     def INSTANT() -> TypeInformation:
-        """`Instant`, to the microsecond."""
+        """`Instant`, with a precision of microseconds."""
         return ti.scalar("INSTANT")
 
     @staticmethod
@@ -94,12 +94,12 @@ class Types:
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation:
-        """Time-zone-aware `datetime.datetime`, read back in UTC; `timestamp_ntz` is the type of naive ones."""
+        """Time-zone-aware `datetime.datetime`, read back in UTC. The type of naive ones is `timestamp_ntz`."""
         return ti.scalar("TIMESTAMP")
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        """Any object, as a pickle: opt-in, never for keys, refused on restore unless the job allows it."""
+        """Any object, as a pickle. Never for keys."""
         return ti.scalar("PICKLE")
 
     @staticmethod
@@ -119,7 +119,7 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: Any) -> TypeInformation:
-        """Lists of numbers; bytes when the element is BYTE."""
+        """Lists of numbers; `bytes` if the element type is BYTE."""
         element = resolve_type(element_type)
         return ti.scalar("BINARY") if element.name == "BYTE" else ti.list_of(element)
 
@@ -169,7 +169,7 @@ def resolve_type(spec: object | None) -> TypeInformation:
 
 
 def from_arrow(arrow: pa.DataType) -> TypeInformation:
-    """The type that stores what `arrow` holds; large, view and dictionary forms become the plain ones."""
+    """The type that stores the values of an Arrow type. Large, view and dictionary types become plain ones."""
     p = pa.types
     for name, plain in ti.SCALARS.items():
         if arrow == plain and name not in ("TIME", "INSTANT", "BIG_INT", "TAGGED", "PICKLE"):

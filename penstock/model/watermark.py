@@ -1,4 +1,4 @@
-"""How event time is taken from records and how far watermarks stay behind it."""
+"""How records get event timestamps, and how far watermarks lag behind them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from penstock.model.time import Duration
 
 
 class TimestampAssigner(ABC):
-    """Takes the event timestamp out of a record."""
+    """Extracts the event timestamp of a record."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Milliseconds since 1970; `record_timestamp` is the timestamp the record had before."""
+        """Milliseconds since 1970. `record_timestamp` is the record's former timestamp."""
 
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """Which timestamp a record has, and how late records may come.
+    """The timestamps of records, and how late records may be.
 
     >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
     >>> strategy.out_of_orderness_ms
@@ -27,20 +27,20 @@ class WatermarkStrategy:
     """
 
     out_of_orderness_ms: int | None
-    """How much older than the newest record another may be; None: no watermarks at all."""
+    """How much older than the newest record another one may be; None: there are no watermarks."""
     timestamp_assigner: TimestampAssigner | None = None
-    """None keeps the timestamps that records have already."""
+    """None: records keep their timestamps."""
     idle_after_ms: int | None = None
-    """After this time without records a partition no longer holds back the watermark."""
+    """A partition without records for this time no longer holds back the watermark."""
 
     @staticmethod
     def for_monotonous_timestamps() -> "WatermarkStrategy":
-        """Timestamps never go back."""
+        """For timestamps that never decrease."""
         return WatermarkStrategy(0)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> "WatermarkStrategy":
-        """A record may be this much older than the newest one."""
+        """For records that may be this much older than the newest one."""
         delay_ms = max_out_of_orderness.to_milliseconds()
         if delay_ms < 0:
             raise UsageError(f"out-of-orderness of {delay_ms} ms; it must be 0 or more")
@@ -48,13 +48,13 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> "WatermarkStrategy":
-        """Timestamps without watermarks: event-time timers fire only at the end of a bounded input."""
+        """No watermarks: event-time timers fire only at the end of bounded input."""
         return WatermarkStrategy(None)
 
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
     ) -> "WatermarkStrategy":
-        """The same with timestamps from this assigner, or from a function of (record, former timestamp)."""
+        """The strategy with timestamps from this assigner, or from a function of (record, former timestamp)."""
         if isinstance(timestamp_assigner, TimestampAssigner):
             return replace(self, timestamp_assigner=timestamp_assigner)
         if callable(timestamp_assigner):
@@ -62,7 +62,7 @@ class WatermarkStrategy:
         raise TypeError(f"{timestamp_assigner!r} is not a TimestampAssigner; subclass it, or give a function")
 
     def with_idleness(self, idle_timeout: Duration) -> "WatermarkStrategy":
-        """The same, where a partition without records for this time no longer holds back the watermark."""
+        """The strategy in which a partition without records for this time no longer holds back the watermark."""
         timeout_ms = idle_timeout.to_milliseconds()
         if timeout_ms <= 0:
             raise UsageError(f"idle timeout of {timeout_ms} ms; it must be positive")
@@ -71,7 +71,7 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
     ) -> "WatermarkStrategy":
-        """The same: sources are read in step here, so their watermarks need no alignment."""
+        """The strategy itself: all sources are read epoch by epoch, so their watermarks need no alignment."""
         return self
 
 

@@ -128,7 +128,7 @@ def test_c7_a_time_to_live_is_refused_where_it_is_declared(env: Env):
 def test_what_cannot_be_broadcast_or_connected_says_why(env: Env, frame: Any):
     with pytest.raises(TypeError, match=r"broadcast\(\) takes MapStateDescriptors"):
         rules(env).broadcast(ValueStateDescriptor("rules"))
-    with pytest.raises(UsageError, match="two broadcast states have one name"):
+    with pytest.raises(UsageError, match="two broadcast states have the same name"):
         rules(env).broadcast(RULES, RULES)
     with pytest.raises(UsageError, match="Cannot override partitioning for KeyedStream"):
         rules(env).key_by("name").broadcast(RULES)

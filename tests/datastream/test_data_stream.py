@@ -222,7 +222,7 @@ def test_uids_belong_to_operators(env: Env, frame: Any):
         orders.where("amount > 0").uid("x")
     with pytest.raises(UsageError, match="call it on the stream"):
         orders.union(orders).set_parallelism(2)
-    with pytest.raises(UsageError, match="uid '' is not usable"):
+    with pytest.raises(UsageError, match="uid '' cannot be used"):
         orders.map(str).uid("")
     orders.map(str).print().uid("out").name("Out")
     job = build(env)

@@ -37,9 +37,9 @@ def test_a_dataframe_must_be_streaming(env: Env, frame: Any):
 
 def test_spark_connect_is_refused_with_a_way_out(env: Env, spark: Any):
     connect = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-    with pytest.raises(UsageError, match=r"one of Spark Connect.*without \.remote"):
+    with pytest.raises(UsageError, match=r"belongs to Spark Connect.*without \.remote"):
         env.from_dataframe(connect)
-    with pytest.raises(UsageError, match="the Spark session is one of Spark Connect"):
+    with pytest.raises(UsageError, match="the session belongs to Spark Connect"):
         Env.get_execution_environment(spark=connect)
 
 
@@ -51,7 +51,7 @@ def test_event_time_names_a_timestamp_column(env: Env, frame: Any):
         env.from_dataframe(frame, event_time="when")
     with pytest.raises(UsageError, match="'customer' is of type STRING; use a timestamp"):
         env.from_dataframe(frame, event_time="customer")
-    with pytest.raises(UsageError, match="says nothing without event_time="):
+    with pytest.raises(UsageError, match="has no effect without event_time="):
         env.from_dataframe(frame, max_out_of_orderness=5)
 
 
@@ -62,9 +62,9 @@ def test_a_span_of_time_is_taken_in_every_form(span: Any):
     assert milliseconds(span) == 5000
 
 
-def test_a_span_of_time_is_not_negative():
+def test_a_duration_is_not_negative():
     assert milliseconds(None) == 0
-    with pytest.raises(UsageError, match="negative span of time"):
+    with pytest.raises(UsageError, match="negative duration"):
         milliseconds(timedelta(seconds=-1))
     with pytest.raises(UsageError, match="is not a duration"):
         milliseconds("soon")

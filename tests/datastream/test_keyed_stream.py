@@ -103,7 +103,7 @@ def test_process_needs_a_keyed_process_function(keyed: KeyedStream):
             yield value
 
     for given, name in ((Plain(), "Plain"), (RunningTotal, "RunningTotal"), (None, "NoneType"), (str, "str")):
-        with pytest.raises(TypeError, match=f"KeyedProcessFunction is required for KeyedStream. {name} is none"):
+        with pytest.raises(TypeError, match=f"KeyedProcessFunction is required for KeyedStream. {name} is not one"):
             keyed.process(given)  # type: ignore[arg-type]
 
 

@@ -130,9 +130,9 @@ def test_a_ddl_field_list_is_a_row(ddl, names):
         ("decimal(39,0)", "precision is 1 to 38"),
         ("decimal(x)", "expected a number"),
         ("interval year to month", "only intervals of day"),
-        ("a int b", "after its end"),
+        ("a int b", "after the type"),
         ("", "ends too early"),
-        ("a int ''", "after its end"),
+        ("a int ''", "after the type"),
         ("a variant", "no type 'variant'"),
     ],
 )

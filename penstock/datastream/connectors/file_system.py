@@ -1,4 +1,4 @@
-"""Files as source and as sink."""
+"""Sources and sinks of files."""
 
 from penstock.connectors.file.file_sink import FileSink
 from penstock.connectors.file.output_files import OutputFileConfig, RollingPolicy

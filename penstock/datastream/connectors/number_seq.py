@@ -1,4 +1,4 @@
-"""Integers as a source."""
+"""A source of integers."""
 
 from penstock.connectors.source_connectors import NumberSequenceSource
 
