@@ -12,11 +12,10 @@ from penstock.model.option_types import (
     Size,
     Word,
 )
+from penstock.model.units import KIB, MIB
 
 _CHECKPOINTING = "execution.checkpointing."
 _RECOVERY = "execution.state-recovery."
-KIB = 1024
-MIB = 1024 * KIB
 
 DEFAULT_DIRECTORY = "penstock-checkpoints"
 MAX_INLINE_THRESHOLD = MIB

@@ -20,6 +20,8 @@ _MERGING = "each snapshot file is stored on its own"
 _SPOOL = "each subtask stores the records of an unaligned checkpoint in a file of its own"
 _CHANGELOG = "there is no changelog: checkpoints of both backends are incremental already"
 _NOT_YET = "not available in this version"
+_CLEANUP = "the job itself deletes files that no checkpoint needs"
+_FILE_SYSTEMS = "file systems are configured by their environment variables"
 
 
 def _without_effect(why: str, *keys: str) -> tuple[Option[str | None], ...]:
@@ -61,6 +63,12 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "execution.checkpointing.recover-without-channel-state.checkpoint-id",
     ),
     *_without_effect("snapshots are always written asynchronously", "state.backend.async"),
+    *_without_effect(
+        "functions access state synchronously",
+        "execution.async-state.buffer-size",
+        "execution.async-state.buffer-timeout",
+        "execution.async-state.in-flight-records-limit",
+    ),
     *_without_effect(
         _BUFFERS, "execution.buffer-timeout", "execution.buffer-timeout.interval", "execution.buffer-timeout.enabled"
     ),
@@ -128,7 +136,9 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect("metrics are " + _NOT_YET, "python.metric.enabled", "python.profile.enabled"),
     *_without_effect("set `spark.executor.cores`", "taskmanager.numberOfTaskSlots"),
     *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
+    *_without_effect(_TASKS, "scheduler-mode"),
     *_without_effect("the job log in the checkpoint folder does this", "high-availability"),
+    *_without_effect(_CLEANUP, "cleanup-strategy"),
     *_without_effect(
         "the limits of the control server and of its client are fixed",
         "rest.await-leader-timeout",
@@ -189,7 +199,10 @@ FAMILIES = (
     KeyFamily("job-result-store.", no_effect="the job log in the checkpoint folder does this"),
     KeyFamily("job-event.", no_effect="the job log in the checkpoint folder does this"),
     KeyFamily("zookeeper.", no_effect="the job log in the checkpoint folder does this"),
-    KeyFamily("cleanup-strategy.", no_effect="files that no checkpoint needs are deleted by the job itself"),
+    KeyFamily("cleanup-strategy.", no_effect=_CLEANUP),
+    KeyFamily("sink.committer.", no_effect="a failing commit is retried for `penstock.sink.commit-timeout`"),
+    KeyFamily("collect-sink.", no_effect="records are collected through the driver, not through a socket"),
+    KeyFamily("task.cancellation.", no_effect=_TASKS),
     KeyFamily("pekko.", no_effect="processes do not talk through Pekko"),
     KeyFamily("akka.", no_effect="processes do not talk through Akka"),
     KeyFamily("heartbeat.", no_effect="set `penstock.taskmanager.timeout`"),
@@ -218,7 +231,12 @@ FAMILIES = (
     KeyFamily("sql-gateway.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("sql-client.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("s3.", no_effect="credentials and endpoints come from the storage's environment variables"),
-    KeyFamily("fs.", no_effect="file systems are configured by their environment variables"),
+    KeyFamily("fs.", no_effect=_FILE_SYSTEMS),
+    KeyFamily("gs.", no_effect=_FILE_SYSTEMS),
+    KeyFamily("flink.hadoop.", no_effect=_FILE_SYSTEMS),
+    KeyFamily("presto.s3.", no_effect=_FILE_SYSTEMS),
+    KeyFamily("user.artifacts.", no_effect="Spark distributes files: use `spark.files`"),
+    KeyFamily("compiler.", no_effect="there is no DataSet API"),
     KeyFamily("io.", no_effect="set TMPDIR for TaskManagers and `spark.local.dir` for Spark"),
     KeyFamily("jmx.", no_effect="set `spark.driver.extraJavaOptions`"),
     KeyFamily("mdc.", no_effect="log lines always carry job, attempt, epoch and subtask"),

@@ -3,14 +3,14 @@
 from penstock.model.configuration import Configuration
 from penstock.model.option import KeyFamily, Option
 from penstock.model.option_types import Boolean, Folders, Integer, Number, OptionalText, Size, Word, Words
+from penstock.model.units import KIB, MIB
 
 PREFIX = "state.backend.rocksdb."
-MIB = 1024 * 1024
 
 DEFAULT_MEMORY_BYTES = 256 * MIB
-DEFAULT_BLOCK_SIZE = 16 * 1024
+DEFAULT_BLOCK_SIZE = 16 * KIB
 HIGH_MEMORY = "SPINNING_DISK_OPTIMIZED_HIGH_MEM"
-HIGH_MEMORY_BLOCK_SIZE = 128 * 1024
+HIGH_MEMORY_BLOCK_SIZE = 128 * KIB
 
 _BY_MEMORY = "an eighth of the memory, 1 mb to 64 mb"
 _ROCKSDB = "RocksDB's own"

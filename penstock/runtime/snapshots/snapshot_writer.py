@@ -18,6 +18,7 @@ from penstock.clock import Clock
 from penstock.codec.socket_frames import MAX_FRAME_BYTES
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version
+from penstock.model.options.checkpointing_options import INLINE_THRESHOLD
 from penstock.model.snapshot import (
     BarrierFigures,
     CheckpointAck,
@@ -27,7 +28,7 @@ from penstock.model.snapshot import (
     StateTableInfo,
     SubtaskSnapshot,
 )
-from penstock.model.units import KIB, MIB
+from penstock.model.units import MIB
 from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.runtime.snapshots.snapshot_chain import Chain, Layer
 from penstock.runtime.snapshots.spool import SealedSpool
@@ -38,7 +39,7 @@ from penstock.state.format.snapshot_file import encode_files, row_count
 from penstock.state.operator.operator_file import SealedOperatorState, encode_operator_states
 from penstock.storage.storage import Storage
 
-INLINE_LIMIT_BYTES = 20 * KIB
+INLINE_LIMIT_BYTES = INLINE_THRESHOLD.default
 MAX_INLINE_BYTES = MAX_FRAME_BYTES - 4 * MIB
 """What an ack can carry: a frame, less what else it says."""
 

@@ -20,11 +20,12 @@ from penstock import failpoint
 from penstock.errors import CheckpointCorruptError, CheckpointError
 from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import new_nonce
+from penstock.model.options.checkpointing_options import MAX_SPOOL
 from penstock.model.units import KIB, MIB
 from penstock.runtime.exchange_rows import TIMESTAMP, EdgeColumns, positions_read
 from penstock.runtime.operators.batch import EdgeBatch
 
-MAX_SPOOL_BYTES = 1 << 30
+MAX_SPOOL_BYTES = MAX_SPOOL.default
 SEGMENT_BYTES = 8 * MIB
 HELD_BYTES = 256 * KIB
 """A segment up to this size stays in memory."""

@@ -7,9 +7,9 @@ import rocksdict
 
 from penstock.model.configuration import Configuration
 from penstock.model.options import rocksdb_options as keys
+from penstock.model.units import MIB
 from penstock.state.backend.backend_settings import BackendSettings
 
-MIB = 1024 * 1024
 _ARENA_BLOCK_BYTES = MIB // 4
 """The default would be an eighth of a write buffer, which a state without rows takes too."""
 _COMPRESSIONS = {
