@@ -1,4 +1,4 @@
-"""Why a checkpoint failed, in Flink's words, and how many failures in a row a job survives (features K7)."""
+"""Why a checkpoint failed, in Flink's words, and how many failures in a row a job tolerates (features K7)."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from penstock.errors import CheckpointFailedError
 
 
 class FailureReason(Enum):
-    """What ended a checkpoint that will never exist."""
+    """Why a checkpoint will never exist."""
 
     EXPIRED = "Checkpoint expired before completing."
     DECLINED = "Checkpoint was declined."
@@ -20,11 +20,11 @@ class FailureReason(Enum):
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is one of the failures that a job survives only so often."""
+        """Whether it counts towards the tolerable failures."""
         return self in _COUNTED
 
     def text(self, detail: str = "") -> str:
-        """The reason, and what is known besides."""
+        """The reason, with details."""
         return f"{self.value} {detail}".rstrip()
 
 
@@ -38,7 +38,7 @@ _COUNTED = (
 
 
 class FailureCount:
-    """Failed checkpoints in a row: each counts once, a completed one ends the row. Not thread safe."""
+    """Failed checkpoints in a row: each counts once, and a completed one resets the count. Not thread safe."""
 
     def __init__(self, tolerable: int) -> None:
         self._tolerable = tolerable
@@ -46,7 +46,7 @@ class FailureCount:
         self._latest = ""
 
     def add(self, checkpoint_id: int, reason: FailureReason, text: str) -> None:
-        """Note that a checkpoint failed; what is not a failure of checkpointing does not count."""
+        """Note that a checkpoint failed, if the reason counts."""
         if reason.is_counted:
             self._failed.add(checkpoint_id)
             self._latest = text
@@ -56,7 +56,7 @@ class FailureCount:
         self._failed.clear()
 
     def require_tolerable(self) -> None:
-        """Raise CheckpointFailedError if there are more than the job survives."""
+        """Raise CheckpointFailedError if there are more than the job tolerates."""
         if len(self._failed) > self._tolerable:
             raise CheckpointFailedError(
                 f"Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to {self._latest}"

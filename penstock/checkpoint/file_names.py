@@ -1,4 +1,4 @@
-"""The names of all files in a job's folder, made and read in one place (PROTOCOL section 1).
+"""The names of all files in a job's folder: created and parsed here (PROTOCOL section 1).
 
     log/00000000000000000042                    entry of the job log
     chk-7/_metadata                             manifest of checkpoint 7
@@ -42,7 +42,7 @@ class FileKind(Enum):
 
 @dataclass(frozen=True)
 class FileName:
-    """What a name says. `number` is the checkpoint's, or the log entry's."""
+    """A parsed name. `number` is that of the checkpoint or of the log entry."""
 
     kind: FileKind
     number: int
@@ -61,17 +61,17 @@ def log_entry_path(number: int) -> str:
 
 
 def metadata_path(checkpoint_id: int) -> str:
-    """The name of a checkpoint's manifest, the only one that two attempts may both want."""
+    """The name of a checkpoint's manifest, the only name that two attempts may both try to write."""
     return f"{CHECKPOINT_FOLDERS}{checkpoint_id}/_metadata"
 
 
 def source_file_path(attempt: int, checkpoint_id: int, nonce: str | None = None) -> str:
-    """A fresh name for the source position that travels with a checkpoint."""
+    """A new name for the source position of a checkpoint."""
     return _checked(f"{CHECKPOINT_FOLDERS}{checkpoint_id}/{attempt}-source-{nonce or new_nonce()}")
 
 
 def state_file_path(attempt: int, checkpoint_id: int, subtask: SubtaskId, nonce: str | None = None) -> str:
-    """A fresh name for state that later checkpoints may refer to.
+    """A new name for state that later checkpoints may share.
 
     >>> state_file_path(3, 7, SubtaskId(StageId("s0"), 1), nonce="9f1c2a0b1c2d")
     'shared/3-7-s0-1-9f1c2a0b1c2d'
@@ -80,7 +80,7 @@ def state_file_path(attempt: int, checkpoint_id: int, subtask: SubtaskId, nonce:
 
 
 def parse_name(path: str) -> FileName | None:
-    """What the name says; None for a file that is not ours.
+    """The parsed name; None for a file that is not part of a job's folder.
 
     >>> parse_name("shared/3-7-s0-1-9f1c2a0b1c2d").attempt
     3
@@ -105,7 +105,7 @@ def parse_name(path: str) -> FileName | None:
 
 
 def checkpoint_of(path: str) -> int | None:
-    """The checkpoint that a name carries; also of a foreign file in a checkpoint's folder."""
+    """The checkpoint in a name; also in that of a foreign file in a checkpoint's folder."""
     name = parse_name(path)
     if name is not None and name.kind is not FileKind.LOG:
         return name.number
@@ -119,7 +119,7 @@ def _state_name(checkpoint: str, attempt: str, place: tuple[str, str], *, tempor
 
 
 def _checked(path: str) -> str:
-    """The path, which must say what it was made from: a stage's name with a dash in it would not."""
+    """The path, if it can be parsed again: with a dash in a stage's name it could not."""
     if parse_name(path) is None:
         raise ValueError(f"{path!r} is not a file name that can be read back; stage names have letters and digits only")
     return path

@@ -1,4 +1,4 @@
-"""The jobs below a checkpoint folder, also those whose logs cannot be read (PROTOCOL R6)."""
+"""The jobs below a checkpoint folder, including those whose logs cannot be read (PROTOCOL R6)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class UnreadableJob:
     job_id: JobId
     address: str
     names: frozenset[str]
-    """What the claims that can be read call the job; none: nobody knows."""
+    """The job's names in the claims that can be read; empty: unknown."""
     error: CheckpointError | StorageError
 
     def may_be(self, name: str) -> bool:
-        """Whether it could be the job of that name."""
+        """Whether it could be the job with this name."""
         return not self.names or name in self.names
 
     def refusal(self, advice: str = "") -> CheckpointError | StorageError:
@@ -39,14 +39,14 @@ class UnreadableJob:
 
 
 def refuse(job: UnreadableJob) -> None:
-    """A job with state must not be taken for none (PROTOCOL R6)."""
+    """A job with state must not be overlooked (PROTOCOL R6)."""
     raise job.refusal() from job.error
 
 
 def find_jobs(address: str, unreadable: Callable[[UnreadableJob], None] = refuse) -> list[tuple[JobId, LogView]]:
-    """Every job that was ever claimed below a checkpoint folder, with what its log says, in the order of their ids.
+    """Every job that was ever claimed below a checkpoint folder, with its log's view, in the order of their ids.
 
-    `unreadable` is told of each job whose log cannot be read, and raises where that must not be passed over.
+    `unreadable` is called for each job whose log cannot be read; it raises if that must not be ignored.
     """
     place = parse_address(address)
     if isinstance(place, Path) and not place.is_dir():

@@ -1,6 +1,6 @@
-"""Which checkpoints and files may go, and their removal: first the `discard`, then the deletes (PROTOCOL R3, R22).
+"""Garbage collection of checkpoints and files: first the `discard`, then the deletes (PROTOCOL R3, R22).
 
-What is kept is read from the retained manifests in storage, every time. One that cannot be read stops everything.
+What is kept is read from the retained manifests in storage, every time. If one cannot be read, nothing is removed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,22 +18,22 @@ from penstock.storage.storage import Storage
 
 @dataclass(frozen=True)
 class SweepScope:
-    """What an attempt knows of its own files, after it has seen which there are."""
+    """What an attempt knows about its own files, after it has listed them."""
 
     attempt: int
     next_checkpoint: int
-    """Above every number that this attempt has given out."""
+    """Higher than every number that this attempt has used."""
     pending: frozenset[int]
-    """Checkpoints that may still complete. No other number among the files seen will be used for a manifest."""
+    """Checkpoints that may still complete. No manifest will get another number that occurs among the listed files."""
     pinned: frozenset[str]
     """Files of checkpoints that pending ones may build on (PROTOCOL R18)."""
     log_number: int
 
 
 def split_retained(view: LogView, retained: int) -> tuple[list[Complete], list[Complete]]:
-    """The completed checkpoints to keep, and those to discard: all but the newest of the line.
+    """The completed checkpoints to keep, and those to discard: all but the newest of the lineage.
 
-    Checkpoints behind which a restore went back stay until another one completes. `retained` 0 keeps none.
+    Checkpoints newer than the one restored stay until another one completes. `retained` 0 keeps none.
     """
     kept = list(view.lineage[max(0, len(view.lineage) - retained) :])
     dropped = list(view.lineage[: len(view.lineage) - len(kept)])
@@ -42,7 +42,7 @@ def split_retained(view: LogView, retained: int) -> tuple[list[Complete], list[C
 
 
 def may_sweep(path: str, scope: SweepScope) -> bool:
-    """Whether the file may go if no retained manifest and no pin lists it, by what its name says (PROTOCOL R22)."""
+    """Whether a file may be removed, by its name, if no retained manifest and no pin lists it (PROTOCOL R22)."""
     name = parse_name(path)
     if name is None:
         return False
@@ -51,14 +51,14 @@ def may_sweep(path: str, scope: SweepScope) -> bool:
     if name.number in scope.pending and name.attempt in (None, scope.attempt):
         return False
     if name.attempt is None:
-        return True  # a manifest of this or an older attempt: the append of the `discard` excludes newer ones
+        return True  # a manifest of this or an older attempt: a newer one makes the append of the `discard` fail
     return name.attempt < scope.attempt or (name.attempt == scope.attempt and name.number < scope.next_checkpoint)
 
 
 def collect_garbage(log: JobLog, retained: int, take_scope: Callable[[Sequence[str]], SweepScope]) -> None:
-    """Discard and delete what is not needed any more, and finish deletes that were begun.
+    """Discard and delete what is no longer needed, and finish deletes that were begun.
 
-    `take_scope` is asked after the files were listed. Raises CheckpointError if a retained manifest cannot be read;
+    `take_scope` is called after the files were listed. Raises CheckpointError if a retained manifest cannot be read;
     then nothing was discarded.
     """
     view = log.view()
@@ -77,7 +77,7 @@ def collect_garbage(log: JobLog, retained: int, take_scope: Callable[[Sequence[s
 
 
 def delete_files(storage: Storage, paths: Iterable[str]) -> None:
-    """Delete files that are under a `discard`, one after the other."""
+    """Delete files that are under a `discard`, one by one."""
     for path in paths:
         failpoint.before("C23")
         storage.delete(path)
@@ -85,7 +85,7 @@ def delete_files(storage: Storage, paths: Iterable[str]) -> None:
 
 
 def _discard(log: JobLog, checkpoints: list[int], files: list[str]) -> None:
-    """Write the `discard`, in several entries if the files are many. Nothing is written if there is nothing."""
+    """Append the `discard`, in several entries if there are many files; nothing if there is nothing to discard."""
     while checkpoints or files:
         failpoint.before("C22")
         log.append(Discard(checkpoints, files[:MAX_FILES_PER_DISCARD]))

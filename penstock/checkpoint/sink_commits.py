@@ -1,4 +1,4 @@
-"""Committing what a completed checkpoint lists: again and again until it is confirmed (PROTOCOL R21)."""
+"""Committing the sink transactions of a completed checkpoint, repeated until all are confirmed (PROTOCOL R21)."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ class SinkCommitter(Protocol):
     """The sinks of a job, as the coordinator and recovery use them."""
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Make pre-committed transactions visible; doing it again changes nothing."""
+        """Make pre-committed transactions visible; repeating it changes nothing."""
         ...
 
     def sweep(self, keep: Sequence[Committable], attempt: int) -> None:
@@ -24,7 +24,7 @@ class SinkCommitter(Protocol):
 
 
 class CommitRun:
-    """The commits of one completed checkpoint, and how far they are."""
+    """The commits of one completed checkpoint, and which of them are left."""
 
     def __init__(self, manifest: Manifest, clock: Clock, timeout_s: float) -> None:
         self.manifest = manifest
@@ -39,11 +39,11 @@ class CommitRun:
         return self._clock.monotonic_s() >= self._retry_at_s
 
     def advance(self, committer: SinkCommitter, require_owner: Callable[[], None]) -> bool:
-        """Commit what is left; false if a commit failed and is to be tried again later.
+        """Commit what is left; false if a commit failed and will be retried later.
 
-        `require_owner` is asked before each: commits take time, and a process may sleep between two (PROTOCOL R4).
+        `require_owner` is called before each commit: a process may sleep between two of them (PROTOCOL R4).
 
-        Raises CheckpointFailedError when the time for trying is over, SinkTransactionLostError at once.
+        Raises CheckpointFailedError when the time for retries is over, SinkTransactionLostError at once.
         """
         while self._left:
             failpoint.before("C20")
@@ -60,14 +60,14 @@ class CommitRun:
         return True
 
     def postpone(self, error: Exception) -> None:
-        """Try again after a pause; raise CheckpointFailedError when the time for trying is over."""
+        """Retry after a pause; raise CheckpointFailedError when the time for retries is over."""
         now_s = self._clock.monotonic_s()
         if now_s >= self._deadline_s:
             next_one = (
                 f"transaction {self._left[0].transaction!r} of sink {self._left[0].sink_uid!r}" if self._left else "it"
             )
             raise CheckpointFailedError(
-                f"checkpoint {self.manifest.checkpoint_id} is complete, but {next_one} could not be committed in time: "
+                f"checkpoint {self.manifest.checkpoint_id} is complete, but {next_one} was not committed in time: "
                 f"{error}; recovery commits it again"
             ) from error
         self._retry_at_s = min(now_s + RETRY_S, self._deadline_s)

@@ -28,19 +28,19 @@ class Claim(msgspec.Struct, frozen=True, tag="claim", tag_field="type", forbid_u
     max_parallelism: int
     plan: str = ""
     start_from: str = ""
-    """The snapshot elsewhere that a job begins with, for an attempt that finds no `restore` yet."""
+    """The snapshot outside the job's folder that the job starts from, for an attempt that finds no `restore` yet."""
 
 
 class Restore(msgspec.Struct, frozen=True, tag="restore", tag_field="type", forbid_unknown_fields=True):
-    """What this attempt starts from: a checkpoint of this log, or a path elsewhere."""
+    """What this attempt starts from: a checkpoint of this log, or the path of a snapshot outside the job's folder."""
 
     checkpoint: int | None
     path: str | None
     why: str
     claimed: bool = False
-    """The job owns the snapshot at the path, and deletes it when it is not needed any more."""
+    """Restore mode CLAIM: the job owns the snapshot at the path, and deletes it when it no longer needs it."""
     sha256: str = ""
-    """Of the manifest at the path: another snapshot may be put there."""
+    """Of the manifest at the path, because another snapshot may be put there later."""
 
 
 class Complete(msgspec.Struct, frozen=True, tag="complete", tag_field="type", forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ class Complete(msgspec.Struct, frozen=True, tag="complete", tag_field="type", fo
 
 
 class Committing(msgspec.Struct, frozen=True, tag="committing", tag_field="type", forbid_unknown_fields=True):
-    """The checkpoint's sink transactions are committed from here on: going back behind it may repeat output (R24)."""
+    """From here on the checkpoint's output may be visible: restoring an older checkpoint may repeat it (R24)."""
 
     checkpoint: int
 
@@ -62,12 +62,12 @@ MAX_FILES_PER_DISCARD = 1000
 
 
 class Discard(msgspec.Struct, frozen=True, tag="discard", tag_field="type", forbid_unknown_fields=True):
-    """No longer needed, may be deleted now."""
+    """These checkpoints and files are no longer needed and may be deleted."""
 
     checkpoints: list[int]
     files: list[str]
     root: str = ""
-    """Where the files are, if they are of a claimed snapshot; empty: in the job's own folder.
+    """Where the files are, if they belong to a claimed snapshot; empty: in the job's own folder.
 
     With a root and without files: nothing is left there that belongs to the job.
     """
@@ -84,7 +84,7 @@ class SavepointEntry(msgspec.Struct, frozen=True, tag="savepoint", tag_field="ty
 class Stopping(msgspec.Struct, frozen=True, tag="stopping", tag_field="type", forbid_unknown_fields=True):
     """No epoch starts after the barrier of this checkpoint.
 
-    The rest is what an attempt must know that finds this and completes the stop (PROTOCOL R30).
+    The other fields are what the next attempt needs to complete the stop (PROTOCOL R30).
     """
 
     checkpoint: int
@@ -109,7 +109,7 @@ class Status(msgspec.Struct, frozen=True, tag="status", tag_field="type", forbid
 
 
 class Base(msgspec.Struct, frozen=True, tag="base", tag_field="type", forbid_unknown_fields=True):
-    """Summary of everything below it: readers start here."""
+    """Summary of all entries before it: readers start here."""
 
     claim: Claim | None
     restore: Restore | None
@@ -133,7 +133,7 @@ Entry: TypeAlias = (
 )
 
 TERMINAL = ("finished", "cancelled", "failed")
-"""After one of these statuses the job is over: a claim must be asked for by name."""
+"""After one of these statuses the job is over, and a claim must say that it reopens the job."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,7 +171,7 @@ def decode_record(data: bytes, path: str) -> Record:
     try:
         document = _document_decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise LogCorruptError(f"log entry {path!r} is not one of a job log: {error}") from error
+        raise LogCorruptError(f"file {path!r} is not an entry of a job log: {error}") from error
     if document.magic != MAGIC or document.version != FORMAT_VERSION:
         found = f"{document.magic!r} version {document.version}"
         raise LogCorruptError(f"log entry {path!r} is {found}, this release reads {MAGIC!r} version {FORMAT_VERSION}")

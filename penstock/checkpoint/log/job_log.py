@@ -28,7 +28,7 @@ from penstock.storage.storage import Storage
 
 BASE_EVERY = 100
 RECENT_S = 0.5
-"""A look for newer attempts that is no older says enough between two steps of one thread."""
+"""Between two steps of one thread, a check for newer attempts that is at most this old is enough."""
 CLAIM_TRIES = 100
 
 
@@ -47,8 +47,8 @@ class JobLog:
         self._attempt: int | None = None
         self._fenced: str | None = None
         self._in_doubt = False
-        self._looked_s = float("-inf")
-        """When it was last seen that nobody else owns the job."""
+        self._checked_s = float("-inf")
+        """When the last check found no newer attempt."""
 
     @classmethod
     def open(
@@ -68,13 +68,13 @@ class JobLog:
 
     @property
     def in_doubt(self) -> bool:
-        """The outcome of the last append is not known, so that nothing more may be appended (PROTOCOL R5)."""
+        """The outcome of the last append is unknown, so nothing more may be appended (PROTOCOL R5)."""
         return self._in_doubt
 
     def claim(self, claim: Claim, *, reopen: bool = False) -> None:
         """Take over the job as it was when the log was opened. The claim's attempt is one above `view().attempt`.
 
-        Entries that its owner has written since are read and taken over too. Raises JobConflictError if another driver
+        Entries that its owner has written since then are included. Raises JobConflictError if another driver
         has claimed the job since, or if the job has ended and is not to be reopened.
         """
         with self._lock:
@@ -94,7 +94,7 @@ class JobLog:
             )
 
     def append(self, entry: Entry) -> int:
-        """Make the entry true, and return its number.
+        """Append the entry, which makes it true; returns its number.
 
         Raises FencedError if a newer attempt owns the job, UnknownOutcomeError if the entry may or may not be there
         (the attempt must end), and any other StorageError if it is not there and never will be.
@@ -105,17 +105,17 @@ class JobLog:
     def check_fenced(self, *, max_age_s: float = 0.0) -> None:
         """Raise FencedError if a newer attempt owns the job (PROTOCOL R4). A log that is only read owns nothing.
 
-        With `max_age_s` a look that is no older is enough: between steps, for a process that may have slept.
+        With `max_age_s` an earlier check that is at most this old is enough.
         """
         with self._lock:
             if self._attempt is None:
                 return
             self._require_usable()
             now_s = self.clock.monotonic_s()
-            if max_age_s and now_s - self._looked_s <= max_age_s:
+            if max_age_s and now_s - self._checked_s <= max_age_s:
                 return
             self._require_highest(self._highest())
-            self._looked_s = now_s
+            self._checked_s = now_s
 
     def shorten_if_due(self) -> None:
         """After every hundred entries: write a `base`, then delete what lies below it, oldest first."""
@@ -152,7 +152,7 @@ class JobLog:
         try:
             self._write(record)
         except FencedError:
-            # Not owned yet, so not lost: an entry of the present owner, or a number that its base has freed.
+            # Not owned yet, so nothing is lost: the owner has appended an entry, or its base has freed the number.
             self._fenced, self._in_doubt = None, False
             return False
         failpoint.after("C1")
@@ -160,7 +160,7 @@ class JobLog:
         return True
 
     def _write(self, record: Record) -> None:
-        """Put the record at its number, and see that it counts."""
+        """Put the record at its number, and check that it counts."""
         path = log_entry_path(record.number)
         failpoint.before("C31")
         self._in_doubt = True
@@ -175,16 +175,16 @@ class JobLog:
             raise
         failpoint.after("C31")
         # PROTOCOL R4: deleted entries free their numbers, so only a listing made now tells whether this one counts.
-        highest = self._highest_with_patience()
+        highest = self._highest_with_retries()
         if highest != record.number:
-            raise self._fence(f"log entry {record.number} was written when entry {highest} was there already")
+            raise self._fence(f"log entry {record.number} was written when entry {highest} already existed")
         self._in_doubt = False
 
     def _highest(self) -> int:
         return max(entry_numbers(self.storage), default=0)
 
-    def _highest_with_patience(self) -> int:
-        """The highest number there is. An append that was won but not checked is in doubt, never failed."""
+    def _highest_with_retries(self) -> int:
+        """The highest number. An append that was written but could not be checked is in doubt, never failed."""
         for seconds in WAITS_S:
             try:
                 return self._highest()

@@ -12,7 +12,7 @@ READ_TRIES = 10
 
 
 def read_log(storage: Storage) -> LogView:
-    """What the log says up to its end; an empty view if there is none.
+    """What the log says, read to its end; an empty view if there is no log.
 
     Raises LogCorruptError if entries are missing or damaged, or if the folder holds state without a log: a job with
     state never starts from nothing.
@@ -23,14 +23,14 @@ def read_log(storage: Storage) -> LogView:
         if not numbers:
             present = storage.list("")
             if _numbers_of(present):
-                missing = "its first entry was written just now"
+                missing = "its first entry was written while it was read"
                 continue
             _require_no_state(storage, present)
             return LogView()
         try:
             return fold(_read_back_to_base(storage, numbers))
         except FileMissingError as error:
-            # The owner has written a base meanwhile and deleted what lies below it: start again from there.
+            # Its owner has just written a base and deleted the entries before it: start again from there.
             missing = str(error)
     raise LogCorruptError(f"the job log in {storage.uri} cannot be read to its end: {missing}")
 

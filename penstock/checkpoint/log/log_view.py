@@ -26,19 +26,19 @@ class LogView:
     """The state of a job after the log's first `number` entries."""
 
     number: int = 0
-    """The last entry's."""
+    """Of the last entry."""
     attempt: int = 0
     claim: Claim | None = None
     restore: Restore | None = None
     lineage: tuple[Complete, ...] = ()
     """Completed checkpoints that the current attempt's state descends from, oldest first, without discarded ones."""
     left_behind: tuple[Complete, ...] = ()
-    """Completed checkpoints behind which a restore went back; discarded after the next completion."""
+    """Completed checkpoints newer than the one restored; discarded after the next completion."""
     open_deletes: tuple[str, ...] = ()
-    """Files under a `discard` that have not been seen deleted."""
+    """Files under a `discard` that may still exist."""
     status: Status | None = None
     stopping: Stopping | None = None
-    """The job is to stop with a savepoint, and has not (PROTOCOL R30)."""
+    """A stop with a savepoint that has begun and not ended (PROTOCOL R30)."""
     savepoint: SavepointEntry | None = None
     """The newest one; its `_metadata` may be missing."""
     highest_checkpoint: int = -1
@@ -48,24 +48,26 @@ class LogView:
     commits_begun: int = -1
     """The newest checkpoint whose output may be visible already."""
     confirmed: frozenset[int] = frozenset()
-    """Retained checkpoints whose transactions are all committed: a later one of their line is complete (R21)."""
+    """Retained checkpoints whose transactions are all committed: a later one of the lineage is complete (R21)."""
     claimed: str | None = None
-    """The snapshot elsewhere that the job owns; None once all its files are under a `discard`."""
+    """The claimed snapshot outside the job's folder; None once all its files are under a `discard`."""
     claimed_sha256: str = ""
     """Of its manifest."""
     claimed_root: str = ""
     claimed_deletes: tuple[str, ...] = ()
-    """Its files below that address that are under a `discard` and have not been seen deleted."""
+    """Its files below that address that are under a `discard` and may still exist."""
     base_number: int = 0
     entry_count: int = 0
-    """Of all entries ever, also those a `base` has replaced."""
+    """Of all entries ever written, including those that a `base` has replaced."""
     updated_ms: int = 0
     """When the last entry was written, by its writer's clock."""
 
     @property
     def origin(self) -> str | None:
-        """The snapshot elsewhere that the job begins with, until a checkpoint of its own completes: never again then,
-        even if all of those are gone, because their output is committed."""
+        """The snapshot outside the job's folder that the job starts from; None once it has completed a checkpoint.
+
+        None even if all its checkpoints are gone, because their output is committed.
+        """
         is_left = not self.lineage and self.commits_begun < 0
         return self.restore.path if is_left and self.restore is not None else None
 
@@ -83,7 +85,7 @@ class LogView:
 
     @property
     def has_claimed_snapshot(self) -> bool:
-        """A snapshot elsewhere belongs to the job, or waits for its delete."""
+        """The job owns a snapshot outside its folder, or has not finished deleting one."""
         return self.claimed is not None or bool(self.claimed_deletes)
 
     @property
@@ -101,7 +103,7 @@ def fold(records: Iterable[Record]) -> LogView:
 
 
 def apply(view: LogView, record: Record) -> LogView:
-    """The view after one more record; raises LogCorruptError if it cannot follow."""
+    """The view after one more record; raises LogCorruptError if the record does not fit."""
     entry = record.entry
     if isinstance(entry, Base) and view.number == 0:
         view = _from_base(entry, record.number - 1)
@@ -135,9 +137,9 @@ def apply(view: LogView, record: Record) -> LogView:
 
 
 def summarize(view: LogView, still_there: Iterable[str]) -> Base:
-    """The `base` that stands for everything up to the view; `still_there`: files under a `discard` that exist.
+    """The `base` that replaces all entries up to the view; `still_there`: files under a `discard` that exist.
 
-    It is written only when no file of a claimed snapshot waits for its delete.
+    It is written only when all discarded files of a claimed snapshot are deleted.
     """
     return Base(
         claim=view.claim,
@@ -188,13 +190,13 @@ def _require_successor(view: LogView, record: Record) -> None:
         )
     expected = view.attempt + 1 if isinstance(entry, Claim) else view.attempt
     found = entry.attempt if isinstance(entry, Claim) else record.attempt
-    # Only the newest attempt can append (PROTOCOL I-2): anything else is a storage that broke put_new.
+    # Only the newest attempt can append (PROTOCOL I-2): otherwise the storage has broken the promise of put_new.
     if found != expected or record.attempt != found or expected == 0:
         raise LogCorruptError(f"log entry {record.number} is of attempt {found}, expected attempt {expected}")
 
 
 def _restored(view: LogView, entry: Restore) -> LogView:
-    """The line ends at what was restored; newer checkpoints are left behind."""
+    """The lineage ends at what was restored; newer checkpoints are left behind."""
     if entry.checkpoint is None:
         view = replace(view, restore=entry, lineage=(), left_behind=view.retained, started=True)
         return replace(view, claimed=entry.path, claimed_sha256=entry.sha256) if entry.claimed else view
@@ -225,9 +227,9 @@ def _completed(view: LogView, entry: Complete) -> LogView:
 
 def _discarded(view: LogView, entry: Discard) -> LogView:
     if entry.root:
-        return _discarded_claim(view, entry)
+        return _discarded_snapshot(view, entry)
     gone = set(entry.checkpoints)
-    # A name of a discarded manifest may be deleted late, by an attempt that sleeps now: its number is used up (R7).
+    # An attempt that sleeps now may delete a discarded manifest late, so its number is never used again (R7).
     used = [number for number in map(checkpoint_of, entry.files) if number is not None]
     return _counted(
         replace(
@@ -241,8 +243,8 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
     )
 
 
-def _discarded_claim(view: LogView, entry: Discard) -> LogView:
-    """Several entries may name the files of one snapshot, the last one its manifest; one without files ends it."""
+def _discarded_snapshot(view: LogView, entry: Discard) -> LogView:
+    """Several entries may name the files of one snapshot, the last of them its manifest; one without files ends it."""
     if not entry.files:
         return replace(view, claimed=None, claimed_deletes=())
     is_last = any(path.rpartition("/")[2] == "_metadata" for path in entry.files)

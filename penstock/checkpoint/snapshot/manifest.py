@@ -49,7 +49,7 @@ TOO_MUCH = "LIMIT_EXCEEDED"
 
 
 class Problem(NamedTuple):
-    """What is wrong with a manifest, and the code of that (reliability B-M01 to B-M15)."""
+    """What is wrong with a manifest, and its error code (reliability B-M01 to B-M15)."""
 
     expected: str
     found: str
@@ -57,14 +57,14 @@ class Problem(NamedTuple):
 
 
 class _Head(msgspec.Struct):
-    """The part of every version's manifest that says which version it is."""
+    """The part of a manifest, in every version, that says which version it is."""
 
     magic: str
     format_version: int
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The bytes of a manifest that holds together; raises CheckpointError if it does not."""
+    """The bytes of a manifest; raises CheckpointError if it is not consistent."""
     problem = find_problem(manifest)
     if problem is not None:
         raise CheckpointError(
@@ -80,7 +80,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes, path: str, *, sha256: str | None = None) -> Manifest:
-    """The manifest in these bytes, checked; with `sha256`, the one that the job log tells of.
+    """The manifest in these bytes, checked; with `sha256`, the one that the job log names.
 
     Raises CheckpointCorruptError, or SnapshotRefusedError if it is of another version.
     """
@@ -133,7 +133,7 @@ def read_metadata(storage: Storage, path: str) -> bytes:
 
 
 def require_small(path: str, size: int) -> None:
-    """Raise CheckpointCorruptError if a manifest has more bytes than any that was ever written."""
+    """Raise CheckpointCorruptError if a manifest is larger than any that is ever written."""
     if size > MAX_MANIFEST_BYTES:
         raise CheckpointCorruptError(path, f"at most {MAX_MANIFEST_BYTES} bytes", f"{size} bytes", TOO_MUCH)
 
@@ -149,7 +149,7 @@ def verify_file(storage: Storage, file: StateFile) -> bytes:
 
 
 def verify_sizes(storage: Storage, manifest: Manifest) -> None:
-    """Return if every file of the manifest is there with its size; contents are verified as they are read."""
+    """Return if every file of the manifest exists with its size; contents are verified as they are read."""
     for file in state_files(manifest):
         if file.inline is None:
             try:
@@ -163,7 +163,7 @@ def verify_sizes(storage: Storage, manifest: Manifest) -> None:
 
 
 def state_files(manifest: Manifest) -> Iterator[StateFile]:
-    """Every file entry of the manifest, inline ones too."""
+    """Every file entry of the manifest, including inline ones."""
     for snapshot in manifest.subtasks:
         yield from snapshot_files(snapshot)
     if manifest.sources.file is not None:
@@ -190,7 +190,7 @@ def digest(data: bytes) -> str:
 
 
 def find_problem(manifest: Manifest) -> Problem | None:
-    """What is wrong with a manifest; None if it holds together."""
+    """What is wrong with a manifest; None if it is consistent."""
     files = list(state_files(manifest))
     if len(files) > MAX_FILES:
         return Problem(f"at most {MAX_FILES} files", f"{len(files)} files", TOO_MUCH)
@@ -333,7 +333,7 @@ def _problem_of_key_groups(manifest: Manifest) -> Problem | None:
 
 
 def _problem_of_types(manifest: Manifest) -> Problem | None:
-    """Every type is one that this release knows: a name is looked up in a list, nothing is imported by it."""
+    """Every type is one that this release knows: names are looked up in a list, nothing is imported by name."""
     named: dict[str, str] = {}
     for snapshot in manifest.subtasks:
         for info in snapshot.tables:
@@ -350,7 +350,7 @@ def _problem_of_types(manifest: Manifest) -> Problem | None:
 
 
 def _twice(items: Iterable[Any]) -> Any:
-    """The first item that is there a second time; None if there is none."""
+    """The first item that occurs twice; None if there is none."""
     seen = set()
     for item in items:
         if item in seen:

@@ -1,4 +1,4 @@
-"""The rows of a state as others can read them: typed columns as they are, untyped values as JSON text."""
+"""The rows of a state for readers: typed columns as they are stored, untyped values as JSON text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from penstock.state.ttl.stamps import without_ttl
 from penstock.storage.storage import Storage
 
 LAST_ACCESS_COLUMN = "last_access"
-"""In place of `expires_at` where a snapshot does not say how long entries live."""
+"""Instead of `expires_at`, in a snapshot that does not say how long entries live."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ReadColumn:
     """Its name in a savepoint's file."""
     type: TypeInformation
     declared: TypeInformation | None = None
-    """What the user says that untyped values are."""
+    """The type that the user declares for untyped values."""
 
     @property
     def arrow(self) -> pa.DataType:
@@ -41,7 +41,7 @@ class ReadColumn:
 
     @property
     def is_as_stored(self) -> bool:
-        """Nothing has to be done to its values."""
+        """Its values are shown as they are stored."""
         return self.declared is None and not has_untyped(self.type)
 
     def of(self, table: pa.Table) -> pa.Array:
@@ -63,26 +63,26 @@ class ReadableState:
 
     @property
     def schema(self) -> pa.Schema:
-        """Without the hash of keys, which is of no use to people."""
+        """The columns for readers, without the hash of the keys."""
         return pa.schema([(column.name, column.arrow) for column in self.columns])
 
     @property
     def is_as_stored(self) -> bool:
-        """Any reader of Parquet sees the same in a canonical savepoint's files."""
+        """Any Parquet reader sees the same rows in a canonical savepoint's files."""
         return self.state.is_uniform and all(column.is_as_stored for column in self.columns)
 
     def of(self, table: pa.Table) -> pa.Table:
-        """Stored rows, made readable."""
+        """The stored rows in the columns for readers."""
         return pa.Table.from_arrays([column.of(table) for column in self.columns], schema=self.schema)
 
     def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
-        """All rows, or those of some key groups, some at a time."""
+        """All rows, or those of some key groups, in portions."""
         return map(self.of, self.state.read(storage, key_groups))
 
 
 @dataclass(frozen=True)
 class DeclaredTypes:
-    """What untyped keys, map keys and values are, where the user knows it."""
+    """The types that the user declares for untyped keys, map keys and values."""
 
     key: TypeInformation | None = None
     map_key: TypeInformation | None = None
@@ -90,7 +90,7 @@ class DeclaredTypes:
 
 
 def readable(state: State, declared: DeclaredTypes | None = None) -> ReadableState:
-    """How a state is shown."""
+    """The state with its columns for readers."""
     types = declared or DeclaredTypes()
     columns = _keyed_columns(state, types) if isinstance(state, KeyedState) else _operator_columns(state, types)
     for column in columns:

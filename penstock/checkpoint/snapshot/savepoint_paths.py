@@ -1,4 +1,4 @@
-"""The names in a savepoint's folder, made in one place (features N1).
+"""The names of the files in a savepoint's folder (features N1).
 
 savepoint-4f1c2a-0b1c2d3e4f50/_metadata                                 the manifest, written last
 savepoint-4f1c2a-0b1c2d3e4f50/state/running-total/total/s0-1-9f1c.parquet     keyed state
@@ -20,28 +20,28 @@ MAX_PART = 120
 
 
 def savepoint_folder(job_id: str) -> str:
-    """A fresh name for a savepoint of a job."""
+    """A new name for a savepoint of a job."""
     return f"savepoint-{job_id[:6]}-{new_nonce()}"
 
 
 def keyed_path(operator_uid: str, name: str, subtask: SubtaskId) -> str:
-    """A fresh name for rows of a keyed state."""
+    """A new name for rows of a keyed state."""
     return f"state/{folder_part(operator_uid)}/{folder_part(name)}/{_file_part(subtask)}.parquet"
 
 
 def operator_path(operator_uid: str, mode: str, name: str, subtask: SubtaskId) -> str:
-    """A fresh name for rows of an operator state; raw states have no name."""
+    """A new name for rows of an operator state; raw states have no name."""
     part = folder_part(f"{mode}-{name}" if name else mode)
     return f"operator/{folder_part(operator_uid)}/{part}/{_file_part(subtask)}.parquet"
 
 
 def native_path(subtask: SubtaskId) -> str:
-    """A fresh name for a file of the backend's own."""
+    """A new name for one of the backend's own files."""
     return f"native/{_file_part(subtask)}"
 
 
 def source_path() -> str:
-    """A fresh name for the position of the sources."""
+    """A new name for the position of the sources."""
     return f"sources-{new_nonce()}"
 
 
@@ -60,7 +60,7 @@ def folder_part(text: str) -> str:
 
 
 def clear_folder(storage: Storage) -> None:
-    """Remove what was written for a savepoint that will never exist. Nothing depends on it, so errors are passed by."""
+    """Remove what was written for a savepoint that will never exist. Nothing depends on it, so errors are ignored."""
     with suppress(StorageError):
         for path in storage.list(""):
             storage.delete(path)

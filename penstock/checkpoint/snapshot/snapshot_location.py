@@ -1,7 +1,7 @@
-"""What a path names: a savepoint, or a retained checkpoint of another job (features O8, PROTOCOL R25).
+"""The snapshot at a path: a savepoint, or a retained checkpoint of another job (features O8, PROTOCOL R25).
 
-Opening changes nothing, and nothing that is read is trusted: the manifest is checked, its files are there with their
-sizes, and a checkpoint is one that its job's log calls complete and has not discarded.
+Opening a snapshot changes nothing and trusts nothing: the manifest is checked, its files must exist with their sizes,
+and a checkpoint must be complete and not discarded in the log of its job.
 """
 
 import os
@@ -35,15 +35,15 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class OpenSnapshot:
-    """A snapshot that exists and holds together."""
+    """A snapshot that exists and is consistent."""
 
     path: str
-    """The address of its folder: what the job log of a job that starts from it says."""
+    """The address of its folder, as it is in the log of a job that starts from it."""
     storage: Storage
     """Its root, which the manifest's paths are relative to: its own folder, or that of a checkpoint's job."""
     metadata_path: str
     manifest: Manifest
-    """A checkpoint whose output is known to be committed lists no committable any more."""
+    """Without the committables of a checkpoint whose output is known to be committed."""
     sha256: str
     """Of the manifest."""
     has_ended: bool = True
@@ -55,7 +55,7 @@ class OpenSnapshot:
 
 
 def open_snapshot(path: str) -> OpenSnapshot:
-    """The savepoint or checkpoint at a path: of its folder or of its `_metadata`, on disk or in an object store.
+    """The savepoint or checkpoint at a path of its folder or its `_metadata`, on disk or in an object store.
 
     Raises SnapshotNotFoundError, CheckpointCorruptError, CheckpointMissingError or SnapshotRefusedError; each names the
     path or the file.
@@ -71,7 +71,7 @@ def open_snapshot(path: str) -> OpenSnapshot:
 
 
 def full_address(path: str) -> str:
-    """The path in a form that means the same from every working folder.
+    """The path in a form that does not depend on the working directory.
 
     >>> full_address("s3a://bucket/savepoints/")
     's3://bucket/savepoints'
@@ -80,7 +80,7 @@ def full_address(path: str) -> str:
 
 
 def locate(path: str) -> OpenSnapshot:
-    """The snapshot at a path by what its manifest says; nobody has looked at its files, or for its job's log."""
+    """The snapshot at a path, by its manifest alone; its files and its job's log are not checked."""
     folder = _find_folder(path)
     storage = open_storage(folder)
     manifest, sha256 = _read_manifest(storage, path)
@@ -91,7 +91,7 @@ def locate(path: str) -> OpenSnapshot:
 
 
 def _is_committed(manifest: Manifest, view: LogView) -> bool:
-    """Its job has committed the checkpoint's output, and a sink may have forgotten the transactions since (R21).
+    """Whether its job has committed the checkpoint's output; sinks may have forgotten the transactions since (R21).
 
     Before a checkpoint's commits have ended nothing is discarded, so the one before it is still there until then.
     """
@@ -113,11 +113,11 @@ def _read_manifest(storage: Storage, path: str) -> tuple[Manifest, str]:
 
 
 def _require_complete(snapshot: OpenSnapshot) -> LogView:
-    """The log of the job that the checkpoint is of, which says that the checkpoint exists (PROTOCOL R25)."""
+    """The log of the checkpoint's job, which says that the checkpoint exists (PROTOCOL R25)."""
     storage, manifest = snapshot.storage, snapshot.manifest
     number = manifest.checkpoint_id
     if not storage.list(LOG_FOLDER):
-        verify_sizes(storage, manifest)  # a checkpoint that was moved without its job misses files: that comes first
+        verify_sizes(storage, manifest)  # report the missing files of a checkpoint that was moved without its job
         raise SnapshotRefusedError(
             "MISSING_IDENTITY",
             f"checkpoint {number} in {storage.uri} has no job log beside it ({LOG_FOLDER} is not there), and nothing "
@@ -133,8 +133,8 @@ def _require_complete(snapshot: OpenSnapshot) -> LogView:
     if complete is None:
         raise SnapshotRefusedError(
             "NOT_A_CHECKPOINT",
-            f"the log in {storage.uri} has no completed checkpoint {number} that is still kept: it was given up, or it "
-            f"is discarded; {_kept(view)}",
+            f"the log in {storage.uri} has no completed checkpoint {number} that is still kept: it was aborted or "
+            f"discarded; {_kept(view)}",
         )
     if complete.metadata_path != snapshot.metadata_path:
         raise CheckpointCorruptError(
@@ -181,7 +181,7 @@ def _find_folder(path: str) -> str:
 
 
 def _parent(folder: str) -> tuple[str, str]:
-    """The folder above, and the last part of the name."""
+    """The parent folder, and the last part of the path."""
     place = parse_address(folder)
     if isinstance(place, Path):
         return place.parent.as_uri(), place.name
@@ -197,7 +197,7 @@ def _not_found(path: str, file_system: str) -> SnapshotNotFoundError:
 
 
 def _without_metadata(storage: Storage, path: str) -> SnapshotNotFoundError:
-    """Of a folder that is there, what it holds instead."""
+    """The error for a folder without `_metadata`; it names what the folder holds instead."""
     place = parse_address(path)
     try:
         files, folders = storage.list(""), storage.folders()

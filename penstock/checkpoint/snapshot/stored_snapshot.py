@@ -1,4 +1,4 @@
-"""A savepoint or checkpoint at a path, as a set of named states: what there is, and what reads it."""
+"""A savepoint or checkpoint at a path, as a set of named states that can be read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -53,16 +53,16 @@ class KeyedState:
 
     @property
     def is_uniform(self) -> bool:
-        """Every subtask has stored it in the same way, so that its files can be taken as they are."""
+        """Every subtask has stored it in the same way, so its files can be used as they are."""
         return all(part.saved == self.info for part in self.parts)
 
     @property
     def ttl_ms(self) -> int:
-        """0 where the state has no time to live, and in a snapshot that does not say how long it is."""
+        """0 if the state has no time to live, or if the snapshot does not say how long it is."""
         return max((part.ttl_ms for part in self.parts), default=0)
 
     def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
-        """Its rows, one old subtask after the other."""
+        """Its rows, subtask by subtask."""
         for part in self.parts:
             yield from part.read(storage, key_groups)
 
@@ -102,7 +102,7 @@ class OperatorState:
         return operator_schema(self.info)
 
     def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
-        """Its rows. Every subtask has all of a broadcast state: it is read once."""
+        """Its rows. Every subtask has all of a broadcast state, so that is read once."""
         for part in self.parts[:1] if self.mode == "broadcast" else self.parts:
             table = part.read(storage)
             if len(table):
@@ -114,7 +114,7 @@ State = KeyedState | OperatorState
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """An opened snapshot. Its files are read as they are asked for."""
+    """An opened snapshot. Its files are read on demand."""
 
     uri: str
     """The folder that holds `_metadata`."""
@@ -157,7 +157,7 @@ class StoredSnapshot:
         return KeyedState(info, tuple(rows))
 
     def state(self, uid: str, name: str, modes: Sequence[str] | None = None) -> State:
-        """One state. Raises UsageError, with what there is, if there is none or if the name means several."""
+        """One state. Raises UsageError, with the known names, if there is none or if the name is ambiguous."""
         self.require_operator(uid)
         of_operator = self.states(uid)
         found = [state for state in of_operator if state.name == name and (modes is None or state.mode in modes)]
@@ -165,12 +165,12 @@ class StoredSnapshot:
             return found[0]
         if found:
             kinds = " and ".join(state.kind for state in found)
-            raise UsageError(f"operator {uid!r} has {kinds} state of the name {name!r}; say which kind is meant")
+            raise UsageError(f"operator {uid!r} has {kinds} state named {name!r}; say which kind you mean")
         known = [state.name for state in of_operator if modes is None or state.mode in modes]
         raise UsageError(f"operator {uid!r} has no state {name!r}{_hint(name, known)}")
 
     def require_operator(self, uid: str) -> None:
-        """Raise UsageError, with the operators there are, if there is none of this uid."""
+        """Raise UsageError, with the known operators, if there is none with this uid."""
         known = self.operator_uids()
         if uid not in known:
             raise UsageError(f"{self.uri} has no operator {uid!r}{_hint(uid, known)}")
@@ -182,7 +182,7 @@ class StoredSnapshot:
         ]
 
     def verify(self) -> None:
-        """Read every file and hold it against its hash."""
+        """Read every file and compare it with its hash."""
         for snapshot in self.manifest.subtasks:
             for file in files_of(snapshot):
                 verify_file(self.storage, file)
@@ -191,9 +191,9 @@ class StoredSnapshot:
 
 
 def open_stored(path: str) -> StoredSnapshot:
-    """The savepoint or checkpoint of a folder, or of a `_metadata` file; its files are all there, with their sizes.
+    """The savepoint or checkpoint in a folder, or of a `_metadata` file; all its files exist, with their sizes.
 
-    A checkpoint is taken for what its manifest says. Whether a job may start from it is another question.
+    Whether a job may start from a checkpoint is not checked: that depends on the log of its job.
     """
     found = locate(path)
     verify_sizes(found.storage, found.manifest)

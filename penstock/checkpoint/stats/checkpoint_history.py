@@ -1,4 +1,4 @@
-"""Figures of the last checkpoints, for people to look at."""
+"""Statistics of the last checkpoints."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -21,18 +21,18 @@ class SubtaskStats(msgspec.Struct, frozen=True):
     async_ms: int
     written_bytes: int
     full_bytes: int = 0
-    """Of all its files, those of older checkpoints too."""
+    """Of all its files, including those of older checkpoints."""
 
     @staticmethod
     def of(ack: CheckpointAck) -> "SubtaskStats":
-        """What its ack says."""
+        """The figures in its ack."""
         sync_ms, async_ms = round(1000 * ack.sync_s), round(1000 * ack.async_s)
         full_bytes = sum(file.size for file in snapshot_files(ack.snapshot))
         return SubtaskStats(ack.snapshot.subtask, ack.figures, sync_ms, async_ms, ack.written_bytes, full_bytes)
 
     @staticmethod
     def of_savepoint(ack: SavepointAck) -> "SubtaskStats":
-        """What its ack of a savepoint says: how much it wrote."""
+        """The figures in its ack of a savepoint: how much it wrote."""
         return SubtaskStats(ack.snapshot.subtask, BarrierFigures(), 0, 0, ack.written_bytes, ack.written_bytes)
 
     @property
@@ -54,22 +54,22 @@ class CheckpointStats(msgspec.Struct, frozen=True):
     """Flink's word: UNALIGNED_CHECKPOINT if the barrier has overtaken rows."""
     written_bytes: int = 0
     full_bytes: int = 0
-    """Of all its files, those of older checkpoints too."""
+    """Of all its files, including those of older checkpoints."""
     alignment_ms: int = 0
     """Of the subtask that waited longest for the barriers of all its channels."""
     persisted_bytes: int = 0
     """Of rows in flight."""
     failure: str | None = None
     manual: bool = False
-    """Somebody asked for it."""
+    """It was requested."""
     subtasks: int = 0
     acknowledged: int = 0
-    """How many of the subtasks had sent their part when it ended."""
+    """How many subtasks had written their part when it ended."""
     parts: tuple[SubtaskStats, ...] = ()
     savepoint: str = ""
     """canonical or native, if one was taken at its barrier."""
     path: str | None = None
-    """Of a savepoint, once it is there."""
+    """Of a savepoint, once it exists."""
 
     def ended(self, now_ms: int) -> "CheckpointStats":
         """The same, at its end."""
@@ -87,11 +87,11 @@ class CheckpointHistory:
         return tuple(self._entries)
 
     def started(self, checkpoint_id: int, now_ms: int, *, subtasks: int = 0, manual: bool = False) -> None:
-        """Note that one begins."""
+        """Note that a checkpoint has started."""
         self._entries.append(CheckpointStats(checkpoint_id, "in_progress", now_ms, manual=manual, subtasks=subtasks))
 
     def completed(self, checkpoint_id: int, now_ms: int, acks: Iterable[CheckpointAck] = ()) -> None:
-        """Note that one exists, and what its subtasks said."""
+        """Note that a checkpoint exists, with the figures of its subtasks."""
         parts = tuple(SubtaskStats.of(ack) for ack in acks)
         is_unaligned = any(part.figures.in_flight_rows for part in parts)
         self._change(
@@ -110,7 +110,7 @@ class CheckpointHistory:
         )
 
     def saved(self, checkpoint_id: int, savepoint: str, path: str, *, stops: bool) -> None:
-        """Note that the savepoint at the barrier of one exists; the job stops with it or goes on."""
+        """Note that the savepoint at a checkpoint's barrier exists; the job stops with it or goes on."""
         kind = "SYNC_SAVEPOINT" if stops else "SAVEPOINT"
         self._change(
             checkpoint_id,
@@ -118,7 +118,7 @@ class CheckpointHistory:
         )
 
     def failed(self, checkpoint_id: int, now_ms: int, failure: str, acknowledged: int = 0) -> None:
-        """Note that one was aborted, and why."""
+        """Note that a checkpoint was aborted, and why."""
         self._change(
             checkpoint_id,
             lambda entry: msgspec.structs.replace(

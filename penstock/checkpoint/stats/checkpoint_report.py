@@ -1,4 +1,4 @@
-"""What is said about all checkpoints of a job: how many, the latest of each kind, and figures over many of them."""
+"""Statistics of all checkpoints of a job: counts, the latest of each kind, and figures for percentiles."""
 
 import threading
 from collections import deque
@@ -10,11 +10,11 @@ import msgspec
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 
 FIGURES_LENGTH = 1000
-"""Over how many completed checkpoints percentiles are taken."""
+"""How many completed checkpoints the percentiles cover."""
 
 
 class RestoreStats(msgspec.Struct, frozen=True):
-    """What the job last began from."""
+    """What the job was last restored from."""
 
     checkpoint_id: int
     at_ms: int
@@ -33,7 +33,7 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(stats: CheckpointStats) -> "CheckpointFigures":
-        """What of a checkpoint's figures goes into percentiles."""
+        """The figures of a checkpoint that have percentiles."""
         processed = sum(part.figures.processed_bytes for part in stats.parts)
         return CheckpointFigures(
             stats.written_bytes, stats.full_bytes, stats.duration_ms or 0, processed, stats.persisted_bytes
@@ -42,14 +42,14 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CheckpointReport:
-    """All of it at one moment."""
+    """The statistics at one moment."""
 
     history: Sequence[CheckpointStats] = ()
     """The last ones, oldest first."""
     completed: int = 0
     failed: int = 0
     restored: int = 0
-    """How often an attempt began from a checkpoint or savepoint."""
+    """How often an attempt has restored a checkpoint or savepoint."""
     savepoints: Sequence[CheckpointStats] = ()
     """The last ones that have ended, oldest first, with the numbers of the checkpoints at whose barriers they were."""
     latest_completed: CheckpointStats | None = None
@@ -57,11 +57,11 @@ class CheckpointReport:
     latest_restore: RestoreStats | None = None
     figures: Sequence[CheckpointFigures] = ()
     retained: frozenset[int] | None = None
-    """Which checkpoints still have their files; None: not known."""
+    """Which checkpoints still have their files; None: unknown."""
 
     @property
     def latest_savepoint(self) -> CheckpointStats | None:
-        """The newest that is complete."""
+        """The newest completed one."""
         complete = [stats for stats in self.savepoints if stats.status == "completed"]
         return complete[-1] if complete else None
 
@@ -85,11 +85,11 @@ class CheckpointTally:
         self._figures: deque[CheckpointFigures] = deque(maxlen=FIGURES_LENGTH)
 
     def note(self, history: Iterable[CheckpointStats]) -> None:
-        """Take note of those that have ended; one that is known changes nothing."""
+        """Count those that have ended; one that was counted before changes nothing."""
         with self._lock:
             for stats in history:
                 if stats.status == "completed" and stats.savepoint:
-                    self._latest["savepoint"] = stats  # it is there some time after its checkpoint
+                    self._latest["savepoint"] = stats  # it completes some time after its checkpoint
                 if stats.status == "in_progress" or stats.checkpoint_id in self._ended:
                     continue
                 self._ended.add(stats.checkpoint_id)
@@ -102,7 +102,7 @@ class CheckpointTally:
                     self._figures.append(CheckpointFigures.of(stats))
 
     def restore(self, restore: RestoreStats) -> None:
-        """An attempt begins from a checkpoint or savepoint."""
+        """Note that an attempt restores a checkpoint or savepoint."""
         with self._lock:
             self._restored += 1
             self._latest_restore = restore
@@ -113,7 +113,7 @@ class CheckpointTally:
         savepoints: Sequence[CheckpointStats] = (),
         retained: frozenset[int] | None = None,
     ) -> CheckpointReport:
-        """What is known now."""
+        """The statistics now."""
         with self._lock:
             return CheckpointReport(
                 history=history,

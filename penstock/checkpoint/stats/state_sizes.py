@@ -1,4 +1,4 @@
-"""The sizes of a job's states: those of its subtasks added up, and kept small enough to send and to store."""
+"""The sizes of a job's states: the sum over its subtasks, limited so that it can be sent and stored."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -10,17 +10,17 @@ from penstock.state.backend.table_sizes import LARGEST
 
 MAX_STATES = 256
 MAX_KEY_GROUPS = 65536
-"""Key groups of all states together that have figures of their own."""
+"""How many key groups, of all states together, have figures of their own."""
 
 
 def add_up(sizes: Iterable[StateSize]) -> list[StateSize]:
-    """One size per operator and state, in the order of their names, from those of subtasks with other key groups."""
+    """One size per operator and state, in the order of their names: the sum over the subtasks."""
     ordered = sorted(sizes, key=_state)
     return bounded([_sum(list(parts)) for _, parts in groupby(ordered, key=_state)])
 
 
 def bounded(sizes: Sequence[StateSize]) -> list[StateSize]:
-    """The largest states in their order, figures of key groups only for as many of them as fit."""
+    """The largest states, in their order, with figures of key groups for as many of them as the limit allows."""
     kept = sorted(range(len(sizes)), key=lambda index: -sizes[index].size_bytes)[:MAX_STATES]
     room, found = MAX_KEY_GROUPS, {}
     for index in kept:
@@ -44,7 +44,7 @@ def _sum(parts: list[StateSize]) -> StateSize:
         ):
             entries[group] += count
             sizes[group] += size_bytes
-    # Half of the key groups would look like all of them.
+    # Figures of some key groups would look like figures of all of them.
     is_whole = all(part.group_bytes for part in parts)
     return StateSize(
         parts[0].operator_uid,
