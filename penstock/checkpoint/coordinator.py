@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
 from penstock import failpoint
+from penstock.checkpoint.checkpoint_numbers import CheckpointNumbers
 from penstock.checkpoint.checkpoint_request import CheckpointRequest
 from penstock.checkpoint.checkpoint_schedule import CheckpointSchedule
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.failures import FailureCount, FailureReason
-from penstock.checkpoint.file_names import checkpoint_of
 from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.pending_checkpoint import EpochRecord, Pending, PendingCheckpoint, PendingCheckpoints
@@ -64,8 +64,7 @@ class CheckpointCoordinator:
         self._lock = threading.Lock()  # around everything that is not I/O
         self._completing = threading.Lock()  # PROTOCOL R21: one at a time
         self._pending = PendingCheckpoints()
-        # PROTOCOL R7: after the claim
-        self._next_id = max(identity.first_checkpoint, _first_free_id(log.storage.list("")))
+        self._numbers = CheckpointNumbers(log, identity.first_checkpoint)
         self._last_epoch = self._publication.state.last_epoch
         self._history = CheckpointHistory()
         self._sizes: list[StateSize] | None = None
@@ -87,8 +86,7 @@ class CheckpointCoordinator:
             request = self._schedule.take_request(busy)
             if not (forced or request is not None or self._schedule.may_start(busy)):
                 return None
-            number = max(self.next_id, 1)
-            self._next_id = number + 1
+            number = self._numbers.take(lowest=1)
             now_ms = self._clock.now_ms()
             deadline_s = self._clock.monotonic_s() + self._settings.timeout_ms / 1000
             base = self._publication.state.newest if request is None or not request.full else None
@@ -188,8 +186,7 @@ class CheckpointCoordinator:
                 raise CheckpointError("a job with a checkpoint never starts from nothing; restore it")
             now_ms = self._clock.now_ms()
             with self._lock:
-                number = self.next_id
-                self._next_id = number + 1
+                number = self._numbers.take()
                 self._history.started(number, now_ms)
             record = EpochRecord(0, now_ms, {}, (), source, {}, {}, view.claim.max_parallelism)
             first: Pending = PendingCheckpoint(number, 0, frozenset(), None, now_ms, 0.0, record=record)
@@ -258,8 +255,8 @@ class CheckpointCoordinator:
 
     @property
     def next_id(self) -> int:
-        """The number that the next checkpoint gets: above every number in the log and on storage (PROTOCOL R7)."""
-        return max(self._next_id, self._log.view().highest_checkpoint + 1)
+        """The number that the next checkpoint gets."""
+        return self._numbers.next
 
     @property
     def is_settled(self) -> bool:
@@ -407,14 +404,13 @@ class CheckpointCoordinator:
 
     def _scope(self, present: Sequence[str]) -> SweepScope:
         with self._lock:
-            given_out = self.next_id
-            # PROTOCOL R7: a number that an older attempt has used meanwhile is used up, so that its manifest may go.
-            self._next_id = max(given_out, _first_free_id(present))
+            next_checkpoint = self._numbers.next
+            self._numbers.skip(present)
             newest = self._publication.state.newest
             pins = [base for base in (newest, *(pending.base for pending in self._pending)) if base is not None]
             return SweepScope(
                 attempt=self._identity.attempt,
-                next_checkpoint=given_out,
+                next_checkpoint=next_checkpoint,
                 pending=frozenset(pending.checkpoint_id for pending in self._pending),
                 pinned=frozenset(path for manifest in pins for path in file_paths(manifest)),
                 log_number=self._log.view().number,
@@ -423,8 +419,3 @@ class CheckpointCoordinator:
     def _require_owner(self) -> None:
         if self._fenced is not None:
             raise FencedError(self._fenced)
-
-
-def _first_free_id(present: Iterable[str]) -> int:
-    numbers = (checkpoint_of(path) for path in present)
-    return max((number for number in numbers if number is not None), default=-1) + 1

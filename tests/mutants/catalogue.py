@@ -229,7 +229,7 @@ RULES = (
     mutant(
         "R7",
         "numbers of checkpoints on storage are used again",
-        (COORDINATOR, '_first_free_id(log.storage.list(""))', "0"),
+        ("penstock/checkpoint/checkpoint_numbers.py", '_first_free(log.storage.list(""))', "0"),
         "sim 2000",
         "tests/checkpoint/test_coordinator_files.py tests/checkpoint/test_coordinator.py",
     ),
