@@ -437,8 +437,8 @@ class Harness:
     def decline(self, decline: CheckpointDecline) -> None:
         self._attempt.coordinator.decline(decline)
 
-    def savepoint_event(self, news: SavepointEvent) -> None:
-        self._savepoints.receive(news)
+    def savepoint_event(self, event: SavepointEvent) -> None:
+        self._savepoints.receive(event)
 
     def completed(self, checkpoint: int) -> None:
         """A checkpoint is complete."""

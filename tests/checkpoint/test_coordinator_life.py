@@ -188,10 +188,10 @@ def test_k5_m6_what_was_asked_for_comes_before_what_is_due(world: World) -> None
     assert not driver.coordinator.history()[-1].manual
 
 
-# ---- asked for by hand
+# ---- requested
 
 
-def test_m6_a_checkpoint_that_is_asked_for_needs_no_interval(world: World) -> None:
+def test_m6_a_requested_checkpoint_needs_no_interval(world: World) -> None:
     driver = new_driver(world, replace(SETTINGS, interval_ms=None))
     assert driver.run_epoch(1) is None and not driver.coordinator.is_due
     request = driver.coordinator.request()

@@ -180,7 +180,7 @@ def test_r17_a_part_of_a_dropped_run_does_not_count() -> None:
     assert [part.version.nonce for part in found.subtasks] == ["n0", "n1"]
 
 
-def test_one_at_a_time_and_the_other_hears_which() -> None:
+def test_one_at_a_time_and_the_error_names_the_other() -> None:
     world = World()
     first = world.ask()
     with pytest.raises(JobConflictError, match="a" * 32):

@@ -50,7 +50,7 @@ class Ledger:
         self.retained: dict[int, Manifest] = {}
         self.completed: dict[int, Manifest] = {}
         self.newest: Manifest | None = None
-        """Of the current line."""
+        """Of the current lineage."""
         self.discarded: set[str] = set()
         self.base = 0
         self.ghosts = 0

@@ -357,8 +357,8 @@ class Process:
         self._world.outcome.faults["decline"] += 1
         self._world.send(lambda: self._take(lambda: self._coordinator.decline(decline)))
 
-    def savepoint_event(self, news: SavepointEvent) -> None:
-        self._world.send(lambda: self._take(lambda: self._savepoints.receive(news)))
+    def savepoint_event(self, event: SavepointEvent) -> None:
+        self._world.send(lambda: self._take(lambda: self._savepoints.receive(event)))
 
     def _take(self, letter: Callable[[], None]) -> None:
         letter()
