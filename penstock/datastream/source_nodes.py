@@ -7,7 +7,7 @@ from typing import Any
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import TypeMismatchError, UsageError
 from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
-from penstock.model.option_types import parse_duration_ms
+from penstock.model.quantities import parse_duration_ms
 from penstock.model.types import TypeInformation, resolve_type
 
 _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from penstock.errors import ConfigurationError
 from penstock.model.option import Option
-from penstock.model.option_types import parse_boolean
+from penstock.model.quantities import parse_boolean
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ MODULES = [
     "ddl",
     "key_groups",
     "option",
-    "option_types",
+    "quantities",
     "row",
     "time",
     "ttl",

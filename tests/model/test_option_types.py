@@ -24,9 +24,8 @@ from penstock.model.option_types import (
     ValueType,
     Word,
     Words,
-    parse_duration_ms,
-    parse_size_bytes,
 )
+from penstock.model.quantities import parse_duration_ms, parse_size_bytes
 
 
 @given(st.integers(0, 10**6), st.sampled_from([("ms", 1), (" s", 1000), ("min", 60_000), (" h", 3_600_000), ("", 1)]))
