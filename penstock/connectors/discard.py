@@ -1,4 +1,4 @@
-"""A sink that keeps nothing, for benchmarks and for jobs that only work by their side effects."""
+"""A sink that discards its records, for benchmarks and for jobs that only have side effects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from penstock.model.snapshot import Committable
 
 
 class DiscardingSink(Sink):
-    """Takes every record and forgets it."""
+    """Discards every record."""
 
     @property
     def allows_fallback(self) -> bool:
-        """Nothing is kept, so nothing can be there twice."""
+        """Nothing is stored, so nothing can be stored twice."""
         return True
 
     def open(self, context: SinkContext) -> SinkWriter:

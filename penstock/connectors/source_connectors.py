@@ -56,9 +56,9 @@ class BulkFormat:
 
 @dataclass(frozen=True)
 class FileSource:
-    """The records of files: those there at the start, or, monitored continuously, every new one as well.
+    """The records of files: those that exist at the start and, if monitored continuously, new ones as well.
 
-    Files whose names start with `.` or `_` are not read. A file must appear whole, by a rename, and stay as it is.
+    Files whose names start with `.` or `_` are not read. A file must appear complete, by a rename, and never change.
 
     >>> FileSource.of("/data/orders", "json", "customer string, amount double").record_type.get_field_names()
     ['customer', 'amount']
@@ -97,12 +97,12 @@ class FileSource:
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str | os.PathLike[str]) -> "FileSourceBuilder":
-        """PyFlink's way to a source of text lines; also of JSON lines and CSV."""
+        """PyFlink's builder for a source of text lines, JSON lines or CSV."""
         return FileSourceBuilder(FileSource(tuple(map(absolute, paths)), stream_format))
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str | os.PathLike[str]) -> "FileSourceBuilder":
-        """PyFlink's way to a source of column files."""
+        """PyFlink's builder for a source of column files."""
         return FileSourceBuilder(FileSource(tuple(map(absolute, paths)), bulk_format))
 
     @property
@@ -122,12 +122,12 @@ class FileSource:
 
     @property
     def schema_ddl(self) -> str | None:
-        """The columns for Spark; None for text, which has the one that Spark gives it."""
+        """The columns for Spark; None for text, whose one column Spark defines."""
         return None if self.format == "text" else RowCodec(self.record_type).ddl
 
     @property
     def options(self) -> dict[str, str]:
-        """Spark's options of the format: a record that cannot be read fails the job, and CSV is that of RFC 4180."""
+        """Spark's options of the format: a malformed record fails the job, and CSV follows RFC 4180."""
         if isinstance(self.file_format, BulkFormat):
             return {}
         charset = {} if self.file_format.charset.upper() == "UTF-8" else {"encoding": self.file_format.charset}
@@ -143,26 +143,26 @@ class FileSource:
         return self.discovery_interval_ms is None
 
     def monitor_continuously(self, discovery_interval: Duration) -> "FileSource":
-        """The same source, unbounded: it looks for new files that often."""
+        """The same source, unbounded: it looks for new files at this interval."""
         milliseconds = discovery_interval.to_milliseconds()
         if milliseconds <= 0:
-            raise UsageError(f"a discovery interval of {milliseconds} ms; give one above 0")
+            raise UsageError(f"the discovery interval is {milliseconds} ms; it must be above 0")
         return replace(self, discovery_interval_ms=milliseconds)
 
 
 class FileSourceBuilder:
-    """PyFlink's way to write a FileSource."""
+    """PyFlink's builder of a FileSource."""
 
     def __init__(self, source: FileSource) -> None:
         self._source = source
 
     def monitor_continuously(self, discovery_interval: Duration) -> "FileSourceBuilder":
-        """Make the source unbounded: it looks for new files that often."""
+        """Make the source unbounded: it looks for new files at this interval."""
         self._source = self._source.monitor_continuously(discovery_interval)
         return self
 
     def process_static_file_set(self) -> "FileSourceBuilder":
-        """Make the source bounded again: the files that are there at the start."""
+        """Make the source bounded again: only the files that exist at the start."""
         self._source = replace(self._source, discovery_interval_ms=None)
         return self
 
@@ -200,7 +200,7 @@ class CollectionSource:
 
     @staticmethod
     def of(records: Iterable[Any], type_info: object = None) -> "CollectionSource":
-        """A source of these records, taken now; the type is anything that `resolve_type` takes."""
+        """A source of these records, copied now; the type is anything that `resolve_type` accepts."""
         return CollectionSource(tuple(records), resolve_type(type_info))
 
 

@@ -1,7 +1,7 @@
-"""Addresses of storages: a folder's path, or a URL of a file system that is not the machine's own.
+"""Addresses of storages: the path of a folder, or the URL of an object store or of HDFS.
 
-An address is shown in messages, logs and the registry, so it never holds a credential: one that does is refused, and
-the refusal does not repeat it.
+Addresses are shown in messages, logs and the registry. So an address with a credential is refused, in a message that
+does not repeat it.
 """
 
 import os
@@ -43,7 +43,7 @@ class RemoteAddress:
     bucket: str
     """Bucket or container; the name node's `host[:port]` for HDFS."""
     prefix: str
-    """Below it, without slashes at its ends; may be empty."""
+    """The path below it, without a slash at either end; may be empty."""
     account: str | None = None
     """Azure's storage account, where the address names it."""
 
@@ -54,7 +54,7 @@ class RemoteAddress:
 
 
 def parse_address(text: str) -> Path | RemoteAddress:
-    """What an address means. Raises ConfigurationError for one that no storage has.
+    """The folder or the remote place of an address. Raises ConfigurationError if there is no storage for it.
 
     >>> parse_address("s3a://bucket/jobs/")
     RemoteAddress(kind='s3', bucket='bucket', prefix='jobs', account=None)
@@ -65,13 +65,13 @@ def parse_address(text: str) -> Path | RemoteAddress:
     scheme = _SCHEME.match(text)
     if scheme is None:
         if not text or "\0" in text:
-            raise ConfigurationError("an address of a storage is a folder's path or a URL, not empty")
+            raise ConfigurationError("the address of a storage is empty; give the path of a folder or a URL")
         return Path(os.path.abspath(os.path.expanduser(text)))
     name = scheme[1].lower()
     parts = urlsplit(text)
     if parts.password is not None or parts.query or parts.fragment or "?" in text or "#" in text:
         raise ConfigurationError(
-            f"an address of a storage is {name}://place/path without password, '?' and '#'; "
+            f"the address of a storage has the form {name}://place/path, without password, '?' and '#'; "
             f"endpoint and credentials come from the environment"
         )
     if name == "file":
@@ -105,7 +105,7 @@ def _remote(scheme: str, place: str, path: str) -> RemoteAddress:
     if not (_HOST if kind is HDFS else _BUCKET).fullmatch(place) or account == "":
         raise ConfigurationError(
             f"an address with '{scheme}://' begins with a bucket, container (@account.dfs.core.windows.net) or host, "
-            f"without a user's name"
+            f"without a user name"
         )
     prefix = path.strip("/")
     try:

@@ -6,11 +6,11 @@ from penstock.errors import FileMissingError, NameTakenError, NotDurableError, S
 from penstock.storage.storage import Storage
 
 WAITS_S = (0.01, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Between two tries; then the outcome stays unknown and the attempt ends."""
+"""The pauses between tries. After the last try the outcome is unknown, and the attempt ends."""
 
 
 def put_certain(storage: Storage, path: str, data: bytes, wait: Callable[[float], None]) -> None:
-    """Write a new file and know that it is there. The data must be unlike that of any other writer of this name.
+    """Write a new file and make sure that it is there. No other writer of this name may have the same data.
 
     Raises NameTakenError if another writer's file is there, UnknownOutcomeError if that cannot be found out or if the
     file may not survive a power failure, and any other StorageError if nothing was written under this name and nothing
@@ -23,7 +23,7 @@ def put_certain(storage: Storage, path: str, data: bytes, wait: Callable[[float]
         except NotDurableError:
             raise  # PROTOCOL R1: after an fsync error the name is dead
         except UnknownOutcomeError:
-            doubtful = True  # PROTOCOL R5: absent is not failed, so the same write again until the name is taken
+            doubtful = True  # PROTOCOL R5: it may still land, so the write is repeated until the name is taken
         except NameTakenError:
             raise
         except StorageError:
@@ -32,7 +32,7 @@ def put_certain(storage: Storage, path: str, data: bytes, wait: Callable[[float]
         if seconds is not None:
             wait(seconds)
     tries = len(WAITS_S) + 1
-    raise UnknownOutcomeError(f"no certain answer to the write of {path!r} in {storage.uri} after {tries} tries")
+    raise UnknownOutcomeError(f"no definite reply to the write of {path!r} in {storage.uri} after {tries} tries")
 
 
 def _put_or_find(storage: Storage, path: str, data: bytes) -> None:
@@ -45,7 +45,7 @@ def _put_or_find(storage: Storage, path: str, data: bytes) -> None:
 
 
 def _holds(storage: Storage, path: str, data: bytes) -> bool:
-    """Whether the file is the one that was to be written. One that has gone again was another's."""
+    """Whether the file has this data. A file that is gone again was another writer's."""
     try:
         return storage.read(path) == data
     except FileMissingError:

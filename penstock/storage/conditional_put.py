@@ -1,7 +1,7 @@
 """`put_if_absent` for S3, Google Cloud Storage and Azure: one conditional put, with `obstore` (PROTOCOL R1, R5).
 
-obstore's own retries are off for writes: a retry inside the client would get "exists already" for the file that its
-first try has put, and could not tell. The tries are made here, where it is known whether an earlier one is in doubt.
+obstore's own retries are off for writes: a retry inside the client would get "already exists" for the object that its
+own first try has put. The retries are made here, where it is known whether an earlier try is in doubt.
 """
 
 import os
@@ -24,7 +24,7 @@ except ImportError:  # the extra is not installed; `ConditionalPut.open` says so
 
 EXTRA = "penstock[object-stores]"
 WAITS_S = (0.1, 0.5, 2.0)
-"""Between two tries of one write."""
+"""The pauses between tries of one write."""
 CONNECT_TIMEOUT_S = 5
 SMALL_FILE_BYTES = MIB
 SMALL_TIMEOUT_S = 10
@@ -33,7 +33,7 @@ LARGE_TIMEOUT_S = 600
 
 @dataclass(frozen=True)
 class _Stores:
-    """The same bucket with other limits: small writes must be answered soon; what may be repeated is retried inside."""
+    """Clients of one bucket: small writes have a short timeout, and only repeatable requests are retried."""
 
     small: Any
     large: Any
@@ -50,7 +50,7 @@ class ConditionalPut:
 
     @classmethod
     def open(cls, address: RemoteAddress, wait: Callable[[float], None] = time.sleep) -> "ConditionalPut":
-        """A writer for an address. Raises ConfigurationError without obstore, or if the settings are no use to it."""
+        """A writer for an address. Raises ConfigurationError without obstore, or if it rejects the settings."""
         if obstore is None:
             raise ConfigurationError(f"checkpoints in {address} need obstore: pip install '{EXTRA}'")
         try:
@@ -64,10 +64,10 @@ class ConditionalPut:
         return cls(address, stores, wait)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Put the object if there is none of that name.
+        """Put the object unless one of that name exists.
 
-        A write without a reply is made again: if the name is taken then, the object is read back and compared. "Taken"
-        without an object is S3's 409 for a write or delete of the same name at the same moment: made again, too.
+        A write without a reply is repeated. If the name is taken then, the object is read back and compared. If it is
+        taken but there is no object (S3's 409: a concurrent write or delete), the write is repeated too.
         """
         is_doubtful, last = False, "no try was made"
         for seconds in (*WAITS_S, None):
@@ -158,7 +158,7 @@ _ENDPOINTS = {
 }
 _REFUSED: tuple[type[Exception], ...] = ()
 if obstore is not None:
-    # Told so by the store, or never sent: nothing was written and nothing will be.
+    # Refused by the store, or never sent: nothing was written and nothing will be.
     _REFUSED = (
         FileNotFoundError,
         obstore_errors.PermissionDeniedError,

@@ -1,4 +1,4 @@
-"""What a client library says went wrong, fit to be shown: short, and without what may be a secret."""
+"""Error texts of client libraries, short and without possible secrets."""
 
 import re
 
@@ -8,7 +8,7 @@ _SECRET = re.compile(r"<(AWSAccessKeyId|SignatureProvided|StringToSign|Canonical
 
 
 def brief_reason(error: Exception) -> str:
-    """The first paragraph of the error's text, without queries of URLs, which may carry signatures and tokens.
+    """The first paragraph of the error's text, without the query strings of URLs, which may hold signatures and tokens.
 
     >>> brief_reason(OSError("GET https://host/a?sig=abc failed\\n\\nDebug source: ..."))
     'GET https://host/a failed'

@@ -1,8 +1,8 @@
 """`put_if_absent` for HDFS: a temporary file, then the JVM's rename, which does not overwrite (PROTOCOL R1).
 
-`pyarrow.fs` writes the temporary file. It cannot give it its name: its `move` deletes a file that is in the way. So the
-rename goes to libhdfs itself, the library that `pyarrow.fs` uses too; it calls `FileSystem.rename` in the JVM, which
-the name node does at once and refuses if the name is taken.
+`pyarrow.fs` writes the temporary file, but cannot rename it: its `move` deletes an existing target. So the rename goes
+to libhdfs, the library that `pyarrow.fs` uses too. It calls `FileSystem.rename` in the JVM, which is atomic and fails
+if the name is taken.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ class HdfsRename:
     """Writes and deletes files below a folder. Thread safe, as libhdfs is."""
 
     def __init__(self, uri: str, files: Any, rename: Callable[[str, str], bool], root: str) -> None:
-        """`rename` moves a file to a name that is free; False if it did not, or if that is not known."""
+        """`rename` moves a file to a free name; False if it failed or its outcome is not known."""
         self._uri = uri
         self._files = files
         self._rename = rename
@@ -48,7 +48,7 @@ class HdfsRename:
             self._remove(temporary)
             raise StorageError(f"cannot write {path!r} in {self._uri}: {brief_reason(error)}") from None
         if not self._rename(temporary, target):
-            self._explain(temporary, target, path)
+            self._check_rename(temporary, target, path)
 
     def delete(self, path: str) -> None:
         try:
@@ -59,8 +59,8 @@ class HdfsRename:
             if self._is_file(f"{self._root}/{path}", path):
                 raise StorageError(f"cannot delete {path!r} in {self._uri}: {brief_reason(error)}") from None
 
-    def _explain(self, temporary: str, target: str, path: str) -> None:
-        """Return if the rename happened all the same: then the temporary name has gone and the other is there."""
+    def _check_rename(self, temporary: str, target: str, path: str) -> None:
+        """Return if the rename has happened after all: the temporary name is gone, and the final one is there."""
         if self._is_file(temporary, path):
             is_taken = self._is_file(target, path)
             self._remove(temporary)
@@ -71,7 +71,7 @@ class HdfsRename:
                 raise UnknownOutcomeError(f"cannot tell whether {path!r} was renamed in {self._uri}")
             raise StorageError(f"cannot rename {path!r} in {self._uri}")
         if not self._is_file(target, path):
-            raise UnknownOutcomeError(f"{path!r} has gone from {self._uri} while it was renamed")
+            raise UnknownOutcomeError(f"{path!r} disappeared from {self._uri} while it was renamed")
 
     def _is_file(self, full: str, path: str) -> bool:
         try:
@@ -82,7 +82,7 @@ class HdfsRename:
             ) from None
 
     def _remove(self, temporary: str) -> None:
-        """Take a temporary file away if that is possible; what stays is swept by its name."""
+        """Delete a temporary file if possible; one that stays is swept by its name."""
         try:
             self._files.delete_file(temporary)
         except OSError:
@@ -112,7 +112,7 @@ def _renaming(address: RemoteAddress) -> Callable[[str, str], bool]:
 
 
 def _load() -> ctypes.CDLL:
-    """libhdfs, with the types of the functions that are used. Found as `pyarrow.fs` finds it."""
+    """libhdfs, with the types of the functions used here. It is found as `pyarrow.fs` finds it."""
     folders = [os.environ.get("ARROW_LIBHDFS_DIR"), f"{os.environ.get('HADOOP_HOME', '')}/lib/native"]
     found = [path for folder in folders if folder and (path := Path(folder) / "libhdfs.so").is_file()]
     if not found:

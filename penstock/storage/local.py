@@ -2,7 +2,7 @@
 
 A file appears under its name complete or not at all: it is written and fsynced under a temporary name, then linked,
 which fails if the name is taken, then the folder is fsynced. A crash leaves a temporary file, `<name>~<random>`, which
-`list` shows, so that garbage collection finds it by the name it was meant for.
+`list` shows, so that garbage collection finds it by its name.
 """
 
 import errno
@@ -31,7 +31,7 @@ _NUMBERED = re.compile(r".*-\d+")
 
 
 class LocalStorage:
-    """The files below one folder, which is made if it is not there. Any number of processes may use it at once."""
+    """The files below one folder, which is created if needed. Any number of processes may use it at once."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(os.path.abspath(root))
@@ -39,7 +39,7 @@ class LocalStorage:
         self._real_root = os.path.realpath(self.root)
         self._durable_folders: set[Path] = set()
         self._lost_folders: set[Path] = set()
-        """Folders whose own names may not survive a power failure: nothing more is put into them."""
+        """Folders whose own names may not survive a power failure: nothing more is written into them."""
 
     @property
     def uri(self) -> str:
@@ -54,7 +54,7 @@ class LocalStorage:
         try:
             _write_durably(descriptor, data)
         except OSError as error:
-            # The pages of a failed fsync count as clean: this file is dead, a repeat takes a new one.
+            # After a failed fsync the pages count as clean: this file is lost, and a retry uses a new one.
             _remove(temporary)
             raise StorageError(f"cannot write {path!r} in {self.uri}: {error}") from error
         failpoint.before("C15")
@@ -72,7 +72,7 @@ class LocalStorage:
             raise FileMissingError(f"there is no file {path!r} in {self.uri}") from error
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise PathOutsideError(f"{path!r} in {self.uri} is a link, which is not followed") from error
+                raise PathOutsideError(f"{path!r} in {self.uri} is a symbolic link, which is not followed") from error
             raise StorageError(f"cannot read {path!r} in {self.uri}: {error}") from error
 
     def list(self, prefix: str) -> Paths:
@@ -95,7 +95,7 @@ class LocalStorage:
             return
         except OSError as error:
             raise StorageError(f"cannot delete {path!r} in {self.uri}: {error}") from error
-        # A numbered folder (chk-7) is never used again, so it goes with its last file. Other folders stay.
+        # A numbered folder (chk-7) is never used again, so it is removed with its last file. Other folders stay.
         if target.parent != self.root and _NUMBERED.fullmatch(target.parent.name):
             _remove_empty(target.parent)
 
@@ -105,9 +105,9 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileMissingError(f"there is no file {path!r} in {self.uri}") from error
         except OSError as error:
-            raise StorageError(f"cannot look at {path!r} in {self.uri}: {error}") from error
+            raise StorageError(f"cannot stat {path!r} in {self.uri}: {error}") from error
         if stat.S_ISLNK(found.st_mode):
-            raise PathOutsideError(f"{path!r} in {self.uri} is a link, which is not followed")
+            raise PathOutsideError(f"{path!r} in {self.uri} is a symbolic link, which is not followed")
         if not stat.S_ISREG(found.st_mode):
             raise FileMissingError(f"{path!r} in {self.uri} is not a file")
         return found.st_size
@@ -116,11 +116,11 @@ class LocalStorage:
         target = self.root / path
         folder = os.path.realpath(target.parent)
         if os.path.commonpath((folder, self._real_root)) != self._real_root:
-            raise PathOutsideError(f"path {path!r} leads out of {self.uri} through a link")
+            raise PathOutsideError(f"path {path!r} leads out of {self.uri} through a symbolic link")
         return target
 
     def _create_temporary(self, target: Path) -> tuple[int, Path]:
-        """A new empty file beside the target. Its folder may vanish with its last file meanwhile: then again."""
+        """A new empty file beside the target. Tries again if the folder vanishes with its last file meanwhile."""
         for _ in range(_CREATE_TRIES):
             temporary = target.with_name(f"{target.name}{TEMPORARY_MARK}{new_nonce()}")
             try:
@@ -133,7 +133,7 @@ class LocalStorage:
         raise StorageError(f"cannot create {target.name!r} in {self.uri}: its folder vanished {_CREATE_TRIES} times")
 
     def _link(self, temporary: Path, target: Path, path: str) -> None:
-        """Give the file its name, or say that the name is taken; on NFS the link count tells of a lost reply."""
+        """Give the file its name; NameTakenError if it is taken. On NFS the link count reveals a lost reply."""
         try:
             os.link(temporary, target, follow_symlinks=False)
         except OSError as error:
@@ -141,7 +141,7 @@ class LocalStorage:
                 return
             _remove(temporary)
             if error.errno == errno.EEXIST:
-                # Whoever finds its own file here goes on as if it had written it now: it must be durable.
+                # A writer that finds its own file here continues as if it had just written it: make it durable.
                 self._make_durable(target.parent, path)
                 raise NameTakenError(f"{path!r} exists already in {self.uri}") from error
             raise StorageError(f"cannot link {path!r} in {self.uri}: {error}") from error
@@ -165,7 +165,7 @@ class LocalStorage:
         if lost:
             raise StorageError(
                 f"cannot write {path!r} in {self.uri}: an fsync of the folder above {min(lost).name!r} failed, so that "
-                f"the folder may not survive a power failure; look at the disk, then start the job again"
+                f"the folder may not survive a power failure; check the disk, then start the job again"
             )
 
 
@@ -197,10 +197,10 @@ def _make_root(root: Path) -> None:
             try:
                 _fsync_folder(folder.parent)
             except OSError:
-                _remove_empty(folder)  # the next try makes another, whose name is not one that an fsync has lost
+                _remove_empty(folder)  # the next try creates it again; this entry may be lost
                 raise
     except OSError as error:
-        raise StorageError(f"cannot make the folder {str(root)!r}: {error}") from error
+        raise StorageError(f"cannot create the folder {str(root)!r}: {error}") from error
     if not root.is_dir():
         raise StorageError(f"{str(root)!r} is not a folder")
 
@@ -220,13 +220,13 @@ def _fsync_folder(folder: Path) -> None:
 
 
 def remove_empty_folders(folder: Path) -> None:
-    """The folder and those in it, from the inside out; one in which there are files stays."""
+    """Remove the folder and its subfolders, the innermost first; folders with files stay."""
     for place, _, _ in os.walk(folder, topdown=False, followlinks=False):
         _remove_empty(Path(place))
 
 
 def _remove(temporary: Path) -> None:
-    """Take a temporary file away if that is possible; what stays is swept by its name."""
+    """Delete a temporary file if possible; one that stays is swept by its name."""
     try:
         temporary.unlink(missing_ok=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""A storage in memory that loses replies, fails and crashes when a script says so: for tests and the harness."""
+"""A storage in memory that fails, crashes and loses replies as a script says, for tests and the harness."""
 
 import threading
 from collections.abc import Callable
@@ -20,23 +20,23 @@ class Fault(Enum):
 
 
 class StorageScript(Protocol):
-    """Decides over faults, and sees every change. Whatever it raises ends the call: a crash."""
+    """Decides about faults and sees every change. An exception that it raises is a crash within the call."""
 
     def before(self, operation: str, path: str) -> Fault | None:
         """Called before each operation: put_new, read, list, delete or size."""
         ...
 
     def landed(self, path: str, data: bytes) -> None:
-        """Called when a file has got its name."""
+        """Called when a file has its name."""
         ...
 
     def deleted(self, path: str) -> None:
-        """Called just before a file goes."""
+        """Called just before a file is deleted."""
         ...
 
 
 class NoFaults:
-    """The script of a storage that works."""
+    """A script without faults."""
 
     def before(self, operation: str, path: str) -> Fault | None:
         return None
@@ -116,7 +116,7 @@ class MemoryStorage:
     def lose_unsynced(self, survives: Callable[[str], bool] = lambda path: False) -> Paths:
         """A power cut: files that were not fsynced, or whose folder was not, are gone. Returns their names.
 
-        What `survives` all the same is durable from now on; of data that was not fsynced half is there.
+        Files for which `survives` is true are durable from now on; data that was not fsynced is cut in half.
         """
         unsynced = sorted(self._unsynced.intersection(self.files))
         lost = [path for path in unsynced if not survives(path)]

@@ -1,11 +1,11 @@
-"""Paths inside a storage: relative, with `/`, and never a way out of its root."""
+"""Paths inside a storage: relative, with `/`, and always below its root."""
 
 from typing import TypeAlias
 
 from penstock.errors import PathOutsideError, StorageError
 
 Paths: TypeAlias = list[str]
-"""What `Storage.list` gives; an alias, because inside a class with a method `list` the type has no name."""
+"""The result of `Storage.list`. An alias, because a method `list` hides the type inside its class."""
 
 TEMPORARY_MARK = "~"
 """Separates a file's name from the random part of the temporary file that becomes it."""
@@ -19,7 +19,7 @@ def confine(path: str) -> str:
     >>> confine("chk-7/_metadata")
     'chk-7/_metadata'
     """
-    reason = _complaint(path)
+    reason = _problem(path)
     if reason is not None:
         raise PathOutsideError(f"path {path!r} {reason}; expected a relative path below the storage's root")
     return path
@@ -34,7 +34,7 @@ def confine_new(path: str) -> str:
 
 def is_confined(path: str) -> bool:
     """Whether the path stays below the root."""
-    return _complaint(path) is None
+    return _problem(path) is None
 
 
 def folder_of(path: str) -> str:
@@ -42,7 +42,7 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _complaint(path: str) -> str | None:
+def _problem(path: str) -> str | None:
     if not path:
         return "is empty"
     if len(path) > MAX_PATH_CHARACTERS:

@@ -1,4 +1,4 @@
-"""The question asked of every storage before it may hold checkpoints (PROTOCOL R1)."""
+"""The test that every storage must pass before it may hold checkpoints (PROTOCOL R1)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

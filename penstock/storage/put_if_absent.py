@@ -1,4 +1,4 @@
-"""The Protocol that `pyarrow.fs` lacks: a file that appears complete, under a name that nobody else had (PROTOCOL R1).
+"""The Protocol that `pyarrow.fs` lacks: a file that appears complete, under a name that was free (PROTOCOL R1).
 
 `LocalStorage` does it with `os.link`. Object stores do it with a conditional put, HDFS with a rename that does not
 overwrite; both serve `RemoteStorage`, which reads and lists through `pyarrow.fs`.
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class PutIfAbsent(Protocol):
-    """Gives names to files and takes them away. `path` is relative to the storage's root. Thread safe."""
+    """Creates and deletes files. `path` is relative to the storage's root. Thread safe."""
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a new file; when this returns it is durable and complete.
@@ -18,5 +18,5 @@ class PutIfAbsent(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is fine. Leaves nothing in its place."""
+        """Delete a file, if it exists. Leaves nothing in its place."""
         ...

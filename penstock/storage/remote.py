@@ -14,9 +14,9 @@ from penstock.storage.paths import Paths, confine, confine_new, folder_of, is_co
 from penstock.storage.put_if_absent import PutIfAbsent
 
 READ_TRIES = 6
-"""Of a read or a listing that S3 does not answer: it is given up after three seconds of silence each time."""
+"""The tries of a read or a listing that S3 does not answer; each ends after three seconds of silence."""
 MAX_FILE_BYTES = 5 * 1000**3
-"""The most that S3 takes in one request; a conditional put is one request."""
+"""S3's limit for one request; a conditional put is one request."""
 
 
 class RemoteStorage:
@@ -77,7 +77,7 @@ class RemoteStorage:
         try:
             info = self._files.get_file_info(full)
         except (OSError, ValueError) as error:
-            raise self._failure("look at", path, error) from None
+            raise self._failure("stat", path, error) from None
         if info.type != arrow_fs.FileType.File:
             self._require_place()
             raise FileMissingError(f"there is no file {path!r} in {self.uri}")
@@ -96,12 +96,12 @@ class RemoteStorage:
         return found
 
     def _require_place(self) -> None:
-        """Raise StorageError if the bucket itself is not there: then nothing is known about files in it."""
+        """Raise StorageError if the bucket itself does not exist: then nothing is known about its files."""
         bucket = self._root.partition("/")[0]
         try:
             is_there = not bucket or self._files.get_file_info(bucket).type != arrow_fs.FileType.NotFound
         except (OSError, ValueError) as error:
-            raise self._failure("look at", bucket, error) from None
+            raise self._failure("stat", bucket, error) from None
         if not is_there:
             raise StorageError(f"there is no bucket or container {bucket!r} for {self.uri}; create it first")
 
@@ -156,7 +156,7 @@ def _azure(address: RemoteAddress) -> Any:
     account = address.account or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     if not account:
         raise ConfigurationError(
-            f"{address} does not say whose it is: write abfss://container@account.dfs.core.windows.net/path, "
+            f"{address} does not name the storage account: write abfss://container@account.dfs.core.windows.net/path, "
             f"or set AZURE_STORAGE_ACCOUNT_NAME"
         )
     key, token = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN")

@@ -1,4 +1,4 @@
-"""The storage Protocol: immutable files that are written once, as PROTOCOL R1 needs them."""
+"""The storage Protocol: immutable files that are written once (PROTOCOL R1)."""
 
 from pathlib import Path
 from typing import Protocol
@@ -11,13 +11,13 @@ from penstock.storage.paths import Paths
 class Storage(Protocol):
     """Files below one root, addressed by relative `/`-paths. Threads and processes may share it.
 
-    A file never changes: it is written once, read, and deleted. What another writer has been told is written is seen
-    by every later `read` and `list`.
+    A file never changes: it is written once, read, and deleted. Once a write has returned, every `read` and `list` sees
+    it.
     """
 
     @property
     def uri(self) -> str:
-        """Where the root is; `open_storage` takes it."""
+        """The address of the root, for `open_storage`."""
         ...
 
     def put_new(self, path: str, data: bytes) -> None:
@@ -33,7 +33,7 @@ class Storage(Protocol):
         ...
 
     def list(self, prefix: str) -> Paths:
-        """The paths of all files that start with the prefix, sorted; with `~` in it: what an interrupted write left."""
+        """The paths that start with the prefix, sorted. One with `~` is the leftover of an interrupted write."""
         ...
 
     def folders(self) -> Paths:
@@ -41,7 +41,7 @@ class Storage(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Delete a file, if it exists."""
         ...
 
     def size(self, path: str) -> int:
@@ -59,6 +59,6 @@ def open_storage(uri: str) -> Storage:
     address = parse_address(uri)
     if isinstance(address, Path):
         return LocalStorage(address)
-    from penstock.storage.remote import open_remote  # not loaded where it is not needed
+    from penstock.storage.remote import open_remote  # loaded only if needed
 
     return open_remote(address)

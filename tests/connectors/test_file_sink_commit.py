@@ -209,7 +209,7 @@ def test_a_missing_folder_can_be_tried_again(tmp_path: Path) -> None:
     sink = sink_of(tmp_path / "out", "json")
     committable = pending_part(sink, 1)
     (tmp_path / "out").rename(tmp_path / "not mounted")
-    with pytest.raises(StorageError, match="is not there") as caught:
+    with pytest.raises(StorageError, match="does not exist") as caught:
         sink.commit(committable)
     assert caught.value.retryable
     (tmp_path / "not mounted").rename(tmp_path / "out")

@@ -112,7 +112,7 @@ def test_n6_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
         path.unlink()
     (mine / "state" / "op" / "total").rmdir()
     (mine / "state" / "op" / "total").symlink_to(outside)
-    with pytest.raises(StorageError, match="through a link"):
+    with pytest.raises(StorageError, match="through a symbolic link"):
         dispose_savepoint(str(mine))
     assert (outside / "s0-0-aa.parquet").exists()
 

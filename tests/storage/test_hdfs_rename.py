@@ -79,7 +79,7 @@ def test_a_file_that_has_gone_while_it_was_renamed_is_unknown(tmp_path: Path) ->
         os.unlink(old)
         return False
 
-    with pytest.raises(UnknownOutcomeError, match="has gone"):
+    with pytest.raises(UnknownOutcomeError, match="disappeared"):
         writer(tmp_path, gone).put_if_absent("log/1", b"mine")
 
 

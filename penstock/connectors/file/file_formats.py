@@ -1,7 +1,7 @@
 """The formats of part files: text lines, JSON lines, CSV and Parquet.
 
-A part is appended to and may be cut back at any batch of rows, so every format is written as bytes that can be cut.
-Parquet cannot: its rows are spooled as Arrow batches, and converted when the part is complete.
+A part grows by batches of rows and may be truncated after any of them, so its bytes must allow that. Parquet does not:
+its rows are spooled as Arrow batches, and converted when the part is complete.
 
 CSV follows RFC 4180 with a header row. Text is always quoted, and an empty field without quotes is null. Times are
 ISO 8601, bytes are base64, and lists, maps and nested rows are JSON text.
@@ -36,12 +36,12 @@ class RecordEncoder:
     header: bytes = b""
     """The first bytes of every part."""
     convert: Callable[[BinaryIO, BinaryIO], None] | None = None
-    """Makes the finished file from the bytes, if it does not consist of them."""
+    """Converts the bytes into the finished file; None if they are the finished file."""
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A format by name. Plain data: the encoder is made where the rows are."""
+    """A format by name. Plain data: the encoder is created in the subtask."""
 
     name: str
     extension: str
@@ -86,7 +86,7 @@ def _text_encoder(charset: str) -> RecordEncoder:
         try:
             return "".join([f"{record}\n" for record in records]).encode(charset)
         except UnicodeEncodeError as error:
-            raise UnsupportedValueError(f"a record's text has no form in {charset}: {error}; use UTF-8") from error
+            raise UnsupportedValueError(f"a record cannot be encoded in {charset}: {error}; use UTF-8") from error
 
     return RecordEncoder(encode)
 
@@ -123,7 +123,7 @@ def _csv_encoder(columns: TypeInformation) -> RecordEncoder:
     def encode(records: Sequence[Any]) -> bytes:
         arrays = [write(array) for write, array in zip(writers, codec.encode(records), strict=True)]
         if len(arrays) == 1 and arrays[0].null_count:
-            arrays = [arrays[0].cast(pa.string()).fill_null("")]  # an empty line would be no row at all
+            arrays = [arrays[0].cast(pa.string()).fill_null("")]  # an empty line would not count as a row
         sink = pa.BufferOutputStream()
         pa_csv.write_csv(pa.RecordBatch.from_arrays(arrays, names), sink, options)
         return bytes(sink.getvalue().to_pybytes())
@@ -134,7 +134,7 @@ def _csv_encoder(columns: TypeInformation) -> RecordEncoder:
 
 
 def _csv_column(kind: TypeInformation) -> Callable[[pa.Array], pa.Array]:
-    """Turns a column of that type into numbers or text, which is what a CSV file takes."""
+    """Converts a column of that type to numbers or text, for CSV."""
     if pa.types.is_timestamp(kind.arrow):
         return _iso_8601
     if pa.types.is_nested(kind.arrow) or pa.types.is_binary(kind.arrow) or pa.types.is_duration(kind.arrow):
@@ -149,7 +149,7 @@ def _iso_8601(array: pa.Array) -> pa.Array:
 
 
 def _json_texts(singles: list[tuple[Any]], lines: JsonLines) -> pa.Array:
-    """JSON of the only value in each tuple; what JSON writes as text, such as base64, is that text without quotes."""
+    """The only value of each tuple as JSON; a JSON string, such as base64, is without its quotes."""
     values = [line[1:-1] for line in lines.encode(singles).split(b"\n")[:-1]]
     texts = [
         None if value == b"null" else json.loads(value) if value[:1] == b'"' else value.decode() for value in values

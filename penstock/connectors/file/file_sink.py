@@ -74,7 +74,7 @@ class FileSink(Sink):
 
 
 class RowFormatBuilder:
-    """PyFlink's way to write a FileSink, for row and bulk formats alike."""
+    """PyFlink's builder of a FileSink, for row and bulk formats."""
 
     def __init__(self, base_path: str | os.PathLike[str], file_format: FileFormat, rolling: RollingPolicy) -> None:
         self._path = local_path(base_path)
@@ -88,7 +88,7 @@ class RowFormatBuilder:
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> "RowFormatBuilder":
-        """Set how finished files are called."""
+        """Set the names of finished files."""
         self._files = output_file_config
         return self
 

@@ -28,7 +28,7 @@ from penstock.model.time import Instant
 from penstock.model.type_information import TypeInformation
 
 Shape = Callable[[Any], Any]
-"""Turns a value into one that the JSON encoder writes as this module promises."""
+"""Converts a value to one that the JSON encoder writes as described above."""
 
 _ATOMS = frozenset(
     {str, int, float, bool, type(None), bytes, Decimal}
@@ -41,11 +41,11 @@ _CERTAIN: dict[str, frozenset[type]] = {
     "DOUBLE": frozenset({float, type(None)}),
     "BOOLEAN": frozenset({bool, type(None)}),
 }
-"""Values that need no closer look: of these classes all fit."""
+"""Classes whose values all fit and need no check."""
 
 
 class JsonLines:
-    """Encodes records of one type, one line each. What fits a row type is what fits it everywhere (codec.columns)."""
+    """Encodes records of one type, one line each. Which values fit a type is decided as in codec.columns."""
 
     def __init__(self, record_type: TypeInformation) -> None:
         self._type = record_type
@@ -92,13 +92,13 @@ class JsonLines:
 
 
 def _require_fit(values: Sequence[Any], type_info: TypeInformation) -> None:
-    """Raise UnsupportedValueError unless the values are of their declared type: JSON itself would take any."""
+    """Raise UnsupportedValueError unless the values are of their declared type: JSON itself would accept any."""
     if type_info.kind == "arrow" and not set(map(type, values)) <= _CERTAIN.get(type_info.name, _NOTHING):
         encode_column(values, type_info)
 
 
 def shape_of(type_info: TypeInformation) -> Shape | None:
-    """How values of a type are prepared for the JSON encoder; None if they are fine as they are."""
+    """The conversion of a type's values for the JSON encoder; None if they need none."""
     if type_info.kind != "arrow":
         return plain
     if type_info.name == "INSTANT":
@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def _row_maker(type_info: TypeInformation) -> Callable[..., Any]:
-    """Makes the object of a row from its values: a struct class, which is encoded faster than a dictionary."""
+    """Creates the object of a row from its values: a struct class, which is encoded faster than a dictionary."""
     names = type_info.get_field_names()
     fields = [(f"f{index}", Any) for index in range(len(names))]
     rename = {f"f{index}": name for index, name in enumerate(names)}
@@ -171,4 +171,4 @@ def _same(value: Any) -> Any:
 def _other_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"JSON has no form for a {type(value).__name__!r}")
+    raise TypeError(f"JSON cannot represent a {type(value).__name__!r}")

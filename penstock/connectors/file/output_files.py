@@ -1,4 +1,4 @@
-"""How finished part files are called, and when a part ends. PyFlink's names."""
+"""The names of finished part files, and when a part ends. The API is PyFlink's."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from penstock.errors import UsageError
 from penstock.model.units import MIB
 
 MAX_NAME_BYTES = 128
-"""Of a prefix and suffix together; a file name has 255."""
+"""The limit of prefix and suffix together; a file name has at most 255 bytes."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class RollingPolicy:
     ) -> "RollingPolicy":
         """Ends a part at a checkpoint, or when it has reached `part_size` bytes.
 
-        The intervals are PyFlink's, in milliseconds, and change nothing: no part outlives a checkpoint here, and its
-        rows become visible with that checkpoint, not earlier.
+        The intervals, in milliseconds, are PyFlink's and have no effect: every part ends at a checkpoint, and its rows
+        become visible with that checkpoint.
         """
         for name, value in (
             ("part_size", part_size),
@@ -41,7 +41,7 @@ class RollingPolicy:
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """How finished files are called: `<prefix>-<sink>-<subtask>-<nonce><suffix>`."""
+    """The names of finished files: `<prefix>-<sink>-<subtask>-<nonce><suffix>`."""
 
     part_prefix: str = "part"
     part_suffix: str | None = None
@@ -51,10 +51,10 @@ class OutputFileConfig:
         prefix, suffix = self.part_prefix, self.part_suffix or ""
         if prefix.startswith((".", "_")) or not prefix:
             raise UsageError(
-                f"part prefix {prefix!r}: a finished file may not look hidden; start with a letter or digit"
+                f"part prefix {prefix!r}: a finished file must not look hidden; start with a letter or digit"
             )
         if any(char in prefix + suffix for char in "/\0"):
-            raise UsageError(f"part prefix {prefix!r} and suffix {suffix!r} are parts of a file name and take no '/'")
+            raise UsageError(f"part prefix {prefix!r} and suffix {suffix!r} are parts of a file name; remove the '/'")
         if len((prefix + suffix).encode()) > MAX_NAME_BYTES:
             raise UsageError(f"part prefix {prefix!r} and suffix {suffix!r} together exceed {MAX_NAME_BYTES} bytes")
 
@@ -73,7 +73,7 @@ class OutputFileConfig:
 
 
 class OutputFileConfigBuilder:
-    """PyFlink's way to write an OutputFileConfig."""
+    """PyFlink's builder of an OutputFileConfig."""
 
     def __init__(self) -> None:
         self._prefix = "part"

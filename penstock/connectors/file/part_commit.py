@@ -1,11 +1,11 @@
-"""Publishing a pending part, and removing what crashes left behind.
+"""Publishes pending parts, and removes what crashes left behind.
 
-Publishing: an empty marker is made, then the pending file gets its finished name; each step is durable before the next
-begins. The finished name appears in the same step in which the pending one goes, so whatever a crash leaves tells how
-far it came: a pending file is not published; a marker without one is published for good, even if the user has moved or
-deleted the finished file since. (With `link` and a later `unlink` instead of `rename` there would be a moment between
-the two in which a file that a reader has taken away looks as if it had never been published, and is published again.)
-The finished name carries a nonce, and is looked up before the rename: an existing file is not overwritten.
+To publish a part, an empty marker is created, then the pending file is renamed to its finished name; each step is
+durable before the next begins. The rename is atomic, so the files that a crash leaves show how far it came: a part with
+a pending file is not published; a part with a marker and no pending file is, even if the user has moved or deleted the
+finished file since. (With `link` and `unlink` instead of `rename`, a file that a reader removes between the two would
+look unpublished, and would be published again.) The finished name contains a nonce, and is looked up before the rename:
+an existing file is not overwritten.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from penstock.model.snapshot import Committable
 
 
 def publish(folder: PartFolder, committable: Committable) -> None:
-    """Give the part its finished name, for good; nothing happens if it has had it before. Any process may do this."""
+    """Give the part its finished name, durably; does nothing if that has happened before. Any process may call it."""
     part = _pending_part(committable)
     if folder.size("") is None:
         raise StorageError(
-            f"the folder {str(folder)!r} of sink {committable.sink_uid!r} is not there; mount or restore it"
+            f"the folder {str(folder)!r} of sink {committable.sink_uid!r} does not exist; mount or restore it"
         )
     if _is_pending(folder, part, committable):
         folder.touch(part.marker)
@@ -34,10 +34,10 @@ def publish(folder: PartFolder, committable: Committable) -> None:
 
 
 def sweep(folder: PartFolder, owner: tuple[str, str], keep: Sequence[Committable], before_attempt: int) -> None:
-    """Remove the hidden files of one job and sink, `owner`, that nothing needs any more.
+    """Remove the hidden files of one job and sink, `owner`, that are no longer needed.
 
-    Those are the parts of attempts older than `before_attempt`, and the markers of commits that are done. Parts in
-    `keep` stay, and so does every file of another job or sink, or of somebody else.
+    These are the parts of attempts before `before_attempt`, and the markers of completed commits. Parts in `keep` stay,
+    and so do all files of other jobs, sinks and programs.
     """
     job_id, sink_uid = owner
     needed = {committable.transaction for committable in keep}
@@ -49,10 +49,10 @@ def sweep(folder: PartFolder, owner: tuple[str, str], keep: Sequence[Committable
     ]
     pending = {part for state, part in ours if state == PENDING}
     markers = [part for state, part in ours if state == COMMITTED]
-    # A marker left alone says "published": it must be gone for good before its pending file goes.
+    # A marker without a pending file means "published": it must be durably gone before the pending file.
     for part in markers:
         is_done = part not in pending or part.attempt < before_attempt
-        if is_done and part.attempt <= before_attempt:  # PROTOCOL R4: one that slept takes nothing of a newer attempt's
+        if is_done and part.attempt <= before_attempt:  # PROTOCOL R4: a stale attempt removes nothing of a newer one
             folder.remove(part.hidden(COMMITTED))
     if any(part in pending for part in markers):
         folder.sync()
@@ -63,7 +63,7 @@ def sweep(folder: PartFolder, owner: tuple[str, str], keep: Sequence[Committable
 
 @dataclass(frozen=True)
 class _PendingPart:
-    """What a committable says."""
+    """The content of a committable."""
 
     pending: str
     final: str
@@ -72,7 +72,7 @@ class _PendingPart:
 
 
 def _pending_part(committable: Committable) -> _PendingPart:
-    """What the committable says; CheckpointCorruptError unless it is what a PartWriter wrote."""
+    """The content of a committable; CheckpointCorruptError unless a PartWriter wrote it."""
     data = committable.data
     pending, final, size = data.get("pending"), data.get("final"), data.get("size")
     parsed = parse_hidden(pending) if isinstance(pending, str) else None
@@ -102,8 +102,8 @@ def _rename(folder: PartFolder, part: _PendingPart) -> None:
         if folder.size(part.pending) is None:
             return  # another process that commits the same checkpoint was first
         raise NameTakenError(
-            f"cannot finish {part.pending!r}: {str(folder.path(part.final))!r} exists, and this sink did not put it "
-            f"there; move it away and resume the job"
+            f"cannot finish {part.pending!r}: {str(folder.path(part.final))!r} exists, but this sink did not create "
+            f"it; move it away and resume the job"
         )
     try:
         folder.rename(part.pending, part.final)

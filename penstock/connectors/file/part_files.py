@@ -1,8 +1,8 @@
-"""Files of a sink in a local folder: appending with a way back, and what makes bytes and names durable.
+"""Files of a sink in a local folder: appending, truncating, and making bytes and names durable.
 
 This is the only module of the file sink that touches the disk; another kind of storage would be a second PartFolder.
-Every OSError leaves it as a StorageError. After a failed fsync the kernel may have dropped the pages and forgotten the
-failure, so that a second fsync would lie: the file is dead from then on, and what it held must come from elsewhere.
+Every OSError becomes a StorageError. After a failed fsync the kernel may have dropped the pages and cleared the error,
+so that a second fsync would succeed wrongly: the file is dead from then on, and its rows must come from elsewhere.
 """
 
 import os
@@ -16,10 +16,10 @@ FLUSH_BYTES = 1 << 20
 
 
 class AppendFile:
-    """A file that one writer appends to and can cut back. Bytes wait in memory until there are enough of them."""
+    """A file that one writer appends to and can truncate. Small writes are buffered."""
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
-        """Open a file: a new name, or, to `resume`, one that this writer has closed."""
+        """Create the file or, to `resume`, open one that this writer has closed."""
         self.path = path
         self.dead = False
         self._waiting = bytearray()
@@ -29,7 +29,7 @@ class AppendFile:
 
     @property
     def size(self) -> int:
-        """Bytes appended and not cut off."""
+        """The number of bytes, including buffered ones."""
         return self._flushed + len(self._waiting)
 
     def append(self, data: bytes) -> None:
@@ -38,8 +38,8 @@ class AppendFile:
         if len(self._waiting) >= FLUSH_BYTES:
             self._flush()
 
-    def cut(self, size: int) -> None:
-        """Forget every byte after the first `size`."""
+    def truncate(self, size: int) -> None:
+        """Keep only the first `size` bytes."""
         if size >= self._flushed:
             del self._waiting[size - self._flushed :]
             return
@@ -49,7 +49,7 @@ class AppendFile:
         self._flushed = size
 
     def sync(self) -> None:
-        """Put every byte on the disk. A failure is final: the file is `dead`."""
+        """Make every byte durable. A failure is final: the file is `dead`."""
         if self.dead:
             raise StorageError(f"{str(self.path)!r} is not usable: an earlier fsync of it failed")
         self._flush()
@@ -60,14 +60,14 @@ class AppendFile:
             raise
 
     def close(self) -> None:
-        """Let go of the file. Bytes that were not synced may be lost."""
+        """Close the file. Bytes that were not synced may be lost."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             with translated("close", self.path):
                 os.close(descriptor)
 
     def _flush(self) -> None:
-        # Each piece that the disk took is counted at once, so that `cut` is right after a disk that was full.
+        # Each piece is counted as soon as it is written, so that `truncate` is right after a full disk.
         with translated("write", self.path):
             while self._waiting:
                 written = os.pwrite(self._descriptor, self._waiting, self._flushed)
@@ -76,7 +76,7 @@ class AppendFile:
 
 
 class PartFolder:
-    """One local folder, by names relative to it."""
+    """One local folder; names are relative to it."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -85,11 +85,11 @@ class PartFolder:
         return str(self._path)
 
     def path(self, name: str) -> Path:
-        """Where a file of that name is."""
+        """The path of a file."""
         return self._path / name
 
     def make(self) -> None:
-        """Make sure that the folder exists, also after a power failure."""
+        """Create the folder durably, if it does not exist."""
         missing = [folder for folder in (self._path, *self._path.parents) if not folder.exists()]
         with translated("create the folder", self._path):
             self._path.mkdir(parents=True, exist_ok=True)
@@ -106,24 +106,24 @@ class PartFolder:
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes, or None if there is no such file."""
-        with translated("look at", self.path(name)):
+        with translated("stat", self.path(name)):
             try:
                 return os.lstat(self.path(name)).st_size
             except FileNotFoundError:
                 return None
 
     def touch(self, name: str) -> None:
-        """Make an empty file, if it is not there yet."""
+        """Create an empty file, if there is none."""
         with translated("create", self.path(name)):
             os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT, 0o666))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file its next name, in one step. The caller knows that the new name is free."""
+        """Rename a file atomically. The caller knows that the new name is free."""
         with translated("rename", self.path(old)):
             os.rename(self.path(old), self.path(new))
 
     def remove(self, name: str) -> None:
-        """Delete a file; one that is gone already is fine."""
+        """Delete a file, if it exists."""
         with translated("delete", self.path(name)):
             self.path(name).unlink(missing_ok=True)
 
@@ -143,14 +143,14 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_descriptor(descriptor: int, path: Path) -> None:
-    """Make an open file durable; a failure must not be tried again on the same file."""
+    """Make an open file durable; after a failure there must be no second try on this file."""
     with translated("fsync", path):
         os.fsync(descriptor)
 
 
 @contextmanager
 def translated(action: str, path: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into a StorageError that names the step and the file."""
+    """Turn an OSError into a StorageError that names the action and the file."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Names of part files. The name alone says what a file is and whose, so that no other record of it is needed.
+"""Names of part files. A name says what the file is and whose, so no other record is needed.
 
 A part goes through three names in the sink's folder, and leaves a fourth behind:
 
-    .inprogress-<part>   being written; may be truncated, and is worth nothing after a crash
+    .inprogress-<part>   being written; may be truncated, and is useless after a crash
     .pending-<part>      complete and on disk; belongs to a checkpoint that may still fail
     part-<sink>-<subtask>-<nonce>.json      finished; what readers see
     .committed-<part>    an empty marker: publishing has begun, and has ended if the pending file is gone
@@ -31,7 +31,7 @@ _HIDDEN = re.compile(
 
 @dataclass(frozen=True)
 class PartName:
-    """Whose part it is. Two parts never share one, because of the nonce."""
+    """The identity of a part, unique because of its nonce."""
 
     job: str
     attempt: int

@@ -1,11 +1,11 @@
 """One subtask's part files: from the first row to the committable (PROTOCOL R28).
 
 The rows of all epochs since the last checkpoint are in one part file, or in several when they are rolled by size. The
-position at the start of the running epoch is kept, and `roll_back` returns to it, also when the epoch had already been
-pre-committed: the part then goes on under a new name, so that a committable of the dropped run can never publish it.
+position at the start of the running epoch is kept, and `roll_back` returns to it, even if the epoch was already
+pre-committed: the part then continues under a new name, so that a committable of the dropped run can never publish it.
 
-After an error the caller rolls back before it goes on. Rows of earlier epochs that are in doubt after a failed fsync
-are not given again: `roll_back` is a StateLostError then, and recovery replays them.
+After an error the caller rolls back before it continues. If a failed fsync leaves rows of earlier epochs in doubt,
+`roll_back` raises StateLostError, and recovery replays them.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class PartSettings:
 
 
 class PartWriter(SinkWriter):
-    """Writes one subtask's rows into part files. A file appears with the first row, not before."""
+    """Writes one subtask's rows into part files. A file is created with its first row."""
 
     def __init__(self, folder: PartFolder, settings: PartSettings, context: SinkContext) -> None:
         self._folder = folder
@@ -79,7 +79,7 @@ class PartWriter(SinkWriter):
             for part in kept:
                 part.leave_pending(new_part_name(self._context))
             if kept:
-                kept[-1].cut(size, rows)
+                kept[-1].truncate(size, rows)
         except StorageError as error:
             self._lose(str(error))
         self._parts, self._prepared, self._names_in_doubt = kept, [], False
@@ -117,7 +117,7 @@ class PartWriter(SinkWriter):
 
 
 class _Part:
-    """One part file: in progress, then ended, then pending; it can go back until its epoch is over."""
+    """One part file: in progress, then ended, then pending; it can return until its epoch has ended."""
 
     def __init__(self, folder: PartFolder, name: PartName, encoder: RecordEncoder) -> None:
         self.name = name
@@ -131,7 +131,7 @@ class _Part:
 
     @property
     def size(self) -> int:
-        """Bytes in progress, which for a converted format are not those of the finished file."""
+        """The bytes in progress; for a converted format the finished file has another size."""
         return self._file.size
 
     @property
@@ -140,12 +140,12 @@ class _Part:
         return self._file.dead
 
     def append(self, data: bytes, rows: int) -> None:
-        """Take encoded rows."""
+        """Append encoded rows."""
         self._file.append(data)
         self.rows += rows
 
     def end(self) -> None:
-        """Put the rows on disk and let go of the file."""
+        """Make the rows durable and close the file."""
         if not self._ended:
             self._file.sync()
             self._file.close()
@@ -174,7 +174,7 @@ class _Part:
             return target.tell()
 
     def leave_pending(self, name: PartName) -> None:
-        """Be in progress again, under a new name, if the part was made pending."""
+        """Return to in progress under a new name, if the part is pending."""
         if not self._pending:
             return
         progress = name.hidden(IN_PROGRESS)
@@ -185,20 +185,20 @@ class _Part:
             self._folder.rename(self.name.hidden(IN_PROGRESS), progress)
         self.name, self._pending = name, False
 
-    def cut(self, size: int, rows: int) -> None:
-        """Hold only the first `size` bytes, which are `rows` rows, and take more."""
+    def truncate(self, size: int, rows: int) -> None:
+        """Keep only the first `size` bytes, which are `rows` rows, and accept more."""
         if self._ended:
             self._file = AppendFile(self._folder.path(self.name.hidden(IN_PROGRESS)), resume=True)
             self._ended = False
-        self._file.cut(size)
+        self._file.truncate(size)
         self.rows = rows
 
     def keep_pending(self) -> None:
-        """Leave only the pending file behind."""
+        """Remove every file but the pending one."""
         self._folder.remove(self.name.hidden(IN_PROGRESS))
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove every file."""
         self._file.close()
         self._folder.remove(self.name.hidden(IN_PROGRESS))
         self._folder.remove(self.name.hidden(PENDING))
