@@ -272,7 +272,7 @@ def test_cli_c1_with_json_a_mistake_in_a_flag_is_a_document_too(
     assert json.loads(shown.out)["code"] == 2 and not shown.err
 
 
-def test_rest_r13_names_do_not_steer_the_terminal(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rest_r13_names_cannot_control_the_terminal(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
     registry.write(job_record("c" * 32, name="a\x1b]0;b\x07\u202ec"))
     (registry.folder / ("d" * 32 + ".json")).write_text('{"job_id": "\x1b[2J')
     assert main(in_registry(registry, "list")) == 0

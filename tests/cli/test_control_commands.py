@@ -1,4 +1,4 @@
-"""`savepoint`, `stop`, `cancel`, `checkpoint` against a control server: Flink's texts, exit codes."""
+"""`savepoint`, `stop`, `cancel`, `checkpoint` against a control server: Flink's messages, exit codes."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_n9_the_type_is_native_where_asked_for_and_json_is_one_document(
     assert commands.job.triggered == [("/savepoints", "native", "go_on", False)]
 
 
-def test_a_folder_is_meant_from_the_working_folder_of_the_command(
+def test_a_relative_folder_is_resolved_in_the_working_folder_of_the_command(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -192,7 +192,7 @@ def test_cancel_waits_for_the_end(commands: Commands, capsys: pytest.CaptureFixt
     assert commands.run("cancel", A_ID) == 0
     assert lines(capsys) == [f"Cancelling job {A_ID}.", f"Cancelled job {A_ID}."]
     assert commands.job.cancelled.is_set()
-    assert commands.run("cancel", A_ID, "--json") == 0  # the server is there still
+    assert commands.run("cancel", A_ID, "--json") == 0  # the server is still there
     assert json.loads(capsys.readouterr().out) == {"job_id": A_ID, "status": "CANCELED"}
 
 
@@ -206,7 +206,7 @@ def test_a_second_cancel_is_0_and_that_of_a_finished_job_3(
     assert "is FINISHED" in capsys.readouterr().err
     assert commands.run("savepoint", A_ID) == 3
     commands.write()
-    commands.job.current = job_record(status="FINISHED")  # it ended between the look and the request
+    commands.job.current = job_record(status="FINISHED")  # it ended between the check and the request
     assert commands.run("cancel", A_ID) == 3
 
 
@@ -256,9 +256,7 @@ def test_a_missing_or_unknown_job(commands: Commands, capsys: pytest.CaptureFixt
     assert commands.run(command, "nobody", "-m", f"localhost:{commands.server.port}") == 6  # no token
 
 
-def test_cli_c7_a_server_that_is_not_there_is_6_with_its_url(
-    commands: Commands, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cli_c7_an_unreachable_server_is_6_with_its_url(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
     address = commands.server.address
     commands.server.close()
     for command in ("savepoint", "stop", "cancel", "checkpoint"):
@@ -283,7 +281,7 @@ def test_cli_c7_a_wrong_token_is_6_and_not_shown(
     assert commands.run("cancel", A_ID) == 6
 
 
-def test_cli_c7_a_server_that_says_nothing_or_nonsense_is_6(
+def test_cli_c7_a_server_that_answers_nothing_or_nonsense_is_6(
     commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.control.remote_job.connect_to_job.__defaults__", (0.2,))
@@ -333,7 +331,7 @@ def test_m_that_is_no_address_is_2(server: str, monkeypatch: pytest.MonkeyPatch)
     assert main(["cancel", A_ID, "-m", server]) == 2
 
 
-def test_a_token_that_travels_readable_is_warned_of() -> None:
+def test_a_token_without_tls_gets_a_warning() -> None:
     assert ServerAddress("http://example.org:8081", "t").sends_token_in_clear
     assert not ServerAddress("https://example.org:8081", "t").sends_token_in_clear
     assert not ServerAddress("http://localhost:8081", "t").sends_token_in_clear
@@ -401,5 +399,5 @@ def test_cancel_does_not_call_a_job_cancelled_that_has_failed(
     assert "is FAILED" in said.err and "Cancelled" not in said.out
 
 
-def test_n6_a_savepoint_is_not_removed_here_when_a_server_is_meant(tmp_path: Path) -> None:
+def test_n6_dispose_with_a_server_is_refused(tmp_path: Path) -> None:
     assert main(["savepoint", "-d", str(tmp_path), "-m", "localhost:1"]) == 2

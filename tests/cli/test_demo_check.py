@@ -1,4 +1,4 @@
-"""The demo's check: it says what is exact, and finds every kind of mistake."""
+"""The demo's check: it recognises exact results, and finds every kind of error."""
 
 import json
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The demo's click stream and its oracle."""
+"""The demo's click stream and its batch program."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_the_same_seed_gives_the_same_clicks_and_another_seed_others() -> None:
     assert list(generate(SMALL)) != list(generate(ClickStream(seed=8, clicks=2_000, users=50, active_users=10)))
 
 
-def test_no_click_lies_further_behind_than_the_jitter() -> None:
+def test_no_click_is_later_than_the_jitter_allows() -> None:
     newest = 0
     late = 0
     for click in generate(SMALL):

@@ -1,4 +1,4 @@
-"""What the demo prints where there is no terminal."""
+"""What the demo prints without a terminal."""
 
 import io
 
@@ -12,7 +12,7 @@ from penstock.testing.clocks import ManualClock
 from tests.records import job_record
 
 
-def test_the_story_is_readable_without_a_terminal() -> None:
+def test_the_output_is_readable_without_a_terminal() -> None:
     out = io.StringIO()
     clock = ManualClock()
     view = DemoView(Console(file=out, highlight=False), 1_000, clock)

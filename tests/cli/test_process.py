@@ -112,7 +112,7 @@ def test_a_detached_job_that_cannot_start_says_why(tmp_path: Path) -> None:
         ("list --json > /dev/full", 1),
     ],
 )
-def test_cli_c10_where_nothing_can_be_printed_the_exit_code_says_it(tmp_path: Path, command: str, code: int) -> None:
+def test_cli_c10_without_output_streams_the_exit_code_remains(tmp_path: Path, command: str, code: int) -> None:
     done = shell(f"{' '.join(PENSTOCK)} {command}", XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == code
     assert "Traceback" not in done.stderr and "bug" not in done.stderr

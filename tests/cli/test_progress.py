@@ -1,4 +1,4 @@
-"""What a run shows of its jobs, with a terminal and without one."""
+"""The output of a run while its jobs run, with a terminal and without one."""
 
 import io
 
@@ -63,7 +63,7 @@ def test_the_id_is_the_first_line_and_the_end_the_last_one(capsys: pytest.Captur
     ]
 
 
-def test_the_end_of_a_job_is_said_before_the_next_one_starts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_of_a_job_is_printed_before_the_next_one_starts(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(StepClock(), plain())
     for record in (job_record(), job_record(status="FAILED"), job_record(B_ID), job_record(B_ID, status="FINISHED")):
         progress(record)

@@ -1,4 +1,4 @@
-"""`penstock restore --check`: a program beside a snapshot, with nothing started."""
+"""`penstock restore --check`: compares a program with a snapshot, and starts nothing."""
 
 import json
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_o4_o5_a_missing_operator_needs_the_flag(
     assert report(job, savepoint, capsys, "-n")[0] == 0
 
 
-def test_o2_an_operator_without_a_uid_is_told_which_to_take(
+def test_o2_the_report_suggests_a_uid_for_an_operator_without_one(
     tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = write(tmp_path, pipeline=KEYED.format(name="Count", uid="count").replace('.uid("count")', ""))
@@ -138,7 +138,7 @@ def test_a_backend_change_is_shown_where_the_snapshot_says_what_it_was(
     assert found["kind"] == "checkpoint" and found["changes"] == ["state backend: hashmap -> rocksdb"]
 
 
-def test_verify_reads_every_file_against_its_hash(
+def test_verify_checks_every_file_against_its_hash(
     tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = write(tmp_path)

@@ -1,4 +1,4 @@
-"""`penstock run`: flags, the program's surroundings, and what its errors look like."""
+"""`penstock run`: flags, the program's environment, and what its errors look like."""
 
 import json
 import textwrap
@@ -20,8 +20,8 @@ def program(folder: Path, text: str) -> str:
     return str(path)
 
 
-def say_submission() -> None:
-    """What a test's program prints of the flags it was started with."""
+def print_submission() -> None:
+    """Print the flags; called by the programs of these tests."""
     submission = current_submission()
     assert submission is not None
     print({name: value for name, value in vars(submission).items() if name not in ("job_file", "report")})
@@ -37,7 +37,7 @@ def report_job(status: str, failure: str | None = None) -> None:
 
 
 def test_every_flag_reaches_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = program(tmp_path, "from tests.cli.test_run import say_submission; say_submission()")
+    job = program(tmp_path, "from tests.cli.test_run import print_submission; print_submission()")
     flags = ["-p", "3", "--name", "n", "--resume", "--allow-fallback", "--spark-log", "warn"]
     assert main(["run", *flags, "-Da.b=1", "-D", "c = x=y", "-Da.b=2", job]) == 0
     assert eval(capsys.readouterr().out) == {

@@ -90,7 +90,7 @@ def test_show_stops_at_the_limit_and_says_so(typed: str, capsys: pytest.CaptureF
         (("ls", "nowhere"), 3, "Cannot find checkpoint or savepoint"),
     ],
 )
-def test_mistakes_are_answered_with_a_way_out(
+def test_error_messages_say_what_to_do(
     typed: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, hint: str
 ) -> None:
     assert main(["state", *(typed if part == "PATH" else part for part in arguments)]) == code
@@ -245,7 +245,7 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path, capsys: py
         "select case when i = 90000 then error('late') else i end from range(100000) t(i)",
     ],
 )
-def test_s4_sql_only_reads_and_its_mistakes_are_no_bugs(
+def test_s4_sql_only_reads_and_reports_errors_in_the_query(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str
 ) -> None:
     path = snapshot(tmp_path / "job", "canonical", key_type=Types.STRING())
@@ -288,7 +288,7 @@ def test_s4_sql_never_takes_one_state_for_another_or_for_empty(
     assert "write the name of the table" in capsys.readouterr().err
 
 
-def test_looking_for_a_snapshot_makes_no_folder_and_reads_no_huge_manifest(
+def test_opening_a_snapshot_creates_no_folder_and_reads_no_huge_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["state", "ls", str(tmp_path / "typo" / "chk-1")]) == 3

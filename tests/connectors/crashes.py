@@ -1,4 +1,4 @@
-"""Ends the program at every step on the disk: before the step, and after it."""
+"""Crashes the program before and after every step on the disk."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class CrashingDisk:
 
 @contextmanager
 def crashing(monkeypatch: pytest.MonkeyPatch, crash_at: int, *, after: bool) -> Iterator[CrashingDisk]:
-    """Run the block on a disk that ends the process at one step; the crash itself does not leave the block."""
+    """Run the block and crash at one step; the crash does not leave the block."""
     disk = CrashingDisk(crash_at, after=after)
     with monkeypatch.context() as patch:
         for name in STEPS:
@@ -52,7 +52,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, crash_at: int, *, after: bool) -> 
 
 @contextmanager
 def failing_fsync(monkeypatch: pytest.MonkeyPatch, fail_at: int) -> Iterator[list[int]]:
-    """The `fail_at`-th fsync of the block fails as a broken disk's does; all calls are noted."""
+    """The `fail_at`-th fsync of the block fails as a broken disk's does; all calls are recorded."""
     calls: list[int] = []
     real = os.fsync
 

@@ -34,12 +34,12 @@ def sink_of(folder: Path, format_name: str, part_size: int | None = None) -> Fil
 def context(
     attempt: int = 1, subtask: int = 0, sink_uid: str = "out", job: str = JOB, record_type: TypeInformation = ROWS
 ) -> SinkContext:
-    """Who writes."""
+    """The context of a writer."""
     return SinkContext(job, attempt, sink_uid, SubtaskId(StageId("s1"), subtask), record_type)
 
 
 def pre_commit(writer: SinkWriter, who: SinkContext, epoch: int = 1) -> list[Committable]:
-    """Pre-commit, and wrap what comes back as the runtime does."""
+    """Pre-commit, and wrap the result as the runtime does."""
     return [
         Committable(who.sink_uid, who.subtask, epoch, transaction, data) for transaction, data in writer.pre_commit()
     ]

@@ -156,7 +156,7 @@ def test_json_refuses_what_it_cannot_write_and_names_its_type(record: Any) -> No
         JSON.encoder(TAGGED).encode([1, record])
 
 
-def test_json_refuses_values_that_are_nested_without_end() -> None:
+def test_json_refuses_endlessly_nested_values() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(UnsupportedValueError):

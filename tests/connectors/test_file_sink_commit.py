@@ -30,7 +30,7 @@ def pending_part(sink: FileSink, *values: int, attempt: int = 1, subtask: int = 
     return committable
 
 
-def taken_away(folder: Path, elsewhere: Path) -> None:
+def move_away(folder: Path, elsewhere: Path) -> None:
     """What an eager reader does: move finished files to its own folder."""
     elsewhere.mkdir(exist_ok=True)
     for path in finished(folder):
@@ -60,7 +60,7 @@ def test_committing_again_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_name", ["json", "parquet"])
 @pytest.mark.parametrize("reader", ["none", "takes files away"])
 @pytest.mark.parametrize("after", [False, True])
-def test_q5_a_crash_at_any_step_of_commit_is_mended_by_committing_again(
+def test_q5_a_crash_at_any_step_of_commit_is_repaired_by_committing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str, reader: str, after: bool
 ) -> None:
     for step in range(1, MAX_STEPS):
@@ -70,10 +70,10 @@ def test_q5_a_crash_at_any_step_of_commit_is_mended_by_committing_again(
         with crashing(monkeypatch, step, after=after) as disk:
             sink.commit(committable)
         if reader != "none":
-            taken_away(folder, elsewhere)
+            move_away(folder, elsewhere)
         sink_of(folder, format_name).commit(committable)
         if reader != "none":
-            taken_away(folder, elsewhere)
+            move_away(folder, elsewhere)
         assert numbers(finished(folder if reader == "none" else elsewhere)) == [1, 2], f"crash at step {step}"
         if not disk.crashed:
             break
@@ -81,7 +81,7 @@ def test_q5_a_crash_at_any_step_of_commit_is_mended_by_committing_again(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_crash_while_committing_again_is_mended_too(
+def test_a_crash_while_committing_again_is_repaired_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     for first in range(1, 12):
@@ -134,7 +134,7 @@ def test_a_finished_file_that_was_moved_away_is_not_published_again(tmp_path: Pa
     sink = sink_of(tmp_path / "out", "json")
     committable = pending_part(sink, 1)
     sink.commit(committable)
-    taken_away(tmp_path / "out", tmp_path / "reader")
+    move_away(tmp_path / "out", tmp_path / "reader")
     sink.commit(committable)
     assert finished(tmp_path / "out") == []
 
@@ -296,7 +296,7 @@ def test_sweep_removes_markers_that_are_no_longer_in_the_manifest(tmp_path: Path
     assert numbers(finished(tmp_path)) == [1, 2]
 
 
-def test_f18_sweep_of_an_attempt_that_slept_leaves_the_markers_of_a_newer_one(tmp_path: Path) -> None:
+def test_f18_sweep_of_a_stale_attempt_leaves_the_markers_of_a_newer_one(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "json")
     newer = pending_part(sink, 2, attempt=6)
     sink.commit(newer)
@@ -308,7 +308,7 @@ def test_f18_sweep_of_an_attempt_that_slept_leaves_the_markers_of_a_newer_one(tm
     assert hidden(tmp_path) == []
 
 
-def test_sweep_leaves_a_commit_alone_that_is_under_way(tmp_path: Path) -> None:
+def test_sweep_does_not_touch_a_running_commit(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "json")
     part = pending_part(sink, 1)
     (tmp_path / f".committed-{part.transaction}").touch()
@@ -316,9 +316,7 @@ def test_sweep_leaves_a_commit_alone_that_is_under_way(tmp_path: Path) -> None:
     assert len(hidden(tmp_path)) == 2
 
 
-def test_sweep_never_leaves_a_marker_that_says_published_of_a_part_it_removes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_never_leaves_a_removed_part_marked_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = sink_of(tmp_path / "out", "json")
     part = pending_part(sink, 1)
     (tmp_path / "out" / f".committed-{part.transaction}").touch()
@@ -368,9 +366,7 @@ def test_a_sink_is_plain_data(tmp_path: Path) -> None:
     assert replace(sink, path="/elsewhere") != sink
 
 
-def test_a_second_committer_that_is_late_does_not_take_our_file_for_another_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_second_committer_recognises_the_published_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = sink_of(tmp_path, "json")
     committable = pending_part(sink, 1)
     touch = PartFolder.touch

@@ -81,7 +81,9 @@ def test_rows_on_disk_are_truncated_as_well_as_rows_in_memory(
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_an_epoch_that_was_pre_committed_and_dropped_goes_on_under_a_new_name(tmp_path: Path, format_name: str) -> None:
+def test_an_epoch_that_was_pre_committed_and_dropped_continues_under_a_new_name(
+    tmp_path: Path, format_name: str
+) -> None:
     who = context()
     sink = sink_of(tmp_path, format_name)
     writer = sink.open(who)
@@ -200,7 +202,7 @@ def test_rows_of_earlier_epochs_are_lost_after_a_failed_fsync(
         writer.pre_commit()
 
 
-def test_a_parquet_file_whose_fsync_failed_is_made_anew_from_the_spool(
+def test_a_parquet_file_whose_fsync_failed_is_rebuilt_from_the_spool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who = context()
@@ -252,9 +254,7 @@ def test_a_batch_with_a_bad_record_leaves_no_trace(tmp_path: Path, format_name: 
     assert publish_all(tmp_path, format_name, pre_commit(writer, who)) == [1]
 
 
-def test_a_writer_that_cannot_roll_back_says_that_state_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_cannot_roll_back_reports_lost_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.connectors.file.part_files.FLUSH_BYTES", 1)
     writer = sink_of(tmp_path, "json").open(context())
     writer.begin_epoch()
@@ -273,7 +273,7 @@ def test_a_writer_that_cannot_roll_back_says_that_state_is_lost(
         writer.write(records(3))
 
 
-def test_a_spool_that_cannot_be_deleted_does_not_hold_up_the_next_epoch(
+def test_a_spool_that_cannot_be_deleted_does_not_block_the_next_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who = context()

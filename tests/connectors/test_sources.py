@@ -83,7 +83,7 @@ def test_a_number_sequence_includes_both_ends() -> None:
             NumberSequenceSource(start, end)
 
 
-def test_a_collection_is_taken_when_the_source_is_made() -> None:
+def test_a_collection_is_copied_when_the_source_is_created() -> None:
     records = [("a", 1)]
     source = CollectionSource.of(records, "name string, n bigint")
     records.append(("b", 2))

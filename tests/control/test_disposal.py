@@ -27,7 +27,7 @@ def put_savepoint(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/_metadata", "file://{}"])
-def test_n6_a_savepoint_goes_and_others_stay(tmp_path: Path, form: str) -> None:
+def test_n6_a_savepoint_is_removed_and_others_stay(tmp_path: Path, form: str) -> None:
     mine = put_savepoint(tmp_path / "savepoint-aaaaaa-000000000001")
     other = put_savepoint(tmp_path / "savepoint-aaaaaa-000000000002")
     before = sorted(path.read_bytes() for path in other.rglob("*") if path.is_file())
@@ -36,7 +36,7 @@ def test_n6_a_savepoint_goes_and_others_stay(tmp_path: Path, form: str) -> None:
     assert sorted(path.read_bytes() for path in other.rglob("*") if path.is_file()) == before
 
 
-def test_n6_the_manifest_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n6_the_manifest_is_removed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = put_savepoint(tmp_path / "sp")
     deleted: list[str] = []
     delete = LocalStorage.delete

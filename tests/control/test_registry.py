@@ -1,4 +1,4 @@
-"""The registry: what is written is found again, by id, prefix and name, and a dead driver is seen."""
+"""The registry: records are found by id, prefix and name, and a dead driver is noticed."""
 
 import os
 import stat
@@ -102,7 +102,7 @@ def test_a_job_is_found_by_id_by_unique_prefix_and_by_the_name_of_the_one_that_r
 
 
 @pytest.mark.parametrize("text", ["a", "totals"])
-def test_a_text_that_means_several_jobs_is_refused_with_their_ids(tmp_path: Path, text: str) -> None:
+def test_an_ambiguous_text_is_refused_with_the_ids(tmp_path: Path, text: str) -> None:
     registry = Registry(tmp_path)
     registry.write(job_record(A_ID))
     registry.write(job_record(B_ID))
@@ -111,14 +111,14 @@ def test_a_text_that_means_several_jobs_is_refused_with_their_ids(tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["b", "other", "", "../x", A_ID + "a"])
-def test_a_text_that_means_no_job_is_not_found(tmp_path: Path, text: str) -> None:
+def test_a_text_that_matches_no_job_is_not_found(tmp_path: Path, text: str) -> None:
     registry = Registry(tmp_path)
     registry.write(job_record(A_ID))
     with pytest.raises(JobNotFoundError):
         registry.find(text)
 
 
-def test_the_name_of_a_job_that_no_longer_runs_is_not_found_but_its_id_is_said(tmp_path: Path) -> None:
+def test_the_name_of_a_job_that_no_longer_runs_is_not_found_but_the_message_has_its_id(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     registry.write(job_record(A_ID, status="FAILED"))
     with pytest.raises(JobNotFoundError, match=A_ID):

@@ -1,4 +1,4 @@
-"""`checkpoints list`: the checkpoints that are kept below a folder."""
+"""`checkpoints list`: the retained checkpoints below a folder."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who may take a job: nobody while its driver is at work, anybody once that is gone or silent for too long."""
+"""A job can be taken over only if its driver is gone, or has been silent for too long."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -44,13 +44,13 @@ def test_a_job_without_a_driver_is_free(registry: Registry, changed: dict[str, A
     assert require_free(registry, "totals", LIMIT_MS, no_pause) == []
 
 
-def test_a_driver_that_exists_but_says_nothing_is_replaced(registry: Registry) -> None:
+def test_a_driver_that_exists_but_is_silent_is_replaced(registry: Registry) -> None:
     silent = job_record(updated_ms=NOW_MS - LIMIT_MS)
     registry.write(silent)
     assert require_free(registry, "totals", LIMIT_MS, lambda _: None) == [silent]
 
 
-def test_f22_a_record_that_only_looks_old_because_the_clock_was_set_is_seen_to_change(registry: Registry) -> None:
+def test_f22_a_record_that_looks_old_after_a_clock_change_is_checked_again(registry: Registry) -> None:
     registry.write(job_record(updated_ms=NOW_MS - 3_600_000))
     awake: Callable[[float], None] = lambda _: registry.write(job_record(updated_ms=NOW_MS))  # noqa: E731
     with pytest.raises(JobConflictError, match="is running"):

@@ -1,4 +1,4 @@
-"""A job that does what a test tells it, and a client of its control server."""
+"""A job that a test controls, and a client of its control server."""
 
 import threading
 from collections.abc import Sequence

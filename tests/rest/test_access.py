@@ -1,4 +1,4 @@
-"""Who may ask a job's control server, and how: security S2, S3, S5 and reliability B-R1 to B-R8."""
+"""Access to a job's control server: security S2, S3, S5 and reliability B-R1 to B-R8."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def served(tmp_path: Path) -> Served:
 
 
 def error_of(response: httpx.Response) -> str:
-    """The one message of an error, which has the form that every error has."""
+    """The message of an error response, whose form is checked."""
     data = response.json()
     assert set(data) == {"errors", "code", "request_id"} and len(data["errors"]) == 1
     assert data["request_id"] == response.headers["x-request-id"]
@@ -116,14 +116,14 @@ def raw_request(served: Served, headers: list[tuple[str, str]], path: str = "/jo
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8081", "localhost:8081", "[::1]:8081", "LOCALHOST", "localhost:9999"])
-def test_security_s3_the_names_of_this_machine_are_let_in(served: Served, host: str) -> None:
+def test_security_s3_the_names_of_this_machine_are_accepted(served: Served, host: str) -> None:
     assert served.client.get("/jobs", headers={"Host": host}).status_code == 200
     own = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
     assert served.client.get("/jobs", headers=own).status_code == 200
 
 
 @pytest.mark.parametrize("method", EVERY_METHOD)
-def test_security_s3_no_answer_lets_another_page_read_it(served: Served, method: str) -> None:
+def test_security_s3_no_response_allows_other_origins_to_read_it(served: Served, method: str) -> None:
     for headers in ({}, {"Origin": "http://127.0.0.1:8081", "Access-Control-Request-Method": "PATCH"}):
         response = served.client.request(method, "/jobs", headers=headers)
         assert not [name for name in response.headers if name.startswith("access-control")]
@@ -209,7 +209,7 @@ def test_rest_r8_what_is_not_an_id_is_400(served: Served, job_id: str) -> None:
         (b"\xff\xfe", "malformed|invalid|UTF-8"),
     ],
 )
-def test_rest_r6_a_bad_body_is_400_with_the_place(served: Served, body: bytes, said: str) -> None:
+def test_rest_r6_a_bad_body_is_400_and_names_the_field(served: Served, body: bytes, said: str) -> None:
     assert len(body) < 1 << 20
     response = served.client.post(JOB + "/savepoints", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 400
@@ -258,7 +258,7 @@ def test_unknown_parameters_are_refused_and_their_values_not_repeated(served: Se
     assert not served.job.cancelled.is_set()
 
 
-def test_security_s18_an_error_of_ours_says_no_more_than_its_request_id(
+def test_security_s18_an_internal_error_shows_only_its_request_id(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: FakeJob) -> None:

@@ -1,4 +1,4 @@
-"""What the endpoints answer: Flink's names and texts."""
+"""The answers of the endpoints, with Flink's names and messages."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_n2_a_savepoint_is_triggered_and_polled(served: Served) -> None:
     assert served.job.triggered == [("/tmp/sp", "native", "go_on", False)]
 
 
-def test_n5_a_savepoint_may_cancel_the_job_and_its_failure_is_told(served: Served) -> None:
+def test_n5_a_savepoint_may_cancel_the_job_and_its_failure_is_reported(served: Served) -> None:
     response = served.client.post(JOB + "/savepoints", json={"cancel-job": True})
     assert response.status_code == 202
     trigger_id = response.json()["request-id"]
@@ -164,7 +164,7 @@ def test_rest_r12_the_same_idempotency_key_is_the_same_operation(served: Served)
     end_savepoint(served.job.requests.popitem()[1])
 
 
-def test_rest_r11_of_a_thousand_triggers_at_once_one_runs_and_the_others_hear_its_id(served: Served) -> None:
+def test_rest_r11_of_a_thousand_triggers_at_once_one_runs_and_the_others_get_its_id(served: Served) -> None:
     def trigger(_: int) -> tuple[int, Any]:
         response = served.client.post(JOB + "/savepoints")
         return response.status_code, response.json()
@@ -193,8 +193,8 @@ def test_results_are_kept_five_minutes(served: Served) -> None:
     assert response.json()["errors"] == [f"There is no savepoint operation with triggerId={ONE} for job {A_ID}."]
 
 
-def test_a_savepoint_that_was_not_asked_for_here_is_found_too(served: Served) -> None:
-    """By the program, or of an older driver whose stop this one completes."""
+def test_a_savepoint_that_was_requested_elsewhere_is_found_too(served: Served) -> None:
+    """By the program, or by an earlier driver whose stop this one completes."""
     request = served.job.trigger_savepoint(SavepointRequest("/tmp/sp", trigger_id=ONE))
     assert get(served, f"{JOB}/savepoints/{ONE}")["status"] == {"id": "IN_PROGRESS"}
     end_savepoint(request)
@@ -368,7 +368,7 @@ def test_without_checkpoints_there_are_none(tmp_path: Path) -> None:
     end_savepoint(served.job.requests.popitem()[1])
 
 
-def test_an_end_waits_until_a_result_was_fetched(served: Served) -> None:
+def test_the_end_of_a_job_waits_until_results_are_fetched(served: Served) -> None:
     operations = served.control.operations
     assert operations.wait_until_seen(0)
     served.client.post(JOB + "/stop", json={"triggerId": ONE})
@@ -383,4 +383,4 @@ def test_an_end_waits_until_a_result_was_fetched(served: Served) -> None:
     operation = operations.find("savepoint", TWO)
     assert operation is not None and operation.future.result(30) and not operations.wait_until_seen(0)
     served.clock.advance(301_000)
-    assert operations.wait_until_seen(0)  # nobody asks for it any more
+    assert operations.wait_until_seen(0)  # nobody will fetch it

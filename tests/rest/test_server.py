@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[ControlServer]:
 
 
 def talk(server: ControlServer, data: bytes) -> bytes:
-    """What comes back for these bytes, until the server closes the connection."""
+    """The reply to these bytes, until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(data)
         answer = b""
@@ -46,7 +46,7 @@ def head(*lines: str) -> bytes:
     return "\r\n".join((*lines, "Host: localhost", f"Authorization: {ADMIN['Authorization']}", "", "")).encode()
 
 
-def test_security_s1_it_listens_on_loopback_alone(server: ControlServer) -> None:
+def test_security_s1_it_listens_only_on_loopback(server: ControlServer) -> None:
     assert httpx.get(server.address + "/jobs", headers=ADMIN, trust_env=False).status_code == 200
     listening = [c.laddr for c in psutil.Process().net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     own = [address for address in listening if address.port == server.port]
@@ -55,7 +55,7 @@ def test_security_s1_it_listens_on_loopback_alone(server: ControlServer) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
-def test_security_s1_beyond_this_machine_only_with_tls_or_a_word(host: str) -> None:
+def test_security_s1_other_interfaces_need_tls_or_an_explicit_setting(host: str) -> None:
     with pytest.raises(ConfigurationError, match="insecure-bind"):
         RestSettings.of(Configuration.from_dict({"rest.bind-address": host}))
     allowed = RestSettings.of(
@@ -87,14 +87,14 @@ def test_what_is_not_a_port_is_refused(ports: str) -> None:
         RestSettings.of(Configuration.from_dict({"rest.bind-port": ports}))
 
 
-def test_rest_r5_a_body_that_does_not_come_is_408_and_the_connection_ends(server: ControlServer) -> None:
+def test_rest_r5_a_body_that_does_not_arrive_is_408_and_the_connection_ends(server: ControlServer) -> None:
     lines = (f"POST {JOB}/savepoints HTTP/1.1", "Content-Type: application/json")
     assert talk(server, head(*lines, "Content-Length: 50") + b"{").startswith(b"HTTP/1.1 408")
     assert talk(server, head(*lines, "Transfer-Encoding: chunked") + b"1\r\n{\r\n").startswith(b"HTTP/1.1 408")
     assert talk(server, head(*lines, "Content-Length: 9999999999")).startswith(b"HTTP/1.1 413")
 
 
-def test_rest_r5_a_head_that_does_not_come_ends_the_connection(
+def test_rest_r5_a_head_that_does_not_arrive_ends_the_connection(
     server: ControlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LimitedConnection, "header_limit_s", 0.2)
@@ -121,7 +121,7 @@ def test_rest_r5_more_connections_than_the_limit_are_closed(server: ControlServe
         b"GET /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
     ],
 )
-def test_rest_r2_r5_what_is_not_a_good_head_is_400(server: ControlServer, data: bytes) -> None:
+def test_rest_r2_r5_an_invalid_head_is_400(server: ControlServer, data: bytes) -> None:
     answer = talk(server, data)
     assert answer.startswith(b"HTTP/1.1 400") and b'"code": "BAD_REQUEST"' in answer
     assert TOKENS.admin.encode() not in answer
@@ -212,7 +212,7 @@ def test_security_s2_tokens_are_files_of_their_owner_and_new_at_each_start(tmp_p
     assert stat.S_IMODE((tmp_path / "job").stat().st_mode) == 0o700
     two.write(tmp_path / "job")
     assert two.scope_of(one.admin) is None and two.scope_of(two.admin) == "admin" and two.scope_of(two.read) == "read"
-    one.remove(tmp_path / "job")  # an older start does not take the newer one's away
+    one.remove(tmp_path / "job")  # an earlier start does not remove those of a later one
     assert read_token(tmp_path / "job" / ADMIN_FILE) == two.admin
     two.remove(tmp_path / "job")
     assert not list((tmp_path / "job").iterdir())

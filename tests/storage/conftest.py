@@ -1,4 +1,4 @@
-"""Servers that the tests of storages use. One S3 server serves all of them; each test has a prefix of its own."""
+"""Servers for the tests of storages. One S3 server serves all of them; each test has its own prefix."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,7 +16,7 @@ def s3_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def s3_uri(s3_endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An address on the server that nobody else uses."""
+    """An address on the server for this test alone."""
     for key, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": s3_endpoint}.items():
         monkeypatch.setenv(key, value)
     return f"s3://{BUCKET}/{abs(hash(request.node.nodeid)):x}"

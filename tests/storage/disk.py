@@ -1,4 +1,4 @@
-"""A local disk that fails when it is told to: the calls of this process, counted and refused."""
+"""A local disk that fails on demand: calls of this process are counted and refused."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ REAL_OPEN, REAL_LINK = os.open, os.link
 
 
 class Disk:
-    """Stands between the process and the files below a folder. Each call that changes something there is counted.
+    """Intercepts the calls of the process on files below a folder, and counts those that change something.
 
-    An fsync that works does nothing: what a test writes need not survive a power failure.
+    A successful fsync does nothing: what a test writes need not survive a power failure.
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """What a disk may hold after a power cut at any moment of a recorded run (as ALICE enumerates it).
 
-`recorded` replaces the calls of `penstock.storage.local` that change a disk by ones that write themselves down. A
-`Disk` plays such a list of operations: what was fsynced is safe; of the rest any part may be there. A file's data
+`recorded` replaces the calls of `penstock.storage.local` that change a disk by ones that record themselves. A
+`Disk` replays such a list of operations: what was fsynced is safe; of the rest any part may be there. A file's data
 may be lost, zeroed or torn until its fsync, and each change of a folder kept or lost until the fsync of the folder.
 """
 
@@ -25,7 +25,7 @@ Operation = tuple[Any, ...]
 
 @contextmanager
 def recorded(tell: Callable[[Operation], None]) -> Iterator[None]:
-    """The block in which every change that LocalStorage makes is told: paths are those of the real disk."""
+    """Within the block every change that LocalStorage makes is recorded, with the paths of the real disk."""
     opened: dict[int, str] = {}
 
     def open_descriptor(path: Any, flags: int, mode: int = 0o777) -> int:
@@ -45,7 +45,7 @@ def recorded(tell: Callable[[Operation], None]) -> Iterator[None]:
         tell(("link", str(source), str(target)))
 
     class RecordingPath(type(Path())):  # type: ignore[misc]
-        """A path whose changes are told."""
+        """A path that records its changes."""
 
         def unlink(self, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002
             existed = os.path.lexists(self)
@@ -106,7 +106,7 @@ class _File:
 
 @dataclass
 class Disk:
-    """The files of a folder, in memory: what is durable, and what is on its way."""
+    """The files of a folder, in memory: what is durable, and what is not yet."""
 
     files: list[_File] = field(default_factory=list)
     durable: dict[str, int] = field(default_factory=dict)

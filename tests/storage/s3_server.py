@@ -23,7 +23,7 @@ ENVIRONMENT = {
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """The address of a server with one empty bucket. It goes with the block, and with the process."""
+    """The address of a server with one empty bucket. It ends with the block, or with the process."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -70,7 +70,7 @@ class Faults:
 
 @contextmanager
 def faulty_proxy(upstream: str, faults: Faults) -> Iterator[str]:
-    """The address of a server that hands on to `upstream`, as the faults allow."""
+    """The address of a proxy of `upstream` that has these faults."""
     server = _Proxy(upstream.removeprefix("http://"), faults)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None: ...
 
     def handle(self) -> None:
-        with suppress(OSError, ValueError):  # the client has gone, or the connection was cut on purpose
+        with suppress(OSError, ValueError):  # the client is gone, or the connection was cut on purpose
             super().handle()
 
     def finish(self) -> None:

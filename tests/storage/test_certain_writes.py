@@ -10,7 +10,7 @@ from penstock.storage.paths import Paths
 
 
 class Script:
-    """Gives out faults one after the other, each to the next call of its operation."""
+    """Injects faults one after the other, each into the next call of its operation."""
 
     def __init__(self, *faults: tuple[str, Fault]) -> None:
         self.faults = list(faults)
@@ -67,13 +67,13 @@ def test_a_plain_failure_is_known_at_once() -> None:
     assert storage.files == {}
 
 
-def test_a_name_that_cannot_be_read_back_is_asked_for_again() -> None:
+def test_a_name_that_cannot_be_read_back_is_tried_again() -> None:
     storage = MemoryStorage(Script(("put_new", Fault.LOST_AFTER), ("read", Fault.FAIL)))
     put_certain(storage, "a", b"mine", no_wait)
     assert storage.files == {"a": b"mine"}
 
 
-def test_the_tries_have_an_end() -> None:
+def test_the_number_of_tries_is_limited() -> None:
     waited: list[float] = []
     storage = MemoryStorage(Script(*[("put_new", Fault.LOST_BEFORE)] * 100))
     with pytest.raises(UnknownOutcomeError):

@@ -1,4 +1,4 @@
-"""A disk that fails: the checkpoint fails, nothing half-written is believed, no file is fsynced twice (F12 to F15)."""
+"""A disk that fails: the checkpoint fails, nothing half-written is used, no file is fsynced twice (F12 to F15)."""
 
 import errno
 import io
@@ -51,7 +51,7 @@ def test_f13_a_file_is_never_fsynced_again_after_an_error(disk: Disk, tmp_path: 
     assert disk.synced_after_error == [] and len(disk.dead) == 1
 
 
-def test_f13_a_name_whose_folder_was_not_fsynced_is_never_said_to_be_durable(disk: Disk, tmp_path: Path) -> None:
+def test_f13_a_name_whose_folder_was_not_fsynced_is_never_reported_as_durable(disk: Disk, tmp_path: Path) -> None:
     """A second fsync would succeed without having written anything."""
     storage = LocalStorage(tmp_path)
     storage.put_new("log/1", b"x")
@@ -61,7 +61,7 @@ def test_f13_a_name_whose_folder_was_not_fsynced_is_never_said_to_be_durable(dis
     assert [call for call, path in disk.calls if path.endswith("/log")].count("fsync folder") == 2
 
 
-def test_f13_nothing_is_put_into_a_folder_that_may_vanish(disk: Disk, tmp_path: Path) -> None:
+def test_f13_nothing_is_written_into_a_folder_that_may_vanish(disk: Disk, tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     disk.fail_nth(2, "fsync folder")  # of the root, which holds the new folder's name
     with pytest.raises(NotDurableError):
@@ -86,7 +86,7 @@ def test_f12_f15_what_the_disk_refuses_is_named_with_its_path(disk: Disk, tmp_pa
         storage.put_new("chk-1/a", b"y")
 
 
-def test_f12_a_disk_that_takes_a_file_in_pieces_gets_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f12_a_file_that_is_written_in_pieces_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = io.FileIO.write
 
     class Slow(io.FileIO):

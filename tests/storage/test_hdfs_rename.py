@@ -1,4 +1,4 @@
-"""The code for HDFS, on local files: what a rename means that fails, or whose reply is lost. Not run on HDFS itself."""
+"""The HDFS code on local files: renames that fail, or whose reply is lost. Not run on HDFS itself."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from penstock.storage.hdfs import HdfsRename
 
 
 class Files:
-    """A file system that may stop to answer."""
+    """A file system that may stop answering."""
 
     def __init__(self) -> None:
         self.local = arrow_fs.LocalFileSystem()
@@ -42,7 +42,7 @@ def leftovers(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_rename_that_happened_although_it_says_no_is_a_write(tmp_path: Path) -> None:
+def test_a_rename_that_happened_despite_an_error_is_a_write(tmp_path: Path) -> None:
     writer(tmp_path, done_and_lost).put_if_absent("log/1", b"mine")
     assert (tmp_path / "log/1").read_bytes() == b"mine" and leftovers(tmp_path) == ["log/1"]
 
@@ -61,7 +61,7 @@ def test_a_rename_to_a_name_that_exists_is_a_name_that_is_taken(tmp_path: Path) 
     assert (tmp_path / "log/1").read_bytes() == b"other" and leftovers(tmp_path) == ["log/1"]
 
 
-def test_a_name_node_that_stops_to_answer_makes_the_outcome_unknown(tmp_path: Path) -> None:
+def test_a_name_node_that_stops_answering_makes_the_outcome_unknown(tmp_path: Path) -> None:
     files = Files()
 
     def silent(old: str, new: str) -> bool:
@@ -74,7 +74,7 @@ def test_a_name_node_that_stops_to_answer_makes_the_outcome_unknown(tmp_path: Pa
     assert leftover.startswith("log/1~")  # swept by its name
 
 
-def test_a_file_that_has_gone_while_it_was_renamed_is_unknown(tmp_path: Path) -> None:
+def test_a_file_that_disappears_during_its_rename_is_unknown(tmp_path: Path) -> None:
     def gone(old: str, new: str) -> bool:
         os.unlink(old)
         return False
@@ -83,7 +83,7 @@ def test_a_file_that_has_gone_while_it_was_renamed_is_unknown(tmp_path: Path) ->
         writer(tmp_path, gone).put_if_absent("log/1", b"mine")
 
 
-def test_a_rename_that_lands_while_it_is_looked_for_is_unknown(tmp_path: Path) -> None:
+def test_a_rename_that_lands_while_it_is_checked_is_unknown(tmp_path: Path) -> None:
     moved: list[str] = []
 
     class Landing(Files):
@@ -97,5 +97,5 @@ def test_a_rename_that_lands_while_it_is_looked_for_is_unknown(tmp_path: Path) -
     assert moved
 
 
-def test_a_delete_of_what_is_not_there_is_fine(tmp_path: Path) -> None:
+def test_deleting_a_missing_file_is_fine(tmp_path: Path) -> None:
     writer(tmp_path, never).delete("log/1")

@@ -138,7 +138,7 @@ def without_the_last_entry(method: str, path: str, body: bytes) -> bytes:
     return body[:start] + body[end:]
 
 
-def test_old_checkpoints_go_and_what_is_left_is_needed(storage: Storage) -> None:
+def test_old_checkpoints_are_deleted_and_what_is_left_is_needed(storage: Storage) -> None:
     harness = job(storage)
     for round_ in range(12):
         harness.feed([*records(20, 2000, f"{round_} "), CHECKPOINT])
@@ -207,7 +207,7 @@ def test_j1_state_travels_to_the_jobmanager_and_outlives_the_workers() -> None:
     assert harness.state("text", "key 99") == text("x99", 20_000)
 
 
-def test_j1_the_jobmanager_s_loss_is_the_checkpoints_loss() -> None:
+def test_j1_checkpoints_are_lost_with_the_jobmanager() -> None:
     job(MemoryStorage(), IN_JOBMANAGER).feed([("a", "x"), CHECKPOINT])
     again = job(MemoryStorage(), IN_JOBMANAGER)
     assert again.attempt == 1 and again.state("count", "a") is None

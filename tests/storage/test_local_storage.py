@@ -78,7 +78,7 @@ def test_a_folder_whose_fsync_failed_makes_the_outcome_unknown(
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(UnknownOutcomeError):
         storage.put_new("a/b", b"x")
-    with pytest.raises(UnknownOutcomeError):  # a name that is taken is said to be so only once it is durable
+    with pytest.raises(UnknownOutcomeError):  # a taken name is reported only once it is durable
         storage.put_new("a/b", b"x")
     monkeypatch.setattr(os, "fsync", real)
     with pytest.raises(NameTakenError):
@@ -100,7 +100,7 @@ def test_folders_are_fsynced_from_the_file_to_the_root(storage: LocalStorage, mo
     assert synced == ["/a/b/d", "/a/b"]
 
 
-def test_a_lost_reply_of_the_link_is_told_by_the_link_count(
+def test_a_lost_reply_of_the_link_is_detected_by_the_link_count(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.link
@@ -143,7 +143,7 @@ def test_links_out_of_the_folder_are_not_followed(storage: LocalStorage, tmp_pat
     assert (outside / "secret").exists()
 
 
-def test_a_numbered_folder_goes_with_its_last_file_and_others_stay(storage: LocalStorage, tmp_path: Path) -> None:
+def test_a_numbered_folder_is_removed_with_its_last_file_and_others_stay(storage: LocalStorage, tmp_path: Path) -> None:
     for path in ("chk-1/a", "chk-1/b", "shared/a"):
         storage.put_new(path, b"")
     storage.delete("chk-1/a")

@@ -46,7 +46,7 @@ def puts(faults: Faults) -> int:
 
 
 @pytest.mark.parametrize("fault", ["drop", "lose", "hang", 500, 503])
-def test_f16_a_write_without_reply_is_made_again_and_found(storage: Storage, faults: Faults, fault: str | int) -> None:
+def test_f16_a_write_without_reply_is_repeated_and_found(storage: Storage, faults: Faults, fault: str | int) -> None:
     faults.faults = [("PUT", "log/1", fault)]
     storage.put_new("log/1", b"mine")
     assert puts(faults) == 2
@@ -60,7 +60,7 @@ def test_f16_r1_a_conflict_is_not_a_name_that_is_taken(storage: Storage, faults:
     assert storage.read("log/1") == b"mine"
 
 
-def test_r1_conflicts_without_end_leave_nothing_and_say_so(storage: Storage, faults: Faults) -> None:
+def test_r1_endless_conflicts_leave_nothing_and_are_an_error(storage: Storage, faults: Faults) -> None:
     faults.faults = [("PUT", "log/1", 409)] * (len(WAITS_S) + 1)
     with pytest.raises(StorageError, match="was under way") as caught:
         storage.put_new("log/1", b"mine")

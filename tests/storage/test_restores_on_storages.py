@@ -34,7 +34,7 @@ def test_o8_a_job_starts_from_a_checkpoint_in_an_object_store(s3_uri: str) -> No
     assert new.feed([*records(1, 10), CHECKPOINT, CRASH]).state("count", "key 0") == 2
 
 
-def test_o8_nothing_at_an_address_is_said_in_flinks_words(s3_uri: str) -> None:
+def test_o8_nothing_at_an_address_gives_flinks_message(s3_uri: str) -> None:
     with pytest.raises(SnapshotNotFoundError, match=f"file/directory '{s3_uri}/none' on file system 's3'"):
         open_snapshot(f"{s3_uri}/none")
     open_storage(s3_uri).put_new("some/file", b"")
@@ -42,7 +42,7 @@ def test_o8_nothing_at_an_address_is_said_in_flinks_words(s3_uri: str) -> None:
         open_snapshot(s3_uri)
 
 
-def test_o9_a_claimed_savepoint_goes_from_an_object_store(
+def test_o9_a_claimed_savepoint_is_deleted_from_an_object_store(
     s3_uri: str, tmp_path: Path, s3_keys: Callable[[], list[str]]
 ) -> None:
     path = job(f"{s3_uri}/old").feed([*records(5, 10), CHECKPOINT]).savepoint(f"{s3_uri}/savepoints")

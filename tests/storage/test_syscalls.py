@@ -1,4 +1,4 @@
-"""What the kernel is asked for: the order of calls that makes files durable, and faults injected below Python (F13)."""
+"""The system calls: the order that makes files durable, and faults injected below Python (F13)."""
 
 import os
 import re
@@ -36,7 +36,7 @@ class Call:
 
 
 def traced(folder: Path, *inject: str) -> tuple[list[Call], dict[str, str]]:
-    """The calls of the program on files of its folder, and what it said of each name."""
+    """The calls of the program on files of its folder, and what it printed about each name."""
     trace = folder / "trace"
     command = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=fsync,link,linkat", *inject]
     done = subprocess.run(
