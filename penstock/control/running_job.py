@@ -20,7 +20,7 @@ class JobFacts:
     checkpoints: CheckpointSettings | None
     """None: there are no periodic checkpoints."""
     backend: str
-    """Kind of the state backend: hashmap or rocksdb."""
+    """The name of the state backend."""
     checkpoint_dir: str | None
     """The job's own folder; None: checkpoints are in the JobManager's memory, or there are none."""
     savepoint_dir: str | None

@@ -21,10 +21,12 @@ from penstock.jobmanager.attempt.recovery import StartOptions, program_uids, req
 from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED
 from penstock.model.descriptors import Migration
 from penstock.model.operator_ids import operator_id
-from penstock.model.snapshot import Manifest, OperatorStateInfo, StateTableInfo
+from penstock.model.snapshot import Manifest, NativeName, OperatorStateInfo, OwnTables, StateTableInfo, files_of_format
 from penstock.runtime.operator_chain import EdgeOutput
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.runtime.task import Subtask
+from penstock.state.backend.backend_registry import find_backend
+from penstock.state.backend.backend_spec import ReadsFiles
 from penstock.state.format.schema_evolution import compare_states
 
 RESTORED, NEW, DROPPED = "restored", "new", "dropped"
@@ -260,12 +262,16 @@ def _changes(manifest: Manifest, program: ProgramToCheck) -> Iterator[str]:
         yield f"max parallelism: {manifest.max_parallelism} -> {now}; keyed state is split anew by the hash of its keys"
     if has_ended(manifest):
         yield TIME_HAS_ENDED
-    old = _old_backend(manifest)
+    old = _old_backend(manifest, program.backend)
     if old is not None and old != program.backend:
         yield f"state backend: {old} -> {program.backend}"
 
 
-def _old_backend(manifest: Manifest) -> str | None:
-    """None where nothing says it: a canonical savepoint is the same from every backend."""
-    files: Sequence[object] = [file.native for old in manifest.subtasks for file in old.files if file.table is None]
-    return None if not files else "rocksdb" if any(files) else "hashmap"
+def _old_backend(manifest: Manifest, new: str) -> str | None:
+    """None where nothing says it: rows are the same from every backend, and may be of the new one too."""
+    files = [file for old in manifest.subtasks for file in old.files]
+    native = [name.backend for _, name in files_of_format(files, NativeName)]
+    if native:
+        return native[0]
+    has_rows = bool(files_of_format(files, OwnTables)) and isinstance(find_backend(new)(), ReadsFiles)
+    return "hashmap" if has_rows else None

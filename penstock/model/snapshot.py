@@ -4,22 +4,31 @@ All structs are msgspec structs, so that the manifest is JSON and unknown or mis
 relative to the job's checkpoint folder, or to the savepoint's own, with `/`, never absolute and never with `..`.
 """
 
-from typing import TypeAlias
+from collections.abc import Iterable
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from penstock.model.ids import SubtaskId, Version
 
+FIRST_NATIVE_BACKEND = "rocksdb"
+"""The backend of native files that name none: it was the first to have any."""
 
-class NativeName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a backend calls a file of its own."""
+
+class OwnTables(msgspec.Struct, frozen=True):
+    """The format of a file that holds tables of all operators of a subtask: `state/format/snapshot_file.py`."""
+
+
+class NativeName(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The format of a file that only a backend can read, and what the backend calls the file."""
 
     operator_uid: str
     name: str
+    backend: str = FIRST_NATIVE_BACKEND
 
 
 class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a Parquet file of a savepoint holds: rows of one state."""
+    """The format of a Parquet file of a canonical savepoint, which holds rows of one state."""
 
     operator_uid: str
     name: str
@@ -28,6 +37,16 @@ class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int
     ttl_ms: int = 0
     """What lies between the last access to an entry and its `expires_at`; 0 where that is not known."""
+
+    @property
+    def state(self) -> tuple[str, str, str]:
+        """Operator uid, mode and name: which state it is."""
+        return self.operator_uid, self.mode, self.name
+
+
+FileFormat: TypeAlias = OwnTables | NativeName | TableFile
+OWN_TABLES = OwnTables()
+_Format = TypeVar("_Format", OwnTables, NativeName, TableFile)
 
 
 class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,9 +57,27 @@ class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     inline: bytes | None = None
     native: NativeName | None = None
-    """One of RocksDB's files."""
+    """How the manifest writes `format` down; everybody else asks for that."""
     table: TableFile | None = None
-    """Parquet, in a canonical savepoint. A file that is neither this nor native has tables in our own format."""
+    """The same. A file of `OwnTables` has neither."""
+
+    @property
+    def format(self) -> FileFormat:
+        """What kind of file this is, with what is particular to that kind."""
+        return self.native or self.table or OWN_TABLES
+
+    def with_format(self, file_format: FileFormat) -> "StateFile":
+        """The same file, described by another format."""
+        return msgspec.structs.replace(
+            self,
+            native=file_format if isinstance(file_format, NativeName) else None,
+            table=file_format if isinstance(file_format, TableFile) else None,
+        )
+
+
+def files_of_format(files: Iterable[StateFile], kind: type[_Format]) -> list[tuple[StateFile, _Format]]:
+    """The files of one format, each with its format."""
+    return [(file, found) for file in files if isinstance(found := file.format, kind)]
 
 
 class InlineLimits(msgspec.Struct, frozen=True):

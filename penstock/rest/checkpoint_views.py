@@ -9,12 +9,12 @@ from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, Subtas
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.running_job import JobFacts
 from penstock.model.execution import ExternalizedCheckpointRetention
+from penstock.state.backend.backend_registry import find_backend
 
 NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 """Flink's path of a checkpoint in the JobManager's memory."""
 NEVER_MS = 9223372036854775807
 """Flink's interval without periodic checkpoints."""
-_BACKENDS = {"hashmap": "HashMapStateBackend", "rocksdb": "EmbeddedRocksDBStateBackend"}
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
@@ -140,7 +140,7 @@ def checkpoint_config(facts: JobFacts) -> dict[str, Any]:
             "enabled": retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
             "delete_on_cancellation": retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,
         },
-        "state_backend": _BACKENDS.get(facts.backend, facts.backend),
+        "state_backend": find_backend(facts.backend).class_name,
         "checkpoint_storage": "JobManagerCheckpointStorage" if is_memory else "FileSystemCheckpointStorage",
         "unaligned_checkpoints": chosen.unaligned,
         "tolerable_failed_checkpoints": chosen.tolerable_failures,

@@ -30,7 +30,7 @@ from penstock.runtime.operators.function_context import SubtaskInfo
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport
 from penstock.runtime.snapshots.spool import Spool
 from penstock.runtime.subtask_place import SubtaskPlace
-from penstock.state.backend.backend_registry import make_backend
+from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.operator.operator_states import OperatorStates
 
@@ -96,10 +96,10 @@ class Subtask:
         """What the running epoch may have changed, and `roll_back` undoes."""
 
     def _backend(self, plan: OperatorPlan) -> KeyedBackend:
-        codec = KeyCodec(plan.key_types)
         place = self.place
-        return make_backend(
-            place.backend, plan.uid, codec, self.stage.max_parallelism, place.key_groups, Path(place.folder)
+        codec, groups = KeyCodec(plan.key_types), self.stage.max_parallelism
+        return place.backend.spec.open(
+            BackendPlace(plan.uid, codec, groups, place.key_groups, Path(place.folder), place.backend.incremental)
         )
 
     def _states(self, plan: OperatorPlan) -> OperatorStates:

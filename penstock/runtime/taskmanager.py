@@ -66,6 +66,7 @@ from penstock.runtime.process.task_listener import TaskListener, interrupt
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
 from penstock.runtime.process.watchdog import ProcessWatch, exit_now, remove_at_exit
 from penstock.runtime.snapshots.local_copies import LocalCopies
+from penstock.state.backend.backend_registry import register_backend
 from penstock.storage.storage import Storage, open_storage
 
 HEARTBEAT_S = 1.0
@@ -186,8 +187,10 @@ class TaskManager:
         def new_output(edge: EdgePlan) -> ArrowOutput:
             return ArrowOutput(edge, plan.targets.get(edge.id, 0), Path(self._state_folder or self._folder))
 
-        if plan.backend.kind != "hashmap":
-            self._state_folder = make_state_folder(plan.backend, os.getpid())
+        for spec in plan.backends:
+            register_backend(spec)
+        if plan.backend.spec.on_disk:
+            self._state_folder = make_state_folder(plan.backend.spec.local_dirs, os.getpid())
         place = HostPlace(
             self._config.job_id,
             self._config.attempt,

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, State, StoredSnapshot
 from penstock.codec.row_codec import fields_ddl
+from penstock.model.snapshot import TableFile
 from penstock.storage.address import parse_address
 from penstock.storage.storage import open_storage
 
@@ -134,9 +135,9 @@ def _parquet_files(snapshot: StoredSnapshot, selected: ReadableState) -> list[st
     found = []
     for part in state.parts:
         for file in part.snapshot.files:
-            if file.table is None or file.inline is not None:
+            if not isinstance(file.format, TableFile) or file.inline is not None:
                 return []
-            if (file.table.operator_uid, file.table.name) == (state.uid, state.name):
+            if file.format.state == (state.uid, "keyed", state.name):
                 found.append(f"file://{root / file.path}")
     return found
 

@@ -273,9 +273,9 @@ def _handle(index: int, file: StateFile) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"subtask": [index], "file": [msgspec.json.encode(file).decode()]}, HANDLE_SCHEMA)
 
 
-def _put(uri: str, path: str, data: bytes, table: TableFile | None) -> StateFile:
+def _put(uri: str, path: str, data: bytes, table: TableFile) -> StateFile:
     open_storage(uri).put_new(path, data)
-    return StateFile(path, len(data), hashlib.sha256(data).hexdigest(), table=table)
+    return StateFile(path, len(data), hashlib.sha256(data).hexdigest()).with_format(table)
 
 
 def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:

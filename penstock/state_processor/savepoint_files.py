@@ -36,6 +36,7 @@ from penstock.model.snapshot import (
     StateTableInfo,
     SubtaskSnapshot,
     TableFile,
+    files_of_format,
 )
 from penstock.model.time import MIN_WATERMARK
 from penstock.spark import state_frames, state_writer
@@ -164,9 +165,8 @@ def _copied(spark: Any, base: StoredSnapshot, planned: PlannedState, target: Tar
     indices, copies = [], []
     for part in planned.state.parts:
         subtask = part.snapshot.subtask.index
-        for file in (*part.snapshot.files, *part.snapshot.operator_files):
-            table = file.table
-            if table is not None and (table.operator_uid, table.mode, table.name) == old:
+        for file, table in files_of_format((*part.snapshot.files, *part.snapshot.operator_files), TableFile):
+            if table.state == old:
                 indices.append(subtask)
                 copies.append(_copy(file, table, planned, target.subtask(subtask)))
     made = state_writer.copy_files(spark, base.storage.uri, target.uri, copies)
@@ -230,8 +230,8 @@ def _snapshot(plan: Plan, shape: StageShape, index: int, files: Mapping[Place, H
             keyed_files += own
         elif own:
             (file,) = own
-            assert file.table is not None
-            states.append(msgspec.structs.replace(info, count=file.table.rows))
+            assert isinstance(file.format, TableFile)
+            states.append(msgspec.structs.replace(info, count=file.format.rows))
             operator_files.append(file)
     old = shape.old[index] if shape.old else None
     is_same_split = plan.base is not None and plan.base.manifest.max_parallelism == plan.max_parallelism

@@ -59,7 +59,8 @@ from penstock.runtime.ownership import Kept
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.snapshots.local_copies import LocalCopies
-from penstock.state.backend.backend_settings import KINDS, BackendSettings
+from penstock.state.backend.backend_registry import find_backend
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
@@ -120,9 +121,7 @@ class Harness:
     def _around(cls, function: Any, settings: dict[str, Any]) -> "Harness":
         program = {name: settings.pop(name) for name in list(settings) if name in FunctionProgram.__dataclass_fields__}
         backend = settings.pop("backend", "hashmap")
-        if backend not in KINDS and not isinstance(backend, BackendSettings):
-            raise UsageError(f"no state backend {backend!r}; choose {' or '.join(map(repr, KINDS))}")
-        chosen = backend if isinstance(backend, BackendSettings) else BackendSettings(kind=backend)
+        chosen = backend if isinstance(backend, BackendSettings) else BackendSettings(find_backend(backend)())
         around = FunctionProgram(function, **program)
         harness = cls(function_graph(around), HarnessOptions(backend=chosen, **settings))
         harness._program = around

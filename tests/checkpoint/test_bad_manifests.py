@@ -112,7 +112,7 @@ def test_bm07_key_groups_with_a_gap_an_overlap_or_too_many(ranges: list[tuple[in
 def test_bm08_a_state_that_is_there_twice() -> None:
     one = snapshot(0, (0, 7), file_of("shared/x"))
     other = snapshot(0, (0, 7), file_of("shared/x"), stage="s1")
-    files = [msgspec.structs.replace(file_of(f"shared/{n}"), native=NativeName("op", "1.sst")) for n in "xy"]
+    files = [file_of(f"shared/{n}").with_format(NativeName("op", "1.sst")) for n in "xy"]
     tables = msgspec.structs.replace(one, tables=[table(), table()])
     for subtasks in ([one, one], [one, other], [snapshot(0, (0, 7), *files)], [tables]):
         assert code_of(encoded(subtasks=subtasks)) == "DUPLICATE_STATE"

@@ -84,9 +84,9 @@ def test_o3_two_operators_cannot_take_the_same_state() -> None:
 
 
 def test_o3_a_renamed_manifest_is_renamed_in_every_place() -> None:
-    keyed = msgspec.structs.replace(file_of("state/x"), table=TableFile("op", "total", "keyed", 1))
-    native = msgspec.structs.replace(file_of("native/x"), native=NativeName("op", "1.sst"))
-    state = msgspec.structs.replace(file_of("operator/x"), table=TableFile("op", "rows", "split", 1))
+    keyed = file_of("state/x").with_format(TableFile("op", "total", "keyed", 1))
+    native = file_of("native/x").with_format(NativeName("op", "1.sst"))
+    state = file_of("operator/x").with_format(TableFile("op", "rows", "split", 1))
     info = OperatorStateInfo("op", "rows", "split", "LONG", None, 1)
     part = msgspec.structs.replace(
         snapshot(0, (0, 7), keyed, native), operator_states=[info], operator_files=[state], tables=[table()]

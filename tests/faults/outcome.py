@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest, verify_file
-from penstock.model.snapshot import StateTableInfo, SubtaskSnapshot
-from penstock.state.backend.backend_settings import BackendSettings
+from penstock.model.snapshot import NativeName, OwnTables, StateTableInfo, SubtaskSnapshot, files_of_format
+from penstock.state.backend.backend_spec import StoredFiles
 from penstock.state.format.snapshot_file import read_chain
 from penstock.state.format.table_rows import Rows, decode_rows
 from penstock.state.operator.operator_file import read_operator_states
-from penstock.state.rocksdb import native_files
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 
@@ -127,7 +127,7 @@ def read_state(job_folder: Path) -> Tables:
     manifest = load_manifest(storage, read_log(storage).lineage[-1])
     tables: Tables = {}
     for snapshot in manifest.subtasks:
-        files = [verify_file(storage, file) for file in snapshot.files if file.native is None]
+        files = [verify_file(storage, file) for file, _ in files_of_format(snapshot.files, OwnTables)]
         for info, table in read_chain(files, snapshot.key_groups, manifest.max_parallelism):
             _apply(tables.setdefault(info.name, {}), info, decode_rows(table, info))
         for info, table in _read_native(storage, snapshot, manifest.max_parallelism):
@@ -144,14 +144,13 @@ def _read_native(
     storage: LocalStorage, snapshot: SubtaskSnapshot, max_parallelism: int
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
     """The rows of RocksDB's own files."""
-    for uid in {file.native.operator_uid for file in snapshot.files if file.native is not None}:
-        files = [file for file in snapshot.files if file.native is not None and file.native.operator_uid == uid]
+    native = files_of_format(snapshot.files, NativeName)
+    for uid in {name.operator_uid for _, name in native}:
+        files = [file for file, name in native if name.operator_uid == uid]
         infos = [info for info in snapshot.tables if info.operator_uid == uid]
         with tempfile.TemporaryDirectory() as folder:
-            native_files.fetch_files(files, Path(folder) / "db", lambda file: verify_file(storage, file), 1)
-            yield from native_files.read_files(
-                Path(folder) / "db", infos, max_parallelism, None, BackendSettings("rocksdb")
-            )
+            stored = StoredFiles(files, infos, lambda file: verify_file(storage, file), Path(folder) / "db")
+            yield from RocksDBSpec().read_files(stored, max_parallelism, None)
 
 
 def _apply(values: dict[Any, Any], info: StateTableInfo, rows: Rows) -> None:

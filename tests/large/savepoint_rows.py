@@ -15,7 +15,7 @@ from penstock.graph.pickling import dumps
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.ids import Version, new_nonce
-from penstock.model.snapshot import Manifest, SavepointOrder, SourcePosition
+from penstock.model.snapshot import Manifest, SavepointOrder, SourcePosition, TableFile, files_of_format
 from penstock.model.types import Types, resolve_type
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
@@ -80,7 +80,7 @@ def measure(keys: int, folder: Path) -> dict[str, Any]:
         [ack.snapshot], sources, [], savepoint="canonical",
     )  # fmt: skip
     open_storage(uri).put_new("_metadata", encode_manifest(manifest))
-    rows = sum(file.table.rows for file in ack.snapshot.files if file.table is not None)
+    rows = sum(table.rows for _, table in files_of_format(ack.snapshot.files, TableFile))
     return {
         "path": uri,
         "rows": rows,

@@ -23,7 +23,7 @@ from penstock.graph.pickling import dumps
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.ids import Version, new_nonce
-from penstock.model.snapshot import CheckpointAck, SubtaskSnapshot
+from penstock.model.snapshot import CheckpointAck, NativeName, SubtaskSnapshot, files_of_format
 from penstock.model.types import Types, resolve_type
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
@@ -32,6 +32,8 @@ from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.heap.hashmap_spec import HashMapSpec
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.storage.local import LocalStorage
 
 MIB = 1024 * 1024
@@ -62,7 +64,8 @@ class Sized:
             "put", "put", "keyed_process", dumps(Put(), "put"), record, record, (-1,), True, (Types.LONG(),)
         )
         stage = StagePlan("s0", "s0", 1, ALL_GROUPS, (Types.LONG(),), (edge,), (put,), ())
-        settings = BackendSettings(kind=kind, memory_bytes=MEMORY_BYTES, transfer_threads=2)
+        spec = RocksDBSpec(memory_bytes=MEMORY_BYTES, transfer_threads=2) if kind == "rocksdb" else HashMapSpec()
+        settings = BackendSettings(spec)
         place = SubtaskPlace("0" * 32, attempt, stage, 0, {}, settings, str(folder / "local"))
         self.subtask = Subtask(place, lambda edge: None)  # type: ignore[arg-type, return-value]
         self.storage = LocalStorage(folder / "checkpoints")
@@ -124,8 +127,8 @@ def rss_mb() -> float:
 def uploaded(ack: CheckpointAck, before: CheckpointAck) -> dict[str, int]:
     """New files of a checkpoint: their names and sizes."""
     known = {file.path for file in before.snapshot.files}
-    new = [file for file in ack.snapshot.files if file.path not in known and file.native is not None]
-    return {file.native.name: file.size for file in new if file.native is not None}
+    native = files_of_format(ack.snapshot.files, NativeName)
+    return {name.name: file.size for file, name in native if file.path not in known}
 
 
 def total(ack: CheckpointAck) -> int:

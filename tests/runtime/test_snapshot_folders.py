@@ -12,15 +12,16 @@ from penstock.model.types import Types
 from penstock.runtime.snapshots.snapshot_writer import SnapshotWriter
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.runtime.task import Subtask
+from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.backend_settings import BackendSettings
-from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.harness_exchange import ObjectOutput
 from tests.runtime.subtasks import JOB, MAX_PARALLELISM, keyed_stage
 from tests.runtime.test_snapshots import Store
 
-FILES = BackendSettings(kind="rocksdb", memory_bytes=16 * 1024 * 1024, transfer_threads=1)
+FILES = BackendSettings(RocksDBSpec(memory_bytes=16 * 1024 * 1024, transfer_threads=1))
 VERSION = Version(1, 1, "0")
 
 
@@ -33,7 +34,7 @@ def two_operators(folder: Path) -> tuple[SnapshotWriter, Subtask]:
     place = SubtaskPlace(JOB, 1, keyed_stage(Store()), 0, backend=FILES, folder=str(folder))
     subtask = Subtask(place, ObjectOutput)
     codec = KeyCodec((Types.STRING(),))
-    subtask.backends["other"] = RocksDBBackend("other", codec, MAX_PARALLELISM, (0, 7), FILES, folder)
+    subtask.backends["other"] = FILES.spec.open(BackendPlace("other", codec, MAX_PARALLELISM, (0, 7), folder))
     return SnapshotWriter(subtask, NoStorage(), ManualClock()), subtask
 
 

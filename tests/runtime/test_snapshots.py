@@ -24,6 +24,7 @@ from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.state_reader import owns, read_state
 from tests.runtime.subtasks import JOB, MAX_PARALLELISM, SUBTASK, Tasks, epoch_header, keyed_stage
+from tests.state.backends import stored_entries
 
 
 class Store(KeyedProcessFunction):
@@ -243,8 +244,8 @@ def test_a_chain_is_restored_at_any_parallelism(old_parallelism: int, new_parall
         model.take(records)
     new = restored(tasks, 3, new_parallelism)
     model.check(new, KEYS)
-    assert sum(s.backends["function"].entry_count() for s in new.host.subtasks()) == sum(
-        s.backends["function"].entry_count() for s in tasks.host.subtasks()
+    assert sum(stored_entries(s.backends["function"]) for s in new.host.subtasks()) == sum(
+        stored_entries(s.backends["function"]) for s in tasks.host.subtasks()
     )
     records = [(key, "after") for key in KEYS[::3]] + [(KEYS[5], None)]
     new.run(records, checkpoint=4, base=3)

@@ -11,7 +11,6 @@ import pytest
 from penstock.runtime.process import state_folder
 from penstock.runtime.process.state_folder import make_state_folder
 from penstock.runtime.process.watchdog import identity, is_same_process
-from penstock.state.backend.backend_settings import BackendSettings
 
 
 def test_a_process_is_the_same_after_the_clock_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,27 +23,26 @@ def test_a_process_is_the_same_after_the_clock_was_set(monkeypatch: pytest.Monke
 
 
 def test_a_folder_goes_with_its_process_alone(tmp_path: Path) -> None:
-    settings = BackendSettings(kind="rocksdb", local_dirs=(str(tmp_path),))
-    own = make_state_folder(settings, 0)
+    local_dirs = (str(tmp_path),)
+    own = make_state_folder(local_dirs, 0)
     program = (
         "import sys; from penstock.runtime.process.state_folder import make_state_folder as make;"
-        "from penstock.state.backend.backend_settings import BackendSettings as Settings;"
-        "print(make(Settings(kind='rocksdb', local_dirs=(sys.argv[1],)), 0), flush=True); sys.stdin.read()"
+        "print(make((sys.argv[1],), 0), flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         other = Path(process.stdout.readline().strip())
-        assert make_state_folder(settings, 0).is_dir() and own.is_dir() and other.is_dir()
+        assert make_state_folder(local_dirs, 0).is_dir() and own.is_dir() and other.is_dir()
         process.kill()
-    make_state_folder(settings, 0)
+    make_state_folder(local_dirs, 0)
     assert own.is_dir() and not other.exists()
 
 
 def test_the_folder_of_a_process_that_cannot_be_seen_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers share a disk, but do not see each other's processes."""
-    settings = BackendSettings(kind="rocksdb", local_dirs=(str(tmp_path),))
-    own = make_state_folder(settings, 0)
+    local_dirs = (str(tmp_path),)
+    own = make_state_folder(local_dirs, 0)
     monkeypatch.setattr(state_folder, "is_same_process", lambda pid, started: False)
-    make_state_folder(settings, 0)
+    make_state_folder(local_dirs, 0)
     assert own.is_dir()

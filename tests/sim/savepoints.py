@@ -10,7 +10,7 @@ from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.snapshot.manifest import decode_manifest, digest, state_files, verify_file
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.codec import tagged
-from penstock.model.snapshot import Manifest
+from penstock.model.snapshot import Manifest, TableFile
 from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.graphs import FUNCTION_UID
 from tests.checkpoint.checker import require
@@ -87,6 +87,6 @@ def _rows(manifest: Manifest, files: MemoryStorage, name: str) -> list[dict[str,
     found: list[dict[str, Any]] = []
     for snapshot in manifest.subtasks:
         for file in snapshot.files:
-            if file.table is not None and (file.table.operator_uid, file.table.name) == (FUNCTION_UID, name):
+            if isinstance(file.format, TableFile) and file.format.state == (FUNCTION_UID, "keyed", name):
                 found += pq.read_table(io.BytesIO(verify_file(files, file))).to_pylist()
     return found

@@ -19,6 +19,7 @@ from penstock.graph.job_graph import JobGraph
 from penstock.model import ids
 from penstock.runtime.snapshots import snapshot_chain, snapshot_writer
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
 from penstock.testing.harness_options import HarnessOptions
 from tests.sim.invariants import Watch
@@ -117,7 +118,7 @@ def backend_of(seed: int, life: int) -> BackendSettings:
     share = float(os.environ.get("PENSTOCK_SIM_ROCKSDB", "0.06"))
     if chance >= share:
         return BackendSettings()
-    return BackendSettings(kind="rocksdb", incremental=chance < share * 0.7, memory_bytes=8 << 20, transfer_threads=1)
+    return BackendSettings(RocksDBSpec(memory_bytes=8 << 20, transfer_threads=1), incremental=chance < share * 0.7)
 
 
 def run_schedule(seed: int) -> Outcome:

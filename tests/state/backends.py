@@ -1,25 +1,27 @@
 """Backends for tests, and what is needed to move their state through snapshot files."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
 from penstock.model.ids import CheckpointId, new_nonce
 from penstock.model.key_groups import key_group_range
-from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
+from penstock.model.snapshot import NativeName, StateFile
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
-from penstock.state.backend.backend_registry import make_backend
+from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.backend_spec import StoredFiles
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.backend.sealed_state import SealedFiles, SealedTables
 from penstock.state.format.snapshot_file import encode_snapshot, read_chain
+from penstock.state.format.table_rows import DELETED_COLUMN
 from penstock.state.heap.hashmap_backend import HashMapBackend
-from penstock.state.rocksdb import native_files
+from penstock.state.heap.hashmap_spec import HashMapSpec
+from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 
 MAX_PARALLELISM = 16
 
@@ -34,14 +36,14 @@ KINDS = ("hashmap", "rocksdb", "rocksdb files")
 def choose(kind: str) -> None:
     """Which backend the tests that follow are about."""
     global _settings
-    _settings = BackendSettings(
-        kind=kind.split()[0], incremental=kind != "rocksdb", memory_bytes=32 * 1024 * 1024, transfer_threads=1
-    )
+    spec = HashMapSpec() if kind == "hashmap" else RocksDBSpec(memory_bytes=32 * 1024 * 1024, transfer_threads=1)
+    _settings = BackendSettings(spec, incremental=kind != "rocksdb")
 
 
 def make(uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]) -> Any:
     """An empty backend of the chosen kind."""
-    return make_backend(_settings, uid, key_codec, max_parallelism, key_groups, Path(_folder.name))
+    place = BackendPlace(uid, key_codec, max_parallelism, key_groups, Path(_folder.name), _settings.incremental)
+    return _settings.spec.open(place)
 
 
 def string_backend(key_groups: tuple[int, int] = (0, MAX_PARALLELISM - 1)) -> Any:
@@ -82,20 +84,31 @@ def seal_data(sealed: SealedTables | SealedFiles) -> bytes:
 
     def put(data: bytes, name: NativeName) -> StateFile:
         stored[name.name] = data
-        return StateFile(name.name, len(data), "", None, name)
+        return StateFile(name.name, len(data), "").with_format(name)
 
-    files, _ = native_files.store_files(sealed, [], put)
+    files, _ = sealed.store([], put)
     folder = Path(_folder.name) / f"fetched-{new_nonce()}"
-    native_files.fetch_files(files, folder, lambda file: stored[file.path], 1)
-    (hashmap,) = _hashmaps(native_files.read_files(folder, sealed.infos, MAX_PARALLELISM, None, _settings))
-    return encode_snapshot([hashmap.seal(CheckpointId(1), None, full=True)])
-
-
-def _hashmaps(rows: Iterable[tuple[StateTableInfo, pa.Table]]) -> list[HashMapBackend]:
-    backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), MAX_PARALLELISM, (0, MAX_PARALLELISM - 1))
-    for info, table in rows:
+    fetched = StoredFiles(files, sealed.infos, lambda file: stored[file.path], folder)
+    backend = hashmap_backend()
+    for info, table in RocksDBSpec(memory_bytes=32 * 1024 * 1024).read_files(fetched, MAX_PARALLELISM, None):
         backend.restore(info, table)
-    return [backend]
+    return encode_snapshot([backend.seal_all(1)])
+
+
+def hashmap_backend(*types: TypeInformation) -> HashMapBackend:
+    """A HashMap backend, whichever was chosen; keyed by text unless types are given."""
+    codec = KeyCodec(types or (Types.STRING(),))
+    return HashMapBackend(BackendPlace("op", codec, MAX_PARALLELISM, (0, MAX_PARALLELISM - 1)))
+
+
+def stored_entries(backend: KeyedBackend) -> int:
+    """Entries of all states, expired or not, in an epoch or not; those of RocksDB as the last epoch left them."""
+    if isinstance(backend, RocksDBBackend):
+        tables = backend._tables.values()
+        return sum(1 for table in tables for _ in table.entries(table.family.scan(b"", None)))
+    parts = [part for table in backend._restored.values() for part in table.parts]
+    waiting = [len(part) - int(part[DELETED_COLUMN].to_numpy().sum()) for part in parts]
+    return int(sum(table.entry_count() for table in backend._tables.values())) + sum(waiting)
 
 
 def encoded(backend: KeyedBackend, checkpoint_id: int = 1) -> bytes:

@@ -25,7 +25,16 @@ from penstock.state.backend.sealed_state import SealedFiles, SealedTables
 from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.state.timers import Timers
 from penstock.testing.conformance_state.tools import Mean
-from tests.state.backends import KINDS, MAX_PARALLELISM, choose, restored, seal, seal_data, string_backend
+from tests.state.backends import (
+    KINDS,
+    MAX_PARALLELISM,
+    choose,
+    restored,
+    seal,
+    seal_data,
+    stored_entries,
+    string_backend,
+)
 
 KEYS = ["a", "b", "ü, a longer key"]
 OTHER_KEYS = [f"other {number}" for number in range(12)]
@@ -303,7 +312,7 @@ class BackendMachine(RuleBasedStateMachine):
             }
             handles = {name: backend.table(descriptor) for name, descriptor in descriptors().items()}
             backend.timer_table("_timers_event")
-            entries += backend.entry_count()
+            entries += stored_entries(backend)
             check(backend, handles, {name: _only(own, table, name) for name, table in sealed.model.items()})
         assert entries == entry_count(sealed.model)
 
@@ -346,7 +355,7 @@ class BackendMachine(RuleBasedStateMachine):
         check(self.backend, self.states, self.model)
         self.backend.keys.key = current
         if isinstance(self.backend, HashMapBackend) or not self.is_running:
-            assert self.backend.entry_count() == entry_count(self.model)
+            assert stored_entries(self.backend) == entry_count(self.model)
         pending = self.model["timers"]
         assert self.timers.next_timestamp() == (min(pending)[0] if pending else None)
 

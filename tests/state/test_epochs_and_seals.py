@@ -12,7 +12,7 @@ from penstock.state.format.table_rows import Rows
 from penstock.state.heap.change_log import MAX_BASES
 from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.state.heap.heap_handles import HeapListState, HeapMapState, HeapValueState
-from tests.state.backends import at, epoch, seal, string_backend
+from tests.state.backends import at, epoch, seal, stored_entries, string_backend
 
 
 def rows_of(sealed: SealedTables) -> Rows:
@@ -338,4 +338,4 @@ def test_entry_count_is_the_number_of_rows_of_a_full_seal() -> None:
         elements.add_all([1, 2])
         entries.put_all({1: 1, 2: 2, 3: 3})
     sealed = seal(backend, 1, full=True)
-    assert backend.entry_count() == 5 == sum(len(table.rows().values) for table in sealed.tables)
+    assert stored_entries(backend) == 5 == sum(len(table.rows().values) for table in sealed.tables)

@@ -163,7 +163,7 @@ def test_o11_parts_of_several_versions_meet_in_one_subtask(backend: str, kind: s
 @every_kind
 def test_o11_rows_that_are_written_meanwhile_are_not_read_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """RocksDB writes the rows of a state anew in many batches while it reads them."""
-    monkeypatch.setattr("penstock.state.rocksdb.rocksdb_backend.BATCH_ROWS", 7)
+    monkeypatch.setattr("penstock.state.rocksdb.rocksdb_rows.BATCH_ROWS", 7)
     old = filled("rocksdb", state(kind, "int"), {f"k{n}": n for n in range(500)})
     seen: list[int] = []
 

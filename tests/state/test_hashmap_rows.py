@@ -4,7 +4,6 @@ import threading
 import time
 from typing import Any
 
-from penstock.codec.keys import KeyCodec
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.ids import CheckpointId
 from penstock.model.time import TimeDomain
@@ -12,13 +11,13 @@ from penstock.model.types import Types
 from penstock.state.format.snapshot_file import encode_snapshot, read_chain
 from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.state.timers import Timers
-from tests.state.backends import at, encoded, epoch, restored
+from tests.state.backends import at, encoded, epoch, hashmap_backend, restored
 
 ALL = (0, 15)
 
 
 def filled(count: int) -> tuple[HashMapBackend, Any]:
-    backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), 16, ALL)
+    backend = hashmap_backend()
     state = backend.table(ValueStateDescriptor("v", Types.TUPLE([Types.LONG(), Types.LONG()])))
     with epoch(backend):
         for number in range(count):

@@ -14,7 +14,7 @@ from penstock.model.state import ListState, MapState, ValueState
 from penstock.model.types import TAGGED, Types
 from penstock.state.format.snapshot_file import read_chain
 from penstock.testing.conformance_state.tools import Mean
-from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, keyed_backend, string_backend
+from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, keyed_backend, stored_entries, string_backend
 
 
 def test_b1_keys_that_alternate_never_mix() -> None:
@@ -47,7 +47,7 @@ def test_b1_untyped_keys_are_true_to_their_type() -> None:
         state.update("zero")
         at(backend, 0.0)
         assert state.value() == "zero"
-    assert backend.entry_count() == 5
+    assert stored_entries(backend) == 5
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_b2_value_state() -> None:
         state.update(6)
         state.update(None)
         assert state.value() is None
-    assert backend.entry_count() == 0
+    assert stored_entries(backend) == 0
 
 
 def test_b3_list_state() -> None:
@@ -115,7 +115,7 @@ def test_b3_list_state() -> None:
         state.update([1])
         state.update([])
         assert list(state.get()) == []
-    assert backend.entry_count() == 0
+    assert stored_entries(backend) == 0
 
 
 def test_b3_null_elements_are_refused_and_nothing_is_added() -> None:
@@ -158,7 +158,7 @@ def test_b4_map_state() -> None:
         state.clear()
         assert state.is_empty() and state.get("x") is None
         state.clear()
-    assert backend.entry_count() == 0
+    assert stored_entries(backend) == 0
 
 
 def test_b4_a_change_while_iterating_is_an_error() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from penstock.codec.keys import KeyCodec
 from penstock.errors import TypeMismatchError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -20,16 +19,17 @@ from penstock.model.ids import CheckpointId
 from penstock.model.types import Types
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.format.snapshot_file import encode_snapshot, read_chain, read_snapshot
-from penstock.state.heap.hashmap_backend import HashMapBackend
 from penstock.testing.conformance_state.tools import Mean
 from tests.state.backends import (
     MAX_PARALLELISM,
     at,
     encoded,
     epoch,
+    hashmap_backend,
     keyed_backend,
     restored,
     seal,
+    stored_entries,
     string_backend,
 )
 
@@ -79,7 +79,7 @@ def assert_full(backends: list[KeyedBackend]) -> None:
             assert states["reducing"].get() == counted(key) + 1
             assert states["aggregating"].get() == counted(key)
     assert found == set(KEYS)
-    assert sum(backend.entry_count() for backend in backends) == 6 * len(KEYS)
+    assert sum(stored_entries(backend) for backend in backends) == 6 * len(KEYS)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 16])
@@ -156,7 +156,7 @@ def test_rows_may_be_restored_after_the_state_was_asked_for() -> None:
 @pytest.mark.hashmap_only
 def test_a_state_that_nobody_asks_for_is_carried_into_later_snapshots() -> None:
     (first,) = restored([[encoded(full_backend())]])
-    assert first.entry_count() == 6 * len(KEYS)
+    assert stored_entries(first) == 6 * len(KEYS)
     value = first.table(DESCRIPTORS["value"]())
     with epoch(first):
         at(first, "k0")
@@ -187,11 +187,11 @@ def test_an_unclaimed_chain_keeps_its_deletes() -> None:
         state.clear()
     delta = encode_snapshot([seal(backend, 2, 1)])
     (untouched,) = restored([[base, delta]])
-    assert untouched.entry_count() == 50  # about: the deleted one is in the older part
+    assert stored_entries(untouched) == 50  # about: the deleted one is in the older part
     (again,) = restored([[encoded(untouched)]])
     other = again.table(ValueStateDescriptor("v", Types.LONG()))
     at(again, "k7")
-    assert other.value() is None and again.entry_count() == 49
+    assert other.value() is None and stored_entries(again) == 49
 
 
 @pytest.mark.hashmap_only
@@ -257,7 +257,7 @@ def test_a_pickled_state_is_unpickled_only_when_the_program_declares_it_so(monke
 
 def test_of_two_rows_of_a_list_in_one_file_the_later_holds() -> None:
     """A state that nobody asked for is carried on as it was read: a full file and a delta become one file."""
-    backend = HashMapBackend("op", KeyCodec((Types.STRING(),)), MAX_PARALLELISM, (0, MAX_PARALLELISM - 1))
+    backend = hashmap_backend()
     state = backend.table(DESCRIPTORS["list"]())
     with epoch(backend):
         for key in KEYS:
@@ -270,7 +270,7 @@ def test_of_two_rows_of_a_list_in_one_file_the_later_holds() -> None:
         at(backend, "k1")
         state.clear()
     delta = encode_snapshot([seal(backend, 2, base=1)])
-    idle = HashMapBackend("op", KeyCodec((Types.STRING(),)), MAX_PARALLELISM, (0, MAX_PARALLELISM - 1))
+    idle = hashmap_backend()
     for info, rows in read_chain([full, delta], (0, MAX_PARALLELISM - 1), MAX_PARALLELISM):
         idle.restore(info, rows)
     (later,) = restored([[encoded(idle, 3)]])

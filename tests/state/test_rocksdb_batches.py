@@ -8,8 +8,8 @@ import pytest
 from penstock.model.descriptors import ListStateDescriptor, ValueStateDescriptor
 from penstock.model.types import Types
 from penstock.state.format.table_rows import decode_rows
-from penstock.state.rocksdb import rocksdb_backend as module
-from penstock.state.rocksdb.rocksdb_backend import all_rows
+from penstock.state.rocksdb import rocksdb_rows as module
+from penstock.state.rocksdb.rocksdb_rows import all_rows
 from tests.state import backends
 from tests.state.backends import at, epoch, string_backend
 

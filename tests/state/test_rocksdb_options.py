@@ -11,6 +11,7 @@ from penstock.model.configuration import Configuration
 from penstock.model.option import Option
 from penstock.model.options import rocksdb_options
 from penstock.model.options.catalogue import check_setting, options_in
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store import Store, WriteBatch
 
 PREFIX = rocksdb_options.PREFIX
@@ -23,7 +24,8 @@ def open_store(folder: Path, **given: str) -> Store:
     for key, value in keys.items():
         check_setting(key, value, "the test")
     settings = backend_settings(Configuration.from_dict({"state.backend.type": "rocksdb", **keys}))
-    store = Store(folder / "db", settings)
+    assert isinstance(settings.spec, RocksDBSpec)
+    store = Store(folder / "db", settings.spec)
     store.family("v")
     return store
 

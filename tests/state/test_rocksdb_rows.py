@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,18 @@ from penstock.model.key_groups import key_group_of
 from penstock.model.snapshot import NativeName, StateFile
 from penstock.model.time import TimeDomain
 from penstock.model.types import Types
-from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.backend_place import BackendPlace
+from penstock.state.backend.backend_spec import StoredFiles
 from penstock.state.backend.sealed_state import SealedFiles, SealedTables
 from penstock.state.rocksdb import native_files
 from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store_options import shared_memory
 from penstock.state.timers import Timers
 from tests.state.backends import at, epoch
 
 MIB = 1024 * 1024
-FILES = BackendSettings(kind="rocksdb", memory_bytes=16 * MIB, transfer_threads=2)
-ROWS = BackendSettings(kind="rocksdb", memory_bytes=16 * MIB, incremental=False)
+SPEC = RocksDBSpec(memory_bytes=16 * MIB, transfer_threads=2)
 
 
 @pytest.fixture
@@ -37,9 +39,16 @@ def backend(tmp_path: Path) -> Iterator[RocksDBBackend]:
     made.close()
 
 
-def make(folder: Path, settings: BackendSettings = FILES, max_parallelism: int = 128) -> RocksDBBackend:
+def make(
+    folder: Path, spec: RocksDBSpec = SPEC, max_parallelism: int = 128, *, incremental: bool = True
+) -> RocksDBBackend:
     codec = KeyCodec((Types.STRING(),))
-    return RocksDBBackend("op", codec, max_parallelism, (0, max_parallelism - 1), settings, folder)
+    return spec.open(BackendPlace("op", codec, max_parallelism, (0, max_parallelism - 1), folder, incremental))
+
+
+def links(folder: Path) -> list[Path]:
+    """SST files that a seal holds on to."""
+    return list(folder.glob("*-chk-*/*.sst"))
 
 
 def fill(backend: RocksDBBackend, count: int, size: int = 10, seed: int = 1) -> Any:
@@ -54,11 +63,11 @@ def fill(backend: RocksDBBackend, count: int, size: int = 10, seed: int = 1) -> 
 
 
 def put(data: bytes, name: NativeName) -> StateFile:
-    return StateFile(name.name, len(data), "", None, name)
+    return StateFile(name.name, len(data), "").with_format(name)
 
 
 def test_g1_state_larger_than_the_memory_bound_works(tmp_path: Path) -> None:
-    small = BackendSettings(kind="rocksdb", memory_bytes=4 * MIB)
+    small = RocksDBSpec(memory_bytes=4 * MIB)
     backend = make(tmp_path, small)
     state = fill(backend, 20_000, size=1000)
     assert backend.stored_bytes("v") > 4 * small.memory_bytes
@@ -93,20 +102,20 @@ def test_g3_a_key_group_is_one_range_of_rows(tmp_path: Path, max_parallelism: in
     backend.close()
 
 
-def test_g4_a_seal_only_links_files_and_storing_them_comes_later(backend: RocksDBBackend) -> None:
+def test_g4_a_seal_only_links_files_and_storing_them_comes_later(backend: RocksDBBackend, tmp_path: Path) -> None:
     state = fill(backend, 2000, size=100)
     sealed = backend.seal(CheckpointId(1), None, full=False)
     assert isinstance(sealed, SealedFiles)
-    assert all(path.stat().st_nlink > 1 for path in sealed.folder.glob("*.sst"))
+    assert links(tmp_path) and all(path.stat().st_nlink > 1 for path in links(tmp_path))
     with epoch(backend):
         at(backend, "key 0")
         state.update(b"later")
-    files, stored = native_files.store_files(sealed, [], put)
-    assert stored == sum(file.size for file in files) > 0 and not sealed.folder.exists()
+    files, stored = sealed.store([], put)
+    assert stored == sum(file.size for file in files) > 0 and not links(tmp_path)
 
 
 def test_g5_without_increments_a_snapshot_holds_all_rows(tmp_path: Path) -> None:
-    backend = make(tmp_path, ROWS)
+    backend = make(tmp_path, incremental=False)
     fill(backend, 300)
     for checkpoint in (1, 2):
         sealed = backend.seal(CheckpointId(checkpoint), None, full=False)
@@ -121,21 +130,21 @@ def test_g6_files_that_the_base_has_are_not_stored_again(backend: RocksDBBackend
     fill(backend, 5000, size=100)
     first = backend.seal(CheckpointId(1), None, full=False)
     assert isinstance(first, SealedFiles)
-    files, everything = native_files.store_files(first, [], put)
+    files, everything = first.store([], put)
     fill(backend, 10, seed=2)
     second = backend.seal(CheckpointId(2), CheckpointId(1), full=False)
     assert isinstance(second, SealedFiles)
-    _, stored = native_files.store_files(second, files, put)
+    _, stored = second.store(files, put)
     assert 0 < stored < everything / 20
 
 
-def test_g6_a_file_whose_size_differs_is_stored_again(backend: RocksDBBackend) -> None:
+def test_g6_a_file_whose_size_differs_is_stored_again(backend: RocksDBBackend, tmp_path: Path) -> None:
     fill(backend, 100)
     sealed = backend.seal(CheckpointId(1), None, full=False)
     assert isinstance(sealed, SealedFiles)
-    names = [path.name for path in sealed.folder.glob("*.sst")]
-    lie = [StateFile("other", 1, "", None, NativeName("op", name)) for name in names]
-    files, _ = native_files.store_files(sealed, lie, put)
+    names = [path.name for path in links(tmp_path)]
+    lie = [StateFile("other", 1, "").with_format(NativeName("op", name)) for name in names]
+    files, _ = sealed.store(lie, put)
     assert "other" not in {file.path for file in files}
 
 
@@ -149,8 +158,8 @@ def test_g8_values_of_many_megabytes_work(backend: RocksDBBackend) -> None:
 
 
 def test_g9_all_stores_of_a_process_share_one_bound(tmp_path: Path) -> None:
-    settings = BackendSettings(kind="rocksdb", memory_bytes=8 * MIB)
-    backends = [make(tmp_path, settings) for _ in range(3)]
+    spec = RocksDBSpec(memory_bytes=8 * MIB)
+    backends = [make(tmp_path, spec) for _ in range(3)]
     for backend in backends:
         state = fill(backend, 8000, size=1000)
         for number in range(0, 8000, 7):
@@ -188,8 +197,10 @@ def test_g11_settings_reach_the_backend() -> None:
         }
     )
     found = backend_settings(configuration)
-    assert (found.kind, found.local_dirs, found.memory_bytes) == ("rocksdb", ("/fast/a", "/fast/b"), 64 * MIB)
-    assert (found.predefined_options, found.transfer_threads, found.incremental) == ("FLASH_SSD_OPTIMIZED", 9, False)
+    assert found.kind == "rocksdb" and not found.incremental
+    assert isinstance(found.spec, RocksDBSpec)
+    assert replace(found.spec, tuning={}) == RocksDBSpec(64 * MIB, ("/fast/a", "/fast/b"), "FLASH_SSD_OPTIMIZED", 9)
+    assert found.spec.local_dirs == ("/fast/a", "/fast/b")
 
 
 def test_a_folder_that_cannot_be_used_says_so(tmp_path: Path) -> None:
@@ -201,8 +212,9 @@ def test_a_folder_that_cannot_be_used_says_so(tmp_path: Path) -> None:
 
 def test_files_from_a_manifest_stay_in_their_folder(tmp_path: Path) -> None:
     for name in ("../escaped.sst", "/tmp/escaped.sst", "notes.txt", "", "MANIFEST-\0"):
-        needed = [StateFile("p", 1, "", b"x", NativeName("op", name)) for name in ("CURRENT", "MANIFEST-1")]
-        file = StateFile("p", 1, "", b"x", NativeName("op", name))
+        names = [NativeName("op", name) for name in ("CURRENT", "MANIFEST-1", name)]
+        files = [StateFile("p", 1, "", b"x").with_format(name) for name in names]
+        stored = StoredFiles(files, [], lambda file: b"x", tmp_path / f"fetched-{len(name)}")
         with pytest.raises(CheckpointCorruptError, match="PATH_OUTSIDE_ROOT"):
-            native_files.fetch_files([*needed, file], tmp_path / f"fetched-{len(name)}", lambda file: b"x", 1)
+            native_files.fetch_files(stored, 1)
     assert not (tmp_path / "escaped.sst").exists()

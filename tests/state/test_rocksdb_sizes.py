@@ -55,7 +55,7 @@ def test_rows_that_were_written_once_are_counted_exactly_per_state(backend: Any)
         "map": 100,
         "timers": 50,
     }
-    files = [path.stat().st_size for path in sealed.folder.glob("*.sst")]
+    files = [path.stat().st_size for path in sealed.store.__self__._folder.glob("*.sst")]
     assert sum(size.size_bytes for size in found.values()) == sum(files)
     assert not any(size.entries_exact or size.bytes_exact for size in found.values())
 

@@ -30,8 +30,7 @@ from penstock.state.format.snapshot_file import (
     read_chain,
     read_snapshot,
 )
-from penstock.state.heap.hashmap_backend import HashMapBackend
-from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, seal, string_backend
+from tests.state.backends import MAX_PARALLELISM, at, encoded, epoch, hashmap_backend, seal, string_backend
 
 ALL_GROUPS = (0, 15)
 HEAD = struct.Struct("<8sII")
@@ -294,7 +293,7 @@ def test_text_that_is_no_utf8_is_a_corrupt_checkpoint() -> None:
 
 
 def test_untyped_keys_keep_their_bytes() -> None:
-    backend = HashMapBackend("op", KeyCodec((TAGGED, Types.LONG())), 16, ALL_GROUPS)
+    backend = hashmap_backend(TAGGED, Types.LONG())
     state = backend.table(ValueStateDescriptor("v", Types.LONG()))
     keys = [((1, "x"), 1), (True, 1), (1, 1), ("ü", 2)]
     with epoch(backend):
@@ -302,7 +301,7 @@ def test_untyped_keys_keep_their_bytes() -> None:
             at(backend, key)
             state.update(number)
     ((info, table),) = read_snapshot(encoded(backend), ALL_GROUPS, 16)
-    other = HashMapBackend("op", KeyCodec((TAGGED, Types.LONG())), 16, ALL_GROUPS)
+    other = hashmap_backend(TAGGED, Types.LONG())
     other.restore(info, table)
     state = other.table(ValueStateDescriptor("v", Types.LONG()))
     for number, key in enumerate(keys):

@@ -21,7 +21,7 @@ from penstock.state.format.snapshot_file import encode_snapshot, read_chain
 from penstock.state.ttl.cleanup_scan import DISK_COST
 from penstock.state.ttl.rules import SweepSettings
 from penstock.testing.conformance_state.tools import Mean
-from tests.state.backends import MAX_PARALLELISM, at, choose, seal, string_backend
+from tests.state.backends import MAX_PARALLELISM, at, choose, seal, stored_entries, string_backend
 
 BACKENDS = ["hashmap", "rocksdb"]
 TAKES_BACK_FINISHED = {"hashmap"}
@@ -111,7 +111,7 @@ class World:
 
     def stored(self) -> int:
         """Rows that a full seal would have, expired or not."""
-        return int(self.backend.entry_count())
+        return stored_entries(self.backend)
 
     def moved(self, chain: Sequence[bytes], *states: StateDescriptor) -> "World":
         """A new world that starts from these files, oldest first."""

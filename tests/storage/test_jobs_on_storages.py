@@ -17,6 +17,7 @@ from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
 from penstock.runtime.snapshots import snapshot_writer
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.storage import LocalStorage, MemoryStorage, Storage, conditional_put, open_storage
 from penstock.testing import CHECKPOINT, CRASH, Harness, MemorySink
 from tests.storage.s3_server import Faults, faulty_proxy
@@ -80,7 +81,7 @@ def test_j4_a_job_checkpoints_and_recovers(storage: Storage) -> None:
 
 @pytest.mark.parametrize("incremental", [True, False])
 def test_j4_a_job_on_rocksdb_checkpoints_and_recovers(storage: Storage, incremental: bool) -> None:
-    harness = job(storage, parallelism=2, backend=BackendSettings(kind="rocksdb", incremental=incremental))
+    harness = job(storage, parallelism=2, backend=BackendSettings(RocksDBSpec(), incremental=incremental))
     harness.feed([*records(50, 2000), CHECKPOINT, *records(3, 2000, "y"), CHECKPOINT, *records(2, 10, "z"), CRASH])
     assert harness.crashes == 1
     assert harness.state("count", "key 0") == 3 and harness.state("count", "key 49") == 1
@@ -91,7 +92,7 @@ def test_j4_a_job_on_rocksdb_checkpoints_and_recovers(storage: Storage, incremen
 @pytest.mark.parametrize("incremental", [True, False])
 def test_h3_rocksdb_with_its_checkpoints_in_the_jobmanager(incremental: bool) -> None:
     storage = MemoryStorage()
-    settings = BackendSettings(kind="rocksdb", incremental=incremental)
+    settings = BackendSettings(RocksDBSpec(), incremental=incremental)
     harness = job(storage, IN_JOBMANAGER, parallelism=2, backend=settings)
     harness.feed([*records(50, 2000), CHECKPOINT, *records(3, 2000, "y"), CHECKPOINT, *records(2, 10, "z"), CRASH])
     assert harness.crashes == 1 and state_files(storage) == []

@@ -10,13 +10,14 @@ from penstock.model.operator_state import CheckpointedFunction, FunctionInitiali
 from penstock.model.snapshot import InlineLimits
 from penstock.model.types import Types
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, Harness
 
 BACKENDS = {
     "hashmap": BackendSettings(),
-    "rocksdb files": BackendSettings(kind="rocksdb", memory_bytes=16 << 20),
-    "rocksdb rows": BackendSettings(kind="rocksdb", incremental=False, memory_bytes=16 << 20),
+    "rocksdb files": BackendSettings(RocksDBSpec(memory_bytes=16 << 20)),
+    "rocksdb rows": BackendSettings(RocksDBSpec(memory_bytes=16 << 20), incremental=False),
 }
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "flipped": lambda data: bytes([*data[: len(data) // 2], data[len(data) // 2] ^ 1, *data[len(data) // 2 + 1 :]]),

@@ -17,16 +17,19 @@ from penstock.model.functions import KeyedProcessFunction, RuntimeContext
 from penstock.model.snapshot import NativeName, StateFile, SubtaskSnapshot
 from penstock.model.types import Types
 from penstock.state.backend.backend_settings import BackendSettings
-from penstock.state.backend.sealed_state import SealedFiles
+from penstock.state.backend.backend_spec import StoredFiles
 from penstock.state.rocksdb import native_files
+from penstock.state.rocksdb.native_files import LinkedFiles
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store import Store
 from penstock.state.rocksdb.store_options import shared_memory
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 
 MIB = 1024 * 1024
-FILES = BackendSettings(kind="rocksdb", memory_bytes=16 * MIB)
-ROWS = BackendSettings(kind="rocksdb", incremental=False, memory_bytes=16 * MIB)
+SPEC = RocksDBSpec(memory_bytes=16 * MIB)
+FILES = BackendSettings(SPEC)
+ROWS = BackendSettings(SPEC, incremental=False)
 HASHMAP = BackendSettings()
 
 
@@ -140,20 +143,20 @@ def test_a_restore_reads_files_within_the_memory_of_the_job(monkeypatch: pytest.
     opened: list[int] = []
 
     class Watched(Store):
-        def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
-            opened.append(settings.memory_bytes)
-            super().__init__(folder, settings, read_only=read_only)
+        def __init__(self, folder: Path, spec: RocksDBSpec, *, read_only: bool = False) -> None:
+            opened.append(spec.memory_bytes)
+            super().__init__(folder, spec, read_only=read_only)
 
     monkeypatch.setattr(native_files, "Store", Watched)
     fed = events(50)
     harness = tally(FILES, MemoryStorage()).feed([*fed, CHECKPOINT]).rescale(3)
     check(harness, fed)
-    assert set(opened) == {FILES.memory_bytes}
+    assert set(opened) == {SPEC.memory_bytes}
 
 
 def test_the_memory_of_stores_goes_with_the_last_of_them(tmp_path: Path) -> None:
-    settings = BackendSettings(kind="rocksdb", memory_bytes=17 * MIB)
-    stores = [Store(tmp_path / name, settings) for name in ("a", "b")]
+    spec = RocksDBSpec(memory_bytes=17 * MIB)
+    stores = [Store(tmp_path / name, spec) for name in ("a", "b")]
     memory = weakref.ref(shared_memory(17 * MIB))
     stores.pop().close()
     assert memory() is shared_memory(17 * MIB)
@@ -164,16 +167,16 @@ def test_the_memory_of_stores_goes_with_the_last_of_them(tmp_path: Path) -> None
 @pytest.mark.parametrize("gone", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_files_that_go_before_they_are_stored_fail_the_checkpoint(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A TaskManager that ends removes its folder while a snapshot is still being written."""
-    store_files = native_files.store_files
+    store = LinkedFiles.store
 
-    def ending(sealed: SealedFiles, *arguments: Any) -> Any:
-        next(sealed.folder.glob(gone)).unlink()
-        return store_files(sealed, *arguments)
+    def ending(files: LinkedFiles, *arguments: Any) -> Any:
+        next(files._folder.glob(gone)).unlink()
+        return store(files, *arguments)
 
     fed = events(50)
     harness = tally(FILES, MemoryStorage()).feed([*fed, CHECKPOINT])
     before = harness.manifest
-    monkeypatch.setattr(native_files, "store_files", ending)
+    monkeypatch.setattr(LinkedFiles, "store", ending)
     with pytest.raises(CheckpointFailedError, match="FileNotFoundError"):
         harness.feed([*fed, CHECKPOINT])
     monkeypatch.undo()
@@ -182,6 +185,6 @@ def test_files_that_go_before_they_are_stored_fail_the_checkpoint(gone: str, mon
 
 
 def test_files_without_the_first_of_them_are_not_an_empty_state() -> None:
-    files = [StateFile("", 1, digest(b"x"), b"x", NativeName("op", "000007.sst"))]
+    files = [StateFile("", 1, digest(b"x"), b"x").with_format(NativeName("op", "000007.sst"))]
     with pytest.raises(CheckpointCorruptError, match="CURRENT"), tempfile.TemporaryDirectory() as folder:
-        native_files.fetch_files(files, Path(folder) / "new", lambda file: file.inline or b"", 1)
+        native_files.fetch_files(StoredFiles(files, [], lambda file: file.inline or b"", Path(folder) / "new"), 1)

@@ -32,6 +32,7 @@ from penstock.model.functions import RuntimeContext
 from penstock.model.operator_ids import operator_id
 from penstock.model.operator_state import CheckpointedFunction
 from penstock.model.types import TAGGED
+from penstock.state.backend.backend_registry import find_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
@@ -83,7 +84,9 @@ def chain(uids: Sequence[str | None], parallelism: int = 2, groups: int = 8, *, 
 
 def options(folder: Path, path: str | None = None, backend: str = "hashmap", **start: Any) -> HarnessOptions:
     return HarnessOptions(
-        storage=LocalStorage(folder), backend=BackendSettings(kind=backend), start=StartOptions(path, **start)
+        storage=LocalStorage(folder),
+        backend=BackendSettings(find_backend(backend)()),
+        start=StartOptions(path, **start),
     )
 
 

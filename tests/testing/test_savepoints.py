@@ -21,7 +21,7 @@ from penstock.datastream.state import (
 from penstock.errors import CheckpointFailedError
 from penstock.failpoint import Failpoint
 from penstock.model.functions import RuntimeContext
-from penstock.model.snapshot import InlineLimits, Manifest
+from penstock.model.snapshot import InlineLimits, Manifest, NativeName, OwnTables, TableFile
 from penstock.model.state import MapState
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness, MemorySink, Watermark
@@ -71,9 +71,8 @@ def tables_of(path: str) -> dict[tuple[str, str, str], pa.Table]:
     """The tables of a canonical savepoint, by plain pyarrow."""
     found: dict[tuple[str, str, str], list[pa.Table]] = {}
     for file in state_files(manifest_of(path)):
-        assert file.table is not None
-        table = pq.read_table(Path(path) / file.path)
-        found.setdefault((file.table.operator_uid, file.table.mode, file.table.name), []).append(table)
+        assert isinstance(file.format, TableFile)
+        found.setdefault(file.format.state, []).append(pq.read_table(Path(path) / file.path))
     return {place: pa.concat_tables(parts) for place, parts in found.items()}
 
 
@@ -215,8 +214,8 @@ def test_n9_native_has_the_files_of_the_backend(tmp_path: Path, backend: str) ->
     manifest = manifest_of(everything(backend).feed(RECORDS).savepoint(tmp_path, format="native"))
     assert manifest.savepoint == "native"
     files = [file for snapshot in manifest.subtasks for file in snapshot.files]
-    assert files and all((file.native is not None) == (backend == "rocksdb") for file in files)
-    assert all(file.table is None and file.path.startswith("native/") for file in files)
+    written = NativeName if backend == "rocksdb" else OwnTables
+    assert files and all(isinstance(file.format, written) and file.path.startswith("native/") for file in files)
 
 
 def test_state_that_no_function_asks_for_any_more_is_in_the_savepoint_once(tmp_path: Path) -> None:

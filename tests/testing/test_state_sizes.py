@@ -14,14 +14,15 @@ from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, StateSize, SubtaskSnapshot
 from penstock.runtime.process import messages
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.storage.memory import MemoryStorage
 from penstock.testing import CHECKPOINT, CRASH, Harness
 
 MAX_PARALLELISM = 16
 BACKENDS = [
     BackendSettings(),
-    BackendSettings(kind="rocksdb", incremental=False),
-    BackendSettings(kind="rocksdb"),
+    BackendSettings(RocksDBSpec(), incremental=False),
+    BackendSettings(RocksDBSpec()),
 ]
 
 

@@ -10,10 +10,12 @@ from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 from penstock.model.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.model.functions import RuntimeContext
+from penstock.state.backend.backend_registry import find_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.ttl.cleanup_scan import DISK_COST
 from penstock.state.ttl.rules import SweepSettings
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness
+from tests.state.backends import stored_entries
 
 TTL = 10_000
 BACKENDS = ["hashmap", "rocksdb"]
@@ -65,7 +67,7 @@ class Count(KeyedProcessFunction):
 
 
 def counting(function: KeyedProcessFunction, *, sweep: SweepSettings | None = None, **settings: Any) -> Harness:
-    backend = BackendSettings(kind=chosen[0], ttl_sweep=sweep or SweepSettings())
+    backend = BackendSettings(find_backend(chosen[0])(), ttl_sweep=sweep or SweepSettings())
     return Harness.keyed(function, key=lambda record: record[0], backend=backend, **settings)
 
 
@@ -79,7 +81,7 @@ def taken_over(first: Harness, function: KeyedProcessFunction, **settings: Any) 
 def stored(harness: Harness) -> int:
     """Entries in memory, expired or not."""
     subtasks = harness._host.subtasks()
-    return sum(backend.entry_count() for subtask in subtasks for backend in subtask.backends.values())
+    return sum(stored_entries(backend) for subtask in subtasks for backend in subtask.backends.values())
 
 
 def one(key: str, number: int = 1) -> tuple[str, int]:

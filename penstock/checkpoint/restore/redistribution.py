@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 from penstock.errors import CheckpointError
 from penstock.model.key_groups import key_group_range
-from penstock.model.snapshot import Manifest, OperatorStateInfo, OperatorStateShare, StateFile, SubtaskSnapshot
+from penstock.model.snapshot import (
+    Manifest,
+    OperatorStateInfo,
+    OperatorStateShare,
+    StateFile,
+    SubtaskSnapshot,
+    TableFile,
+    files_of_format,
+)
 
 Shares = list[list[OperatorStateShare]]
 """For each new subtask, in the order in which the elements stand in the whole."""
@@ -89,13 +97,8 @@ def _by_name(
 
 def _file_of(snapshot: SubtaskSnapshot, info: OperatorStateInfo) -> StateFile | None:
     """Where the elements of a state are: in the subtask's one file, or in a file of their own."""
-    for file in snapshot.operator_files:
-        table = file.table
-        if table is not None and (table.operator_uid, table.mode, table.name) == (
-            info.operator_uid,
-            info.mode,
-            info.name,
-        ):
+    for file, table in files_of_format(snapshot.operator_files, TableFile):
+        if table.state == (info.operator_uid, info.mode, info.name):
             return file
     return snapshot.operator_file
 

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.errors import SnapshotRefusedError, UsageError
 from penstock.model.operator_ids import operator_id
-from penstock.model.snapshot import Manifest, StateFile, SubtaskSnapshot
+from penstock.model.snapshot import Manifest, OwnTables, StateFile, SubtaskSnapshot, TableFile, files_of_format
 
 UNMAPPED = "UNMAPPED_STATE"
 
@@ -34,8 +34,8 @@ def stateful_uids(manifest: Manifest) -> list[str]:
     A canonical savepoint says how many rows each table has; otherwise a table counts, as its rows are not known here.
     """
     if manifest.savepoint == "canonical":
-        files = [file.table for old in manifest.subtasks for file in (*old.files, *old.operator_files)]
-        return sorted({table.operator_uid for table in files if table is not None and table.rows})
+        files = [file for old in manifest.subtasks for file in (*old.files, *old.operator_files)]
+        return sorted({table.operator_uid for _, table in files_of_format(files, TableFile) if table.rows})
     saved = {table.operator_uid for old in manifest.subtasks for table in old.tables}
     return sorted(saved | {info.operator_uid for old in manifest.subtasks for info in old.operator_states})
 
@@ -149,8 +149,6 @@ def _renamed_snapshot(old: SubtaskSnapshot, renames: Mapping[str, str]) -> Subta
 
 
 def _renamed_file(file: StateFile, renames: Mapping[str, str]) -> StateFile:
-    if file.native is not None:
-        return msgspec.structs.replace(file, native=_replaced(file.native, "operator_uid", renames))
-    if file.table is not None:
-        return msgspec.structs.replace(file, table=_replaced(file.table, "operator_uid", renames))
-    return file
+    if isinstance(file.format, OwnTables):
+        return file
+    return file.with_format(_replaced(file.format, "operator_uid", renames))

@@ -24,7 +24,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.model.key_groups import MAX_KEY_GROUPS
-from penstock.model.snapshot import Manifest, StateFile, SubtaskSnapshot
+from penstock.model.snapshot import Manifest, NativeName, StateFile, SubtaskSnapshot, TableFile, files_of_format
 from penstock.model.type_information import parse_type
 from penstock.state.format.snapshot_file import KINDS
 from penstock.state.operator.operator_file import MODES
@@ -262,6 +262,8 @@ def _problem_of_file(file: StateFile) -> Problem | None:
         return Problem("a file size", f"{file.size} bytes for {file.path!r}")
     if len(file.sha256) != 64 or not _HEX.issuperset(file.sha256):
         return Problem("a sha256 of 64 hex digits", f"{file.sha256!r} for {file.path!r}")
+    if file.native is not None and file.table is not None:
+        return Problem("a file of one format", f"{file.path!r} of two")
     if file.inline is not None:
         is_whole = len(file.inline) == file.size
         return None if is_whole else Problem(f"{file.size} bytes inline", f"{len(file.inline)} bytes")
@@ -282,8 +284,8 @@ def _problem_of_snapshot(manifest: Manifest, snapshot: SubtaskSnapshot) -> Probl
         return Problem(f"versions up to epoch {manifest.epoch}", found, "BROKEN_CHAIN")
     known = {(info.operator_uid, "keyed", info.name) for info in snapshot.tables}
     known |= {(info.operator_uid, info.mode, info.name) for info in snapshot.operator_states}
-    for file in (*snapshot.files, *snapshot.operator_files):
-        if file.table is not None and (file.table.operator_uid, file.table.mode, file.table.name) not in known:
+    for file, table in files_of_format((*snapshot.files, *snapshot.operator_files), TableFile):
+        if table.state not in known:
             return Problem("files of known states", f"{file.path!r} with another for subtask {snapshot.subtask}")
     if snapshot.operator_states and snapshot.operator_file is None and not manifest.savepoint:
         return Problem("a file with the operator state", f"none for subtask {snapshot.subtask}")
@@ -305,7 +307,7 @@ def _problem_of_doubles(manifest: Manifest) -> Problem | None:
     if twice is not None:
         return Problem("each file once", f"{twice!r} twice", "DUPLICATE_STATE")
     for snapshot in manifest.subtasks:
-        native = [file.native for file in snapshot.files if file.native is not None]
+        native = [name for _, name in files_of_format(snapshot.files, NativeName)]
         tables = [(info.operator_uid, info.name) for info in snapshot.tables]
         states = [(info.operator_uid, info.mode, info.name) for info in snapshot.operator_states]
         twice = _twice(native) or _twice(tables) or _twice(states)

@@ -11,7 +11,15 @@ from penstock.checkpoint.snapshot.manifest import verify_file, verify_sizes
 from penstock.checkpoint.snapshot.snapshot_location import locate
 from penstock.checkpoint.snapshot.table_reader import KeyedRows, OperatorRows, operator_schema
 from penstock.errors import UsageError
-from penstock.model.snapshot import Manifest, OperatorStateInfo, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.snapshot import (
+    Manifest,
+    NativeName,
+    OperatorStateInfo,
+    StateFile,
+    StateTableInfo,
+    SubtaskSnapshot,
+    TableFile,
+)
 from penstock.state.format.keyed_parquet import parquet_schema
 from penstock.state.format.schema_evolution import common_info, common_operator_info
 from penstock.state.format.snapshot_file import table_sizes
@@ -212,7 +220,7 @@ def files_of(snapshot: SubtaskSnapshot) -> list[StateFile]:
 
 
 def state_bytes(snapshot: StoredSnapshot) -> dict[tuple[str, str, str], int]:
-    """(operator uid, mode, state) -> its bytes; RocksDB's files are of an operator as a whole, under the name "".
+    """(operator uid, mode, state) -> its bytes; native files are of an operator as a whole, under the name "".
 
     Reads files in our own format, whose table of contents says what of them is whose.
     """
@@ -223,10 +231,10 @@ def state_bytes(snapshot: StoredSnapshot) -> dict[tuple[str, str, str], int]:
 
     for subtask in snapshot.manifest.subtasks:
         for file in (*subtask.files, *subtask.operator_files):
-            if file.table is not None:
-                add((file.table.operator_uid, file.table.mode, file.table.name), file.size)
-            elif file.native is not None:
-                add((file.native.operator_uid, "native", ""), file.size)
+            if isinstance(file.format, TableFile):
+                add(file.format.state, file.size)
+            elif isinstance(file.format, NativeName):
+                add((file.format.operator_uid, "native", ""), file.size)
             else:
                 for info, size in table_sizes(verify_file(snapshot.storage, file), file.path):
                     add((info.operator_uid, "keyed", info.name), size)

@@ -17,9 +17,19 @@ import pyarrow as pa
 
 from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.errors import CheckpointCorruptError
-from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.snapshot import (
+    NativeName,
+    OperatorStateInfo,
+    OwnTables,
+    StateFile,
+    StateTableInfo,
+    SubtaskSnapshot,
+    TableFile,
+    files_of_format,
+)
 from penstock.model.type_information import parse_type
-from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.backend_registry import reader_of
+from penstock.state.backend.backend_spec import StoredFiles
 from penstock.state.format.conversion import evolved, evolved_rows
 from penstock.state.format.keyed_parquet import decode_table, in_order, table_of
 from penstock.state.format.operator_parquet import POSITION_COLUMN, decode_operator_table
@@ -33,7 +43,6 @@ SLICE_BYTES = 64 * 1024 * 1024
 """About what of a subtask's files in our own format is decoded at once."""
 HELD_BYTES = 256 * 1024 * 1024
 """Files of one subtask up to this size are held while they are read; of more, one at a time."""
-FETCH_THREADS = 4
 SUBTASK_COLUMN = "subtask"
 
 
@@ -51,7 +60,7 @@ class KeyedRows:
     @property
     def ttl_ms(self) -> int:
         """What lies between the last access to an entry and its `expires_at`; 0 where nobody knows."""
-        return max((file.table.ttl_ms for file in self._tables()), default=0)  # type: ignore[union-attr]
+        return max((table.ttl_ms for _, table in self._tables()), default=0)
 
     def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
         """All rows, or those of some key groups, as tables of `parquet_schema(info)`; none of them is empty."""
@@ -63,14 +72,13 @@ class KeyedRows:
                 yield table
 
     def _read(self, storage: Storage, key_groups: tuple[int, int]) -> Iterator[pa.Table]:
-        for file in self._tables():
-            assert file.table is not None
-            rows = decode_table(verify_file(storage, file), file.table, self.saved, key_groups, self.max_parallelism)
-            yield table_of(evolved(rows, self.saved, self.info), self.info, self.max_parallelism, file.table.ttl_ms)
-        native = [file for file in self._files() if file.native is not None]
+        for file, table in self._tables():
+            rows = decode_table(verify_file(storage, file), table, self.saved, key_groups, self.max_parallelism)
+            yield table_of(evolved(rows, self.saved, self.info), self.info, self.max_parallelism, table.ttl_ms)
+        native = self._native_files()
         if native:
             yield from self._read_native(storage, native, key_groups)
-        own = [file for file in self.snapshot.files if file.table is None and file.native is None]
+        own = [file for file, _ in files_of_format(self.snapshot.files, OwnTables)]
         if own and not native:
             yield from self._read_chain(storage, own, key_groups)
 
@@ -91,35 +99,29 @@ class KeyedRows:
                 yield table_of(in_order(pa.concat_tables(found), self.info, self.max_parallelism), *self._form())
 
     def _read_native(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
-        """RocksDB's files, opened in a temporary folder."""
-        from penstock.state.rocksdb import native_files
-
+        """Files of a backend's own, read by that backend in a temporary folder."""
         folder = Path(tempfile.mkdtemp(prefix="penstock-state-"))
         try:
-            native_files.fetch_files(files, folder / "db", partial(verify_file, storage), FETCH_THREADS)
-            rows = native_files.read_files(
-                folder / "db", [self.saved], self.max_parallelism, groups, BackendSettings("rocksdb")
-            )
-            for _, table in rows:
-                inside = evolved(in_key_groups(table, groups, self.max_parallelism), self.saved, self.info)
-                yield table_of(in_order(inside, self.info, self.max_parallelism), *self._form())
-        except Exception as error:
-            if "Corruption" not in str(error) or isinstance(error, CheckpointCorruptError):
-                raise
-            raise CheckpointCorruptError("RocksDB's files", "files that can be read", str(error)) from error
+            stored = StoredFiles(files, [self.saved], partial(verify_file, storage), folder / "files")
+            for backend in {name.backend: None for _, name in files_of_format(files, NativeName)}:
+                for _, table in reader_of(backend).read_files(stored, self.max_parallelism, groups):
+                    inside = evolved(in_key_groups(table, groups, self.max_parallelism), self.saved, self.info)
+                    yield table_of(in_order(inside, self.info, self.max_parallelism), *self._form())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _form(self) -> tuple[StateTableInfo, int]:
         return self.info, self.max_parallelism
 
-    def _files(self) -> list[StateFile]:
-        """RocksDB's files and Parquet files of this state's operator."""
-        uid = self.info.operator_uid
-        return [file for file in self.snapshot.files if _owner(file) == uid]
+    def _native_files(self) -> list[StateFile]:
+        """Of this state's operator: they hold all of its states."""
+        files = files_of_format(self.snapshot.files, NativeName)
+        return [file for file, name in files if name.operator_uid == self.info.operator_uid]
 
-    def _tables(self) -> list[StateFile]:
-        return [f for f in self._files() if f.table is not None and f.table.name == self.info.name]
+    def _tables(self) -> list[tuple[StateFile, TableFile]]:
+        """Parquet files of this state."""
+        place = (self.info.operator_uid, "keyed", self.info.name)
+        return [entry for entry in files_of_format(self.snapshot.files, TableFile) if entry[1].state == place]
 
     def _overlap(self, key_groups: tuple[int, int]) -> tuple[int, int] | None:
         first = max(key_groups[0], self.snapshot.key_groups[0])
@@ -140,9 +142,8 @@ class OperatorRows:
     def read(self, storage: Storage) -> pa.Table:
         """Its elements, with the columns of `operator_schema(info)`."""
         saved = self.saved
-        for file in self.snapshot.operator_files:
-            table = file.table
-            if table is not None and (table.operator_uid, table.mode, table.name) == _place(saved):
+        for file, table in files_of_format(self.snapshot.operator_files, TableFile):
+            if table.state == _place(saved):
                 return self._numbered(decode_operator_table(verify_file(storage, file), table, saved))
         whole = self.snapshot.operator_file
         if whole is None:
@@ -172,12 +173,6 @@ def _parts(key_groups: tuple[int, int], count: int) -> Iterator[tuple[int, int]]
     step = max(1, -(-(last - first + 1) // count))
     for start in range(first, last + 1, step):
         yield start, min(start + step - 1, last)
-
-
-def _owner(file: StateFile) -> str | None:
-    if file.table is not None:
-        return file.table.operator_uid if file.table.mode == "keyed" else None
-    return file.native.operator_uid if file.native is not None else None
 
 
 def _place(info: OperatorStateInfo) -> tuple[str, str, str]:

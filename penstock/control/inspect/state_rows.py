@@ -18,6 +18,7 @@ from penstock.codec.keys import KeyCodec
 from penstock.codec.tagged_json import from_json, to_plain
 from penstock.errors import PenstockError, UnsupportedValueError, UsageError
 from penstock.model.key_groups import key_group_of
+from penstock.model.snapshot import TableFile, files_of_format
 from penstock.model.type_information import TypeInformation, parse_type
 from penstock.state.format.keyed_parquet import KEY_COLUMN
 from penstock.state.format.table_rows import HASH_COLUMN
@@ -126,11 +127,10 @@ def known_rows(state: State) -> int | None:
         parts = state.parts[:1] if state.mode == "broadcast" else state.parts
         return sum(part.saved.count for part in parts)
     files = [file for part in state.parts for file in part.snapshot.files]
-    if any(file.table is None for file in files):
+    tables = files_of_format(files, TableFile)
+    if len(tables) < len(files):
         return None
-    place = state.uid, "keyed", state.name
-    tables = [file.table for file in files if file.table is not None]
-    return sum(table.rows for table in tables if (table.operator_uid, table.mode, table.name) == place)
+    return sum(table.rows for _, table in tables if table.state == (state.uid, "keyed", state.name))
 
 
 def find_state(snapshot: StoredSnapshot, operator: str, name: str, kind: str | None = None) -> State:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.checkpoint.snapshot.readable_state import ReadableState, readable
 from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, State, StoredSnapshot
 from penstock.errors import UsageError
+from penstock.model.snapshot import TableFile
 from penstock.storage.address import parse_address
 
 BATCH_ROWS = 10_000
@@ -121,9 +122,9 @@ def _own_files(snapshot: StoredSnapshot, selected: ReadableState) -> list[str]:
     found = []
     for part in state.parts:
         for file in part.snapshot.files:
-            if file.table is None:
+            if not isinstance(file.format, TableFile):
                 return []
-            if (file.table.operator_uid, file.table.name) == (state.uid, state.name):
+            if file.format.state == (state.uid, "keyed", state.name):
                 if file.inline is not None:
                     return []
                 found.append(str(root / file.path))

@@ -4,8 +4,15 @@ from dataclasses import replace
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.graph.job_graph import SPARK_SINK, JobGraph, StagePlan
+from penstock.graph.pickling import dumps
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.runtime.process.taskmanager_config import DeployedPlan
+from penstock.state.backend.backend_registry import registered_backends
+
+
+def pickled_plan(graph: JobGraph, settings: JobSettings) -> bytes:
+    """The plan as TaskManagers load it; a backend that the program defines travels by value, as functions do."""
+    return dumps(deployed_plan(graph, settings), "plan")
 
 
 def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
@@ -20,6 +27,7 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
         targets,
         drop_untimed=settings.null_event_time == "drop",
         backend=settings.backend,
+        backends=registered_backends(),
         max_spool_bytes=checkpoints.max_spool_bytes,
         job_parameters=settings.job_parameters,
     )

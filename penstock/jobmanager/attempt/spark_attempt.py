@@ -5,7 +5,6 @@ checkpoints (PROTOCOL R21); the RPC endpoint's threads bring reports and acks. O
 """
 
 import os
-import pickle
 import shutil
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from penstock.errors import JobFailedError, PenstockError, StorageError
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
 from penstock.graph.job_graph import StageOutput
 from penstock.jobmanager.attempt.attempt_plan import AttemptPlan, Ended
-from penstock.jobmanager.attempt.deployed_plan import deployed_plan
+from penstock.jobmanager.attempt.deployed_plan import pickled_plan
 from penstock.jobmanager.attempt.epoch_book import AttemptState, EpochBook, EpochSummary
 from penstock.jobmanager.attempt.epoch_log import EpochLog
 from penstock.jobmanager.attempt.recovery import deploy_orders
@@ -157,7 +156,7 @@ class SparkAttempt:
         if self._plan.log is not None:
             self._plan.log.check_fenced()  # a newer attempt may delete what is restored now
         self._execution = assign_subtasks(self._graph, [r.taskmanager for r in self._registered])
-        deployed = pickle.dumps(deployed_plan(self._graph, self._plan.settings))
+        deployed = pickled_plan(self._graph, self._plan.settings)
         restored = taskmanagers.deploy(deploy_orders(self._execution, self._plan.manifest, deployed, self._plan.origin))
         state = AttemptState.of(self._plan.job_id, self._plan.number, dict(restored.versions), self._plan.manifest)
         self.book = EpochBook(self._graph, state, self._plan.coordinator, self._clock, self._epoch_committer())

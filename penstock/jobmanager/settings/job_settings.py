@@ -5,15 +5,15 @@ from pathlib import Path
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.control.registry import registry_of
-from penstock.errors import ConfigurationError
 from penstock.jobmanager.restart_strategy import RestartStrategy, restart_strategy
 from penstock.jobmanager.settings.checkpointing import checkpoint_settings, checkpoint_warnings
 from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.execution_config import global_job_parameters
-from penstock.model.options import checkpointing_options, execution_options, rocksdb_options, state_options
+from penstock.model.options import checkpointing_options, execution_options, state_options
 from penstock.rest.rest_settings import RestSettings
-from penstock.state.backend.backend_settings import KINDS, BackendSettings
+from penstock.state.backend.backend_registry import find_backend
+from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.ttl.rules import SweepSettings
 
 
@@ -70,17 +70,9 @@ class JobSettings:
 
 def backend_settings(configuration: Configuration) -> BackendSettings:
     """Which backend keeps keyed state, and how."""
-    kind = configuration.get(state_options.BACKEND)
-    if kind not in KINDS:
-        raise ConfigurationError(f"{state_options.BACKEND.key} is {kind!r}; choose {' or '.join(map(repr, KINDS))}")
     return BackendSettings(
-        kind=kind,
+        find_backend(configuration.get(state_options.BACKEND)).of(configuration),
         incremental=configuration.get(checkpointing_options.INCREMENTAL),
-        memory_bytes=rocksdb_options.memory_bytes(configuration),
-        local_dirs=configuration.get(rocksdb_options.DIRECTORIES),
-        predefined_options=configuration.get(rocksdb_options.PREDEFINED),
-        tuning=rocksdb_options.tuning(configuration),
-        transfer_threads=max(1, configuration.get(rocksdb_options.TRANSFER_THREADS)),
         compression=configuration.get(checkpointing_options.SNAPSHOT_COMPRESSION),
         ttl_sweep=SweepSettings(
             configuration.get(state_options.SWEEP_ENTRIES), configuration.get(state_options.SWEEP_INTERVAL)

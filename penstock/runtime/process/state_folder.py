@@ -9,20 +9,18 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.runtime.process.watchdog import identity, is_same_process, remove_at_exit
-from penstock.state.backend.backend_settings import BackendSettings
 
 _LOCK = "lock"
 _NAME = re.compile(r"penstock-state-([0-9]+)-([0-9]+\.[0-9]+)-.*")
 
 
-def make_state_folder(settings: BackendSettings, number: int) -> Path:
+def make_state_folder(local_dirs: Sequence[str], number: int) -> Path:
     """A new folder in one of the local directories: processes with other numbers take the others in turn."""
-    parent = Path(settings.local_dirs[number % len(settings.local_dirs)] if settings.local_dirs else "")
-    if not settings.local_dirs:
-        parent = Path(tempfile.gettempdir())
+    parent = Path(local_dirs[number % len(local_dirs)] if local_dirs else tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(parent)
     pid, started = identity(os.getpid())

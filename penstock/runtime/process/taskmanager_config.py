@@ -7,6 +7,7 @@ from penstock.model.snapshot import InlineLimits
 from penstock.runtime.snapshots.local_copies import LocalBackup
 from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.backend.backend_spec import BackendSpec
 
 
 class TaskManagerConfig(msgspec.Struct, frozen=True):
@@ -40,5 +41,7 @@ class DeployedPlan(msgspec.Struct):
     drop_untimed: bool = False
     """Rows of a source without event time are dropped instead of failing the job."""
     backend: BackendSettings = BackendSettings()
+    backends: tuple[type[BackendSpec], ...] = ()
+    """Kinds of backends that the program has registered."""
     max_spool_bytes: int = MAX_SPOOL_BYTES
     job_parameters: dict[str, str] = {}

@@ -13,6 +13,8 @@ from penstock.checkpoint.snapshot.savepoint_paths import keyed_path, native_path
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import Version
 from penstock.model.snapshot import (
+    OWN_TABLES,
+    FileFormat,
     NativeName,
     SavepointAck,
     SavepointOrder,
@@ -65,7 +67,11 @@ class SavepointWriter:
         if subtask.spool.rows:
             raise CheckpointDeclinedError(f"{subtask.spool.rows} rows are in flight; a savepoint is aligned")
         backends = subtask.backends
-        sealed = [b.seal_savepoint(order.number, native=order.format == "native") for b in backends.values()]
+        is_native = order.format == "native"
+        sealed = [
+            backend.seal_native(order.number) if is_native else backend.seal_all(order.number)
+            for backend in backends.values()
+        ]
         ttls = {
             (uid, info.name): backends[uid].ttl.ttl_ms(info.name)
             for uid, operator in zip(backends, sealed, strict=True)
@@ -117,14 +123,14 @@ class SavepointWriter:
             for rows, done in table_pieces(table, operator):
                 data, count = encode_table(info, rows, operator.max_parallelism, ttl_ms)
                 path = keyed_path(info.operator_uid, info.name, self.subtask.place.id)
-                yield put.file(path, data, table=TableFile(info.operator_uid, info.name, "keyed", count, ttl_ms))
+                yield put.file(path, data, TableFile(info.operator_uid, info.name, "keyed", count, ttl_ms))
                 report((number + done) / len(parts))
 
     def _operator_file(self, state: SealedOperatorState, put: "_Put") -> StateFile:
         info = state.info
         path = operator_path(info.operator_uid, info.mode, info.name, self.subtask.place.id)
         table = TableFile(info.operator_uid, info.name, info.mode, info.count)
-        return put.file(path, encode_operator_table(state), table=table)
+        return put.file(path, encode_operator_table(state), table)
 
     def _native_files(self, job: SavepointJob, put: "_Put") -> Iterator[StateFile]:
         tables = [operator for operator in job.sealed if isinstance(operator, SealedTables)]
@@ -133,9 +139,7 @@ class SavepointWriter:
                 yield put.file(native_path(self.subtask.place.id), data)
         for operator in job.sealed:
             if isinstance(operator, SealedFiles):
-                from penstock.state.rocksdb import native_files
-
-                yield from native_files.store_files(operator, [], put.native)[0]
+                yield from operator.store([], put.native)[0]
 
 
 class _Put:
@@ -146,19 +150,17 @@ class _Put:
         self._storage = storage
         self.written = 0
 
-    def file(
-        self, path: str, data: bytes, native: NativeName | None = None, table: TableFile | None = None
-    ) -> StateFile:
+    def file(self, path: str, data: bytes, file_format: FileFormat = OWN_TABLES) -> StateFile:
         """One file."""
         sha256 = hashlib.sha256(data).hexdigest()
         self.written += len(data)
         if self._storage is None:
-            return StateFile("", len(data), sha256, data, native, table)
+            return StateFile("", len(data), sha256, data).with_format(file_format)
         self._storage.put_new(path, data)
-        return StateFile(path, len(data), sha256, None, native, table)
+        return StateFile(path, len(data), sha256).with_format(file_format)
 
     def native(self, data: bytes, name: NativeName) -> StateFile:
-        """One of RocksDB's files."""
+        """One of the backend's own files."""
         return self.file(native_path(self._subtask.place.id), data, name)
 
 

@@ -7,7 +7,7 @@ others but from the state, which knows what has changed since each of the chain'
 
 from dataclasses import dataclass
 
-from penstock.model.snapshot import StateFile
+from penstock.model.snapshot import NativeName, StateFile, files_of_format
 
 MAX_DELTAS = 8
 """So many deltas of one level stand in a row; the next one takes their place."""
@@ -41,8 +41,8 @@ class Chain:
 
     @property
     def is_native(self) -> bool:
-        """RocksDB's own files, which are not in any order: its compaction sees to their number."""
-        return any(file.native is not None for layer in self.layers for file in layer.files)
+        """Files of a backend's own, which are not in any order: the backend sees to their number."""
+        return bool(files_of_format(self.files, NativeName))
 
     @property
     def is_long(self) -> bool:

@@ -15,10 +15,21 @@ from penstock import failpoint
 from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.errors import CheckpointCorruptError
 from penstock.model.ids import new_nonce
-from penstock.model.snapshot import OperatorStateShare, StateFile, StateTableInfo, SubtaskSnapshot
+from penstock.model.snapshot import (
+    NativeName,
+    OperatorStateShare,
+    OwnTables,
+    StateFile,
+    StateTableInfo,
+    SubtaskSnapshot,
+    TableFile,
+    files_of_format,
+)
 from penstock.model.units import MIB
 from penstock.runtime.snapshots.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.task import Subtask
+from penstock.state.backend.backend_registry import reader_of
+from penstock.state.backend.backend_spec import AdoptsFiles, ReadsFiles, StoredFiles
 from penstock.state.backend.table_sizes import TableSizes
 from penstock.state.format.keyed_parquet import decode_table
 from penstock.state.format.operator_parquet import decode_operator_table
@@ -81,8 +92,8 @@ class SnapshotLoader:
         tables: dict[str, dict[tuple[str, str, str], pa.Table]] = {}
         for share in shares:
             file, info = share.file, share.info
-            if file.table is not None:
-                rows = decode_operator_table(self._read(file), file.table, info)
+            if isinstance(file.format, TableFile):
+                rows = decode_operator_table(self._read(file), file.format, info)
             else:
                 if file.sha256 not in tables:
                     path = file.path or "inline operator state"
@@ -104,7 +115,7 @@ class SnapshotLoader:
 
     def _load_tables(self, snapshot: SubtaskSnapshot) -> None:
         """Tables in our own format: everything, and deltas on top of it."""
-        entries = [file for file in snapshot.files if file.native is None and file.table is None]
+        entries = [file for file, _ in files_of_format(snapshot.files, OwnTables)]
         place = self._subtask.place
         files: list[FileData] = [partial(self._read_keyed, file) for file in entries]
         if sum(file.size for file in entries) <= HELD_BYTES:
@@ -117,11 +128,11 @@ class SnapshotLoader:
         """Tables of a canonical savepoint."""
         infos = {(info.operator_uid, info.name): info for info in snapshot.tables}
         place = self._subtask.place
-        for file in snapshot.files:
-            if file.table is not None and file.table.operator_uid in self._subtask.backends:
-                info = infos[file.table.operator_uid, file.table.name]
+        for file, table in files_of_format(snapshot.files, TableFile):
+            if table.operator_uid in self._subtask.backends:
+                info = infos[table.operator_uid, table.name]
                 data = self._read_keyed(file)
-                self._restore(info, decode_table(data, file.table, info, place.key_groups, place.stage.max_parallelism))
+                self._restore(info, decode_table(data, table, info, place.key_groups, place.stage.max_parallelism))
 
     def _restore(self, info: StateTableInfo, rows: pa.Table) -> None:
         backend = self._subtask.backends.get(info.operator_uid)
@@ -131,25 +142,29 @@ class SnapshotLoader:
                 self._sizes.restored(info, rows)
 
     def _load_native(self, snapshot: SubtaskSnapshot, max_parallelism: int) -> None:
-        """RocksDB's files: to be gone on with by the subtask that wrote them, row by row by any other."""
-        for uid in {file.native.operator_uid: None for file in snapshot.files if file.native is not None}:
+        """Files of a backend's own: adopted by the subtask that wrote them, read row by row by any other."""
+        operators: dict[tuple[str, str], list[StateFile]] = {}
+        for file, name in files_of_format(snapshot.files, NativeName):
+            operators.setdefault((name.operator_uid, name.backend), []).append(file)
+        place = self._subtask.place
+        for (uid, native_name), files in operators.items():
             backend = self._subtask.backends.get(uid)
             if backend is None:
                 continue
-            from penstock.state.rocksdb import native_files
-            from penstock.state.rocksdb.rocksdb_backend import RocksDBBackend
-
-            files = [file for file in snapshot.files if file.native is not None and file.native.operator_uid == uid]
             infos = [info for info in snapshot.tables if info.operator_uid == uid]
-            place = self._subtask.place
             folder = Path(place.folder) / f"restored-{new_nonce()}"
-            native_files.fetch_files(files, folder, self._read_keyed, place.backend.transfer_threads)
-            if self.own is not None and isinstance(backend, RocksDBBackend) and place.backend.incremental:
-                backend.adopt(folder, infos)
+            stored = StoredFiles(files, infos, self._read_keyed, folder)
+            if self.own is not None and backend.native_name == native_name and isinstance(backend, AdoptsFiles):
+                backend.adopt(stored)
                 continue
             groups = place.key_groups if max_parallelism == place.stage.max_parallelism else None
-            for info, rows in native_files.read_files(folder, infos, max_parallelism, groups, place.backend):
+            for info, rows in self._reader(native_name).read_files(stored, max_parallelism, groups):
                 backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
+
+    def _reader(self, native_name: str) -> ReadsFiles:
+        """The job's own backend, with its settings, if the files are of its kind."""
+        spec = self._subtask.place.backend.spec
+        return spec if spec.name == native_name and isinstance(spec, ReadsFiles) else reader_of(native_name)
 
     def _load_spool(self, snapshot: SubtaskSnapshot) -> None:
         """Rows in flight: all of them for the subtask that had them, those of its key groups for any other."""
@@ -170,7 +185,7 @@ class SnapshotLoader:
         else:
             data = self._read(file)
             figures = RestoreFigures() if file.inline is not None else RestoreFigures(0, 0, 1, len(data))
-        with self._lock:  # files of RocksDB are fetched by several threads
+        with self._lock:  # a backend may fetch its files with several threads
             self.figures += figures
         return data
 

@@ -20,13 +20,17 @@ from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import CheckpointId, SubtaskId, Version
 from penstock.model.options.checkpointing_options import INLINE_THRESHOLD
 from penstock.model.snapshot import (
+    OWN_TABLES,
     BarrierFigures,
     CheckpointAck,
+    FileFormat,
     InlineLimits,
     NativeName,
+    OwnTables,
     StateFile,
     StateTableInfo,
     SubtaskSnapshot,
+    files_of_format,
 )
 from penstock.model.units import MIB
 from penstock.runtime.snapshots.local_copies import LocalCopies
@@ -70,7 +74,7 @@ class WriteJob:
 
     @property
     def native(self) -> list[SealedFiles]:
-        """Operators whose state is RocksDB's files."""
+        """Operators whose state is written as files of their backend's own."""
         return [operator for operator in self.sealed if isinstance(operator, SealedFiles)]
 
     def watched_by(self, sizes: TableSizes) -> "WriteJob":
@@ -138,9 +142,8 @@ class SnapshotWriter:
 
     def _is_own_format(self, files: Sequence[StateFile]) -> bool:
         """The files are of the kind that this subtask writes; with another backend nothing can build on them."""
-        settings = self._subtask.place.backend
-        is_native = settings.kind == "rocksdb" and settings.incremental
-        return all((file.native is not None) == is_native and file.table is None for file in files)
+        own = {backend.native_name for backend in self._subtask.backends.values()}
+        return {_backend_of(file.format) for file in files} == own
 
     def confirm(self, checkpoint: int) -> None:
         """The checkpoint is complete: local copies that it does not need may go."""
@@ -254,7 +257,7 @@ class SnapshotWriter:
     def _store(self, job: WriteJob) -> tuple[list[StateFile], int]:
         """All files of the snapshot, and how many bytes of them are new."""
         base = job.base.files if job.base is not None else []
-        files = [file for file in base if file.native is None] if job.tables else []
+        files = [file for file, _ in files_of_format(base, OwnTables)] if job.tables else []
         written = 0
         for tables in self._share_files(job.tables):
             before = written
@@ -264,9 +267,7 @@ class SnapshotWriter:
                     written += files[-1].size
             self._require_small(written - before)
         for operator in job.native:
-            from penstock.state.rocksdb import native_files
-
-            stored, size = native_files.store_files(operator, base, partial(self._put_keyed, job))
+            stored, size = operator.store(base, partial(self._put_keyed, job))
             self._require_small(size)
             files += stored
             written += size
@@ -295,24 +296,31 @@ class SnapshotWriter:
                 f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
             )
 
-    def _put_keyed(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
+    def _put_keyed(self, job: WriteJob, data: bytes, file_format: FileFormat = OWN_TABLES) -> StateFile:
         """Store a file of keyed state; a local copy is made once it is in the checkpoint storage."""
-        file = self._put(job, data, native)
+        file = self._put(job, data).with_format(file_format)
         if self._copies is not None and file.inline is None:
             self._copies.keep(file.path, data)
         return file
 
-    def _put(self, job: WriteJob, data: bytes, native: NativeName | None = None) -> StateFile:
+    def _put(self, job: WriteJob, data: bytes) -> StateFile:
         digest = hashlib.sha256(data).hexdigest()
         place = self._subtask.place
         inline_bytes = self._limits.inline_bytes
         limit = INLINE_LIMIT_BYTES if inline_bytes is None else inline_bytes
         if self._limits.max_state_bytes is not None or len(data) <= limit:
-            return StateFile("", len(data), digest, data, native)
+            return StateFile("", len(data), digest, data)
         assert self._storage is not None
         path = state_file_path(place.attempt, job.checkpoint, place.id)
         self._storage.put_new(path, data)
-        return StateFile(path, len(data), digest, None, native)
+        return StateFile(path, len(data), digest)
+
+
+def _backend_of(file_format: FileFormat) -> str | None:
+    """As `KeyedBackend.native_name`; None for a file that no checkpoint has."""
+    if isinstance(file_format, NativeName):
+        return file_format.backend
+    return "" if isinstance(file_format, OwnTables) else None
 
 
 def _chain(job: WriteJob, files: Sequence[StateFile]) -> Chain:

@@ -1,7 +1,8 @@
 """What every keyed state backend does alike: it knows its operator, its key groups, and the states asked for by name.
 
-A backend is a subclass: it keeps tables, makes handles that read and write them for the current key, and moves from
-epoch to epoch. `penstock.testing.conformance_state` is the contract as tests.
+A backend is a subclass with seven methods of its own: it makes tables and the handles that read and write them for the
+current key, begins, finishes and takes back epochs, lists keys, and seals all rows. The methods with a body below them
+are for backends that can do better. `penstock.testing.conformance_state` is the contract as tests.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +12,6 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
-from penstock.codec.keys import KeyCodec
 from penstock.errors import StateAccessError, TypeMismatchError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -22,16 +22,26 @@ from penstock.model.descriptors import (
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
+from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.current_key import CurrentKey
-from penstock.state.backend.sealed_state import SealedFiles, SealedTables
+from penstock.state.backend.restored_table import RestoredTable
+from penstock.state.backend.sealed_state import SealedFiles, SealedTable, SealedTables
 from penstock.state.format.conversion import Conversion
 from penstock.state.format.schema_evolution import compare_states, incompatible, state_text
+from penstock.state.format.table_rows import Rows, decode_rows
 from penstock.state.ttl.backend_ttl import BackendTtl
 from penstock.state.ttl.stamps import raw_descriptor
 
 
+class StateTable(Protocol):
+    """Entries of one state, for all keys of the subtask. Everything else about it is between backend and handle."""
+
+    def apply(self, rows: Rows) -> None:
+        """Put restored rows in place, in their order; not part of an epoch."""
+
+
 class PendingTimers(Protocol):
-    """The timers of one operator and clock."""
+    """The timers of one operator and clock: the table of a state of kind "timer"."""
 
     def add(self, timestamp: int, key: Any) -> None:
         """Make a timer pending; one that is pending stays one."""
@@ -55,22 +65,118 @@ class KeyedBackend(ABC):
 
     on_disk = False
     """Looking at an entry means reading it from a disk: no access cleans up other keys."""
+    native_name = ""
+    """Of the backend whose files its incremental checkpoints hold (`NativeName.backend`); empty: they hold rows."""
 
-    def __init__(
-        self, operator_uid: str, key_codec: KeyCodec, max_parallelism: int, key_groups: tuple[int, int]
-    ) -> None:
-        self.operator_uid = operator_uid
-        self.key_codec = key_codec
-        self.max_parallelism = max_parallelism
-        self.key_groups = key_groups
+    def __init__(self, place: BackendPlace) -> None:
+        self.operator_uid = place.operator_uid
+        self.key_codec = place.key_codec
+        self.max_parallelism = place.max_parallelism
+        self.key_groups = place.key_groups
         """First and last, both included."""
         self.keys = CurrentKey()
         self.ttl = BackendTtl(self.keys, self.keys_after, on_disk=self.on_disk)
-        """A backend calls its `begin_epoch`, `end_epoch` and `restart` in its own epochs and restores."""
         self._infos: dict[str, StateTableInfo] = {}
         self._tables: dict[str, Any] = {}
+        self._restored: dict[str, RestoredTable] = {}
         self._handles: dict[str, State] = {}
         self._migrations: dict[str, Migration | None] = {}
+        self._is_running = False
+
+    # ---- what a backend has to do
+
+    @abstractmethod
+    def _new_table(self, info: StateTableInfo) -> Any:
+        """An empty StateTable; of the kind "timer" it is PendingTimers too."""
+
+    @abstractmethod
+    def _new_handle(self, descriptor: StateDescriptor, table: Any, current: CurrentKey) -> State:
+        """A handle that reads and writes the table for the current key, which it asks for at each access."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Start an epoch."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """End the epoch: its changes are the state now."""
+
+    @abstractmethod
+    def _take_back(self) -> None:
+        """Undo the epoch that is running."""
+
+    @abstractmethod
+    def keys_with(self, name: str) -> list[Any]:
+        """The state keys that have something in the state of this name, which a function has asked for."""
+
+    @abstractmethod
+    def seal_all(self, number: int) -> SealedTables:
+        """All rows as they are between two epochs, under the number of a checkpoint or savepoint.
+
+        Beside a `seal` of the same epoch or without one; no later seal builds on it.
+        """
+
+    # ---- what a backend may do better
+
+    def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
+        """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
+        return self.seal_all(checkpoint_id)
+
+    def seal_native(self, number: int) -> SealedTables | SealedFiles:
+        """All of the state, in the form that this backend restores fastest."""
+        return self.seal_all(number)
+
+    def start_from(self, checkpoint_id: CheckpointId) -> None:
+        """What was restored is exactly this checkpoint: the next seal may build on it."""
+        return None
+
+    def retain(self, bases: Collection[CheckpointId]) -> None:
+        """Only these seals will be named as base from now on: what is kept for others can go."""
+        return None
+
+    def expect(self, keys: Sequence[Any]) -> None:
+        """These state keys are used next."""
+        return None
+
+    def keys_after(self, name: str, cursor: Any, limit: int) -> tuple[Sequence[Any], Any]:
+        """Up to `limit` state keys of a state behind a cursor, None at first; and the next cursor, None at the end.
+
+        In any order that stays the same. Between two calls the state may change: a key that was there all the time is
+        given once, one that came or went is given or not.
+        """
+        keys, start = cursor or (self.keys_with(name), 0)
+        end = start + limit
+        return keys[start:end], (keys, end) if end < len(keys) else None
+
+    def close(self) -> None:
+        """Let go of files and memory; nothing becomes durable by it."""
+        return None
+
+    # ---- epochs
+
+    def begin_epoch(self) -> None:
+        """Start an epoch."""
+        assert not self._is_running
+        self._begin()
+        self._is_running = True
+        self.ttl.begin_epoch()
+
+    def finish_epoch(self) -> None:
+        """End the epoch: its changes are the state now. Leaves the key context."""
+        assert self._is_running
+        self._finish()
+        self._is_running = False
+        self.ttl.end_epoch()
+        self.keys.clear()
+
+    def roll_back(self) -> None:
+        """Take back the epoch that is running. Leaves the key context."""
+        self._take_back()
+        self._is_running = False
+        self.ttl.restart()
+        self.keys.clear()
+
+    # ---- states by name
 
     def table(self, descriptor: StateDescriptor) -> Any:
         """The handle of a state; the same one for the same name, kind and type."""
@@ -78,7 +184,7 @@ class KeyedBackend(ABC):
         info = self._info_of(descriptor, raw)
         if info.name not in self._handles:
             self._migrations[info.name] = descriptor.migration
-            handle = self._new_handle(raw, self._claim(info))
+            handle = self._new_handle(raw, self._open_table(info), self.keys)
             self._handles[info.name] = self.ttl.wrap(descriptor, handle) if info.ttl else handle
         elif self._infos[info.name] != info:
             raise _name_in_use(self._infos[info.name], info)
@@ -109,76 +215,50 @@ class KeyedBackend(ABC):
         """The pending timers kept under this name."""
         table: Any = self._tables.get(name)
         if table is None:
-            table = self._claim(StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"))
+            table = self._open_table(StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"))
         timers: PendingTimers = table
         return timers
 
-    @abstractmethod
-    def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Put rows of a snapshot in place, behind those restored before. Before the first epoch."""
-
-    def expect(self, keys: Sequence[Any]) -> None:
-        """These state keys are used next; a backend may prepare for them."""
-        return
-
-    @abstractmethod
-    def begin_epoch(self) -> None:
-        """Start an epoch."""
-
-    @abstractmethod
-    def finish_epoch(self) -> None:
-        """End the epoch: its changes are the state now. Leaves the key context."""
-
-    @abstractmethod
-    def roll_back(self) -> None:
-        """Take back the epoch that is running."""
-
-    @abstractmethod
-    def start_from(self, checkpoint_id: CheckpointId) -> None:
-        """Say that what was restored is exactly this checkpoint, so that the next one may build on it."""
-
-    @abstractmethod
-    def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
-        """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
-
-    @abstractmethod
-    def seal_savepoint(self, number: int, *, native: bool) -> SealedTables | SealedFiles:
-        """All of the state between two epochs: rows, or for a native savepoint what this backend restores fastest.
-
-        Beside a `seal` of the same epoch or without one; no later seal builds on it.
-        """
-
-    def retain(self, bases: Collection[CheckpointId]) -> None:
-        """Only these seals will be named as base from now on: what is kept for others can go."""
-        return None
-
-    @abstractmethod
-    def keys_with(self, name: str) -> list[Any]:
-        """The state keys that have something in the state of this name, which a function has asked for."""
-
-    @abstractmethod
-    def entry_count(self) -> int:
-        """How many rows a full seal has."""
-
-    @abstractmethod
-    def keys_after(self, name: str, cursor: Any, limit: int) -> tuple[Sequence[Any], Any]:
-        """Up to `limit` state keys of a state behind a cursor, None at first; and the next cursor, None at the end.
-
-        In any order that stays the same. Between two calls the state may change: a key that was there all the time is
-        given once, one that came or went is given or not.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of files and memory; nothing becomes durable by it."""
-
-    @abstractmethod
-    def _claim(self, info: StateTableInfo) -> Any:
+    def _open_table(self, info: StateTableInfo) -> Any:
         """The table of a state, with the rows that were restored for it."""
+        restored = self._restored.get(info.name)
+        conversion = None if restored is None else self._conversion(restored.info, info)
+        table: StateTable = self._new_table(info)
+        if restored is not None and conversion is not None:
+            for rows in restored.converted(conversion, self.max_parallelism):
+                table.apply(decode_rows(rows, info))
+            del self._restored[info.name]
+        self._infos[info.name] = info
+        self._tables[info.name] = table
+        return table
 
-    @abstractmethod
-    def _new_handle(self, descriptor: StateDescriptor, table: Any) -> State:
-        """A handle on the table for the current key."""
+    # ---- snapshots
+
+    def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
+        """Put rows of a snapshot in place, behind those restored before. Before the first epoch.
+
+        Rows of a state that no function has asked for wait in memory until one does.
+        """
+        assert not self._is_running
+        self._check_keys(info)
+        known = self._infos.get(info.name)
+        if info.name in self._tables and known is not None:
+            self._tables[info.name].apply(decode_rows(self._conversion(info, known).rows(rows), known))
+            self.ttl.restart()
+            return
+        restored = self._restored.setdefault(info.name, RestoredTable(info))
+        restored.add(rows, info)
+        self._infos[info.name] = restored.info
+
+    def _sealed(
+        self, checkpoint_id: int, tables: Iterable[SealedTable], base: CheckpointId | None = None
+    ) -> SealedTables:
+        """These tables, and those that were restored and that no function has asked for."""
+        waiting = [SealedTable(table.info, table.seal(), full=True) for table in self._restored.values()]
+        every = (*tables, *waiting)
+        return SealedTables(
+            self.operator_uid, CheckpointId(checkpoint_id), base, self.key_codec, self.max_parallelism, every
+        )
 
     def _check_keys(self, info: StateTableInfo) -> None:
         """Raise unless the rows of a snapshot have this operator's keys."""
@@ -186,9 +266,9 @@ class KeyedBackend(ABC):
             declared = msgspec.structs.replace(info, key_types=self._key_types())
             raise incompatible(info, declared, compare_states(info, declared).reason)
 
-    def _conversion(self, saved: StateTableInfo, wanted: StateTableInfo) -> Conversion:
+    def _conversion(self, saved: StateTableInfo, declared: StateTableInfo) -> Conversion:
         """How rows of a snapshot become rows of the state that a function has asked for."""
-        return Conversion(saved, wanted, self._migrations.get(wanted.name))
+        return Conversion(saved, declared, self._migrations.get(declared.name))
 
     def _key_types(self) -> list[str]:
         return [str(type_info) for type_info in self.key_codec.types]
@@ -206,10 +286,10 @@ class KeyedBackend(ABC):
         )
 
 
-def _name_in_use(known: StateTableInfo, wanted: StateTableInfo) -> TypeMismatchError:
-    if known.kind != wanted.kind:
-        return TypeMismatchError(f"The state name '{wanted.name}' is already in use and not a {wanted.kind} state.")
+def _name_in_use(known: StateTableInfo, declared: StateTableInfo) -> TypeMismatchError:
+    if known.kind != declared.kind:
+        return TypeMismatchError(f"The state name '{declared.name}' is already in use and not a {declared.kind} state.")
     return TypeMismatchError(
-        f"State name corrupted: {wanted.name}. It is declared as {state_text(known)} and as {state_text(wanted)}; give "
-        f"one of them another name"
+        f"State name corrupted: {declared.name}. It is declared as {state_text(known)} and as {state_text(declared)}; "
+        f"give one of them another name"
     )

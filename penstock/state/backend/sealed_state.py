@@ -3,16 +3,19 @@
 Nothing that happens to the backend later changes a sealed table, so another thread may read it without a lock.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
 from penstock.model.ids import CheckpointId
-from penstock.model.snapshot import StateSize, StateTableInfo
+from penstock.model.snapshot import NativeName, StateFile, StateSize, StateTableInfo
 from penstock.state.format.table_rows import Rows
+
+PutFile: TypeAlias = Callable[[bytes, NativeName], StateFile]
+"""Stores a native file under a name of its own; several threads may call it."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,13 @@ class SealedTables:
 
 @dataclass(frozen=True)
 class SealedFiles:
-    """The keyed state of one operator as RocksDB's own files: hard links in a folder that goes once they are stored."""
+    """The keyed state of one operator as files of the backend's own."""
 
     operator_uid: str
     base: CheckpointId | None
     """The checkpoint whose files need not be stored again."""
-    folder: Path
     infos: tuple[StateTableInfo, ...]
-    threads: int
-    """How many files may be stored at a time."""
-    names: tuple[str, ...]
-    """What was in the folder at the seal: if one of them is gone later, there is no snapshot."""
+    store: Callable[[Sequence[StateFile], PutFile], tuple[list[StateFile], int]]
+    """Stores, once, what these files of the base do not have: all files of the snapshot, and how many bytes are new."""
     sizes: Callable[[], list[StateSize]] = list
     """How large the states are."""

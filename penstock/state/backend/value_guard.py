@@ -49,6 +49,10 @@ class Guard:
     load: Convert | None
     """A copy for the user; None when values cannot be changed."""
 
+    def stored(self, value: Any) -> Any:
+        """The form in which a value is kept."""
+        return value if type(value) in self.plain else self.store(value)
+
     def element(self, value: Any) -> Any:
         """The form in which an element of a list is kept."""
         if value is None:

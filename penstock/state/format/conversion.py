@@ -1,6 +1,6 @@
 """Saved rows as rows of the type that the program declares: by Arrow casts, or value by value with the user's function.
 
-Which of them, if any, is said by `evolution.compare_states`.
+Which of them, if any, is said by `schema_evolution.compare_states`.
 """
 
 import traceback
@@ -33,44 +33,44 @@ DROPPED = object()
 class Conversion:
     """From one saved state to the declared one; IncompatibleStateError where there is no way."""
 
-    def __init__(self, saved: StateInfo, wanted: StateInfo, migration: Migration | None) -> None:
-        change = compare_states(saved, wanted, migration)
+    def __init__(self, saved: StateInfo, declared: StateInfo, migration: Migration | None) -> None:
+        change = compare_states(saved, declared, migration)
         if change.outcome == REFUSED:
-            raise incompatible(saved, wanted, change.reason)
+            raise incompatible(saved, declared, change.reason)
         self.saved = saved
-        self.wanted = wanted
+        self.declared = declared
         self.migration = migration if change.outcome == MIGRATES else None
         """None where casts do. Otherwise each row that is given calls the user's function."""
 
     def rows(self, rows: pa.Table) -> pa.Table:
         """Rows of a keyed state. An entry that the function drops becomes a deleted one."""
-        saved, wanted = self.saved, self.wanted
-        assert isinstance(saved, StateTableInfo) and isinstance(wanted, StateTableInfo)
+        saved, declared = self.saved, self.declared
+        assert isinstance(saved, StateTableInfo) and isinstance(declared, StateTableInfo)
         if self.migration is None:
-            return evolved(rows, saved, wanted)
-        between = with_ttl(saved) if wanted.ttl else without_ttl(saved)
+            return evolved(rows, saved, declared)
+        between = with_ttl(saved) if declared.ttl else without_ttl(saved)
         rows = converted(rows, saved, between)
-        hook = Hook(self.migration, saved, wanted, lambda index: repr(_user_key(rows, saved, index)))
+        hook = Hook(self.migration, saved, declared, lambda index: repr(_user_key(rows, saved, index)))
         deleted = rows[DELETED_COLUMN].to_numpy().copy()
         old = decode_column(rows[VALUE_COLUMN], parse_type(between.value_type))
-        change = hook.elements if wanted.kind == "list" else hook.value
+        change = hook.elements if declared.kind == "list" else hook.value
         new = [
             None if gone else change(value, index) for index, (value, gone) in enumerate(zip(old, deleted, strict=True))
         ]
         for index, value in enumerate(new):
             if value is DROPPED:
                 deleted[index], new[index] = True, None
-        rows = _replaced(rows, VALUE_COLUMN, encode_column(new, parse_type(wanted.value_type)))
+        rows = _replaced(rows, VALUE_COLUMN, encode_column(new, parse_type(declared.value_type)))
         return _replaced(rows, DELETED_COLUMN, pa.array(deleted))
 
     def operator_rows(self, rows: pa.Table) -> pa.Table:
         """Elements of a list state or entries of a broadcast state. What the function drops is left out."""
-        saved, wanted = self.saved, self.wanted
-        assert isinstance(saved, OperatorStateInfo) and isinstance(wanted, OperatorStateInfo)
-        old_type, new_type = parse_type(saved.value_type), parse_type(wanted.value_type)
+        saved, declared = self.saved, self.declared
+        assert isinstance(saved, OperatorStateInfo) and isinstance(declared, OperatorStateInfo)
+        old_type, new_type = parse_type(saved.value_type), parse_type(declared.value_type)
         if self.migration is None:
             return evolved_rows(rows, old_type, new_type)
-        hook = Hook(self.migration, saved, wanted, lambda index: f"position {index}")
+        hook = Hook(self.migration, saved, declared, lambda index: f"position {index}")
         old = decode_column(rows[VALUE_COLUMN], old_type)
         new = [hook.value(value, index) for index, value in enumerate(old)]
         kept = [index for index, value in enumerate(new) if value is not DROPPED]
@@ -81,14 +81,16 @@ class Conversion:
 class Hook:
     """The user's function, around which stamps, lists and errors are looked after."""
 
-    def __init__(self, migration: Migration, saved: StateInfo, wanted: StateInfo, place: Callable[[int], str]) -> None:
+    def __init__(
+        self, migration: Migration, saved: StateInfo, declared: StateInfo, place: Callable[[int], str]
+    ) -> None:
         self._function = migration.function
-        self._has_stamps = isinstance(wanted, StateTableInfo) and wanted.ttl
+        self._has_stamps = isinstance(declared, StateTableInfo) and declared.ttl
         self._state = saved
         self._place = place
-        entry = plain_type(wanted)
+        entry = plain_type(declared)
         self._store = storer(
-            entry.children[0] if isinstance(wanted, StateTableInfo) and wanted.kind == "list" else entry
+            entry.children[0] if isinstance(declared, StateTableInfo) and declared.kind == "list" else entry
         )
 
     def value(self, value: Any, index: int) -> Any:
@@ -121,13 +123,13 @@ class Hook:
         return f"in the migrate function of state {self._state.name!r} at {self._place(index)}"
 
 
-def evolved(rows: pa.Table, saved: StateTableInfo, wanted: StateTableInfo) -> pa.Table:
-    """Rows of a saved table in the wanted type, where rules allow it; pickles stay what they are."""
-    if saved == wanted:
+def evolved(rows: pa.Table, saved: StateTableInfo, declared: StateTableInfo) -> pa.Table:
+    """Rows of a saved table in the declared type, where rules allow it; pickles stay what they are."""
+    if saved == declared:
         return rows
-    between = with_ttl(saved) if wanted.ttl else without_ttl(saved)
+    between = with_ttl(saved) if declared.ttl else without_ttl(saved)
     rows = converted(rows, saved, between)
-    return evolved_rows(rows, parse_type(between.value_type), parse_type(wanted.value_type))
+    return evolved_rows(rows, parse_type(between.value_type), parse_type(declared.value_type))
 
 
 def evolved_rows(rows: pa.Table, old: TypeInformation, new: TypeInformation) -> pa.Table:

@@ -6,16 +6,16 @@ way in, and copied on the way out where they could be changed, so that no stored
 (PROTOCOL R10). Without a current key the key cannot be hashed, and every access raises StateAccessError.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from penstock.errors import StateAccessError, UnsupportedValueError
-from penstock.model.functions import AggregateFunction, ReduceFunction
-from penstock.model.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from penstock.errors import UnsupportedValueError
+from penstock.model.state import ListState, MapState, ValueState
 from penstock.state.backend.current_key import CurrentKey
+from penstock.state.backend.map_iteration import ABSENT, MapIterator
 from penstock.state.backend.map_keys import MapKeys
 from penstock.state.backend.value_guard import Guard
-from penstock.state.heap.heap_tables import ABSENT, ListTable, MapTable, ValueTable
+from penstock.state.heap.heap_tables import ListTable, MapTable, ValueTable
 
 
 class HeapValueState(ValueState[Any]):
@@ -53,67 +53,6 @@ class HeapValueState(ValueState[Any]):
         if key in self._live:
             old = self._live.pop(key)
             self._undo.setdefault(key, old)
-
-
-class ReducingHandle(ReducingState[Any]):
-    """One value per key, folded by a function."""
-
-    __slots__ = ("_reduce", "_value")
-
-    def __init__(self, value: ValueState[Any]) -> None:
-        self._value = value
-
-    def bind(self, function: ReduceFunction) -> None:
-        """Fold with this function from now on."""
-        self._reduce = function.reduce
-
-    def get(self) -> Any:
-        """The folded value; None when nothing was added."""
-        return self._value.value()
-
-    def add(self, value: Any) -> None:
-        """Fold a value in; None clears the state."""
-        if value is None:
-            self._value.clear()
-            return
-        current = self._value.value()
-        self._value.update(value if current is None else self._reduce(current, value))
-
-    def clear(self) -> None:
-        """Forget the value."""
-        self._value.clear()
-
-
-class AggregatingHandle(AggregatingState[Any, Any]):
-    """One accumulator per key, fed by a function. The accumulator is what is stored."""
-
-    __slots__ = ("_function", "_value")
-
-    def __init__(self, value: ValueState[Any]) -> None:
-        self._value = value
-
-    def bind(self, function: AggregateFunction) -> None:
-        """Aggregate with this function from now on."""
-        self._function = function
-
-    def get(self) -> Any:
-        """The result of the accumulator; None when nothing was added."""
-        accumulator = self._value.value()
-        return None if accumulator is None else self._function.get_result(accumulator)
-
-    def add(self, value: Any) -> None:
-        """Add a value to the accumulator; None clears the state."""
-        if value is None:
-            self._value.clear()
-            return
-        accumulator = self._value.value()
-        if accumulator is None:
-            accumulator = self._function.create_accumulator()
-        self._value.update(self._function.add(value, accumulator))
-
-    def clear(self) -> None:
-        """Forget the accumulator."""
-        self._value.clear()
 
 
 class HeapListState(ListState[Any]):
@@ -256,15 +195,15 @@ class HeapMapState(MapState[Any, Any]):
         """Whether the map key is there."""
         return (key if type(key) in self._exact_key else self._to_kept(key)) in self._live.get(self._current.key, ())
 
-    def items(self) -> "MapIterator":
+    def items(self) -> MapIterator:
         """All (map key, value) pairs."""
         return MapIterator(self, self._item)
 
-    def keys(self) -> "MapIterator":
+    def keys(self) -> MapIterator:
         """All map keys."""
         return MapIterator(self, self._user_key)
 
-    def values(self) -> "MapIterator":
+    def values(self) -> MapIterator:
         """All values."""
         return MapIterator(self, self._user_value)
 
@@ -291,51 +230,3 @@ class HeapMapState(MapState[Any, Any]):
 
     def _user_value(self, kept: Any, value: Any) -> Any:
         return value if self._load is None or value is None else self._load(value)
-
-
-class IterableMap(Protocol):
-    """What an iterator needs of a map state."""
-
-    changes: int
-
-    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]: ...
-    def remove_kept(self, current: Any, key: Any) -> None: ...
-
-
-class MapIterator(Iterator[Any]):
-    """Goes over a map state as it is at the start; any change but by its own `remove` is an error at the next step."""
-
-    __slots__ = ("_changes", "_current", "_items", "_last", "_state", "_view")
-
-    def __init__(self, state: IterableMap, view: Callable[[Any, Any], Any]) -> None:
-        self._state = state
-        self._view = view
-        self._changes = state.changes
-        self._last: Any = ABSENT
-        self._current, items = state.kept_items()
-        self._items = iter(items)
-
-    def __next__(self) -> Any:
-        if self._changes != self._state.changes:
-            raise _concurrent_modification()
-        kept, value = next(self._items)
-        self._last = kept
-        return self._view(kept, value)
-
-    def remove(self) -> None:
-        """Remove the entry that was given last."""
-        if self._last is ABSENT:
-            raise StateAccessError("You need to call the '__next__' method before calling this method.")
-        if self._changes != self._state.changes:
-            raise _concurrent_modification()
-        self._state.remove_kept(self._current, self._last)
-        self._state.changes += 1
-        self._changes = self._state.changes
-        self._last = ABSENT
-
-
-def _concurrent_modification() -> StateAccessError:
-    return StateAccessError(
-        "Concurrent modification detected. You can not modify the map state when iterating it except using the "
-        "'remove' method of this iterator."
-    )

@@ -10,18 +10,9 @@ with its length; the dictionary of a map is copied before the first change after
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
+from penstock.state.backend.map_iteration import ABSENT
 from penstock.state.format.table_rows import Rows
 from penstock.state.heap.change_log import ChangeLog
-
-
-class Absent:
-    """Stands in `undo` for an entry that was not there, where None can be a value."""
-
-    def __repr__(self) -> str:
-        return "<absent>"
-
-
-ABSENT = Absent()
 
 Seal = Callable[[], Rows]
 

@@ -1,17 +1,15 @@
 """Keys as RocksDB's bytes: key group · key · what follows (features G3), a key group is one range."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from penstock.codec import tagged
 from penstock.codec.keys import KeyCodec
 from penstock.model.key_groups import key_group_of
-from penstock.model.type_information import TypeInformation
+from penstock.state.format.entry_bytes import key_bytes, pack_long, unpack_long
 
-_long = struct.Struct(">Q")
 _length = struct.Struct(">I")
-_SIGN = 1 << 63
+_LONG_BYTES = 8
 
 
 class KeyBytes:
@@ -21,7 +19,8 @@ class KeyBytes:
         self._codec = key_codec
         self._max_parallelism = max_parallelism
         self.group_size = 1 if max_parallelism <= 128 else 2
-        self._to_bytes, self._from_bytes = _converters(key_codec)
+        form = key_bytes(key_codec)
+        self._to_bytes, self._from_bytes = form.encode, form.decode
         self._groups: dict[Any, bytes] = {}
         """The key groups of keys that are about to be used; hashing one by one costs more than reading a row."""
 
@@ -75,40 +74,11 @@ class KeyBytes:
 
     def split_timer(self, data: bytes) -> tuple[int, Any]:
         """Time and state key of a `timer`."""
-        start = self.group_size + _long.size
+        start = self.group_size + _LONG_BYTES
         return unpack_long(data[self.group_size : start]), self._from_bytes(data[start:])
-
-
-def pack_long(number: int) -> bytes:
-    """8 bytes that sort like the number."""
-    return _long.pack(number + _SIGN)
-
-
-def unpack_long(data: bytes) -> int:
-    """The number of 8 bytes."""
-    number: int = _long.unpack(data)[0]
-    return number - _SIGN
 
 
 def end_of(prefix: bytes) -> bytes | None:
     """The first bytes behind everything that starts with the prefix; None when nothing lies behind."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
-
-
-def _converters(codec: KeyCodec) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    if len(codec.types) == 1:
-        only = codec.types[0]
-        if only.kind == "tagged":
-            return bytes, bytes
-        if only.name == "STRING":
-            return str.encode, bytes.decode
-        if only.name in ("BYTE", "SHORT", "INT", "LONG"):
-            return pack_long, unpack_long
-    if any(map(_has_decimal, codec.types)):  # whose canonical bytes leave out zeros at the end, and so its scale
-        return tagged.encode_key, lambda data: codec.decode(codec.encode([tagged.decode(data)]))[0]
-    return tagged.encode_key, tagged.decode
-
-
-def _has_decimal(type_info: TypeInformation) -> bool:
-    return type_info.name == "DECIMAL" or any(map(_has_decimal, type_info.children))

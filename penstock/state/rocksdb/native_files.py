@@ -6,77 +6,84 @@ any other one reads their rows.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 
 from penstock.errors import CheckpointCorruptError
-from penstock.model.snapshot import NativeName, StateFile, StateTableInfo
-from penstock.state.backend.backend_settings import BackendSettings
-from penstock.state.backend.sealed_state import SealedFiles
+from penstock.model.snapshot import NativeName, StateFile, StateTableInfo, files_of_format
+from penstock.state.backend.backend_spec import StoredFiles
+from penstock.state.backend.sealed_state import PutFile
 from penstock.state.format.table_rows import key_codec_of, schema_of
 from penstock.state.rocksdb.key_bytes import KeyBytes
-from penstock.state.rocksdb.rocksdb_backend import all_rows, open_table
+from penstock.state.rocksdb.rocksdb_rows import all_rows, open_table
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store import Store
 
 _NEEDED = ("CURRENT", "MANIFEST-")
 """Besides the SST files. RocksDB writes options and logs anew."""
 
 
-def store_files(
-    sealed: SealedFiles, base: Sequence[StateFile], put: Callable[[bytes, NativeName], StateFile]
-) -> tuple[list[StateFile], int]:
-    """Store what the base does not have. All files of the snapshot, and how many bytes are new; the links go."""
-    known = {file.native: file for file in base if file.native is not None and file.native.name.endswith(".sst")}
+class LinkedFiles:
+    """The files of a RocksDB checkpoint: hard links in a folder that goes once they are stored, or nobody will."""
 
-    def entry(path: Path) -> tuple[StateFile, int]:
-        name = NativeName(sealed.operator_uid, path.name)
-        old = known.get(name)
-        if old is not None and old.size == path.stat().st_size:
-            return old, 0
-        stored = put(path.read_bytes(), name)
-        return stored, stored.size
+    def __init__(self, operator_uid: str, folder: Path, threads: int) -> None:
+        self._operator_uid = operator_uid
+        self._folder = folder
+        self._threads = threads
+        self._names = sorted(path.name for path in folder.iterdir())
+        """What was there at the seal: if one of them is gone later, there is no snapshot."""
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
-    try:
-        paths = [sealed.folder / name for name in sealed.names if name.endswith(".sst") or _is_needed(name)]
-        with ThreadPoolExecutor(sealed.threads) as pool:
-            entries = list(pool.map(entry, paths))
-    finally:
-        shutil.rmtree(sealed.folder, ignore_errors=True)
-    return [file for file, _ in entries], sum(size for _, size in entries)
+    def store(self, base: Sequence[StateFile], put: PutFile) -> tuple[list[StateFile], int]:
+        """Store what the base does not have. All files of the snapshot, and how many bytes are new; the links go."""
+        known = {name: file for file, name in files_of_format(base, NativeName) if name.name.endswith(".sst")}
+
+        def entry(path: Path) -> tuple[StateFile, int]:
+            name = NativeName(self._operator_uid, path.name, RocksDBSpec.name)
+            old = known.get(name)
+            if old is not None and old.size == path.stat().st_size:
+                return old, 0
+            stored = put(path.read_bytes(), name)
+            return stored, stored.size
+
+        try:
+            paths = [self._folder / name for name in self._names if name.endswith(".sst") or _is_needed(name)]
+            with ThreadPoolExecutor(self._threads) as pool:
+                entries = list(pool.map(entry, paths))
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return [file for file, _ in entries], sum(size for _, size in entries)
 
 
-def fetch_files(files: Sequence[StateFile], folder: Path, read: Callable[[StateFile], bytes], threads: int) -> None:
-    """Put the files of a checkpoint into a new folder, ready to be opened."""
-    if not any(file.native is not None and file.native.name == "CURRENT" for file in files):
+def fetch_files(stored: StoredFiles, threads: int) -> None:
+    """Put the files of a checkpoint into their new folder, ready to be opened."""
+    named = files_of_format(stored.files, NativeName)
+    if not any(name.name == "CURRENT" for _, name in named):
         # RocksDB would take the folder for a new database.
-        raise CheckpointCorruptError("RocksDB's files", "a file CURRENT among them", f"{len(files)} others")
-    folder.mkdir(parents=True)
+        raise CheckpointCorruptError("RocksDB's files", "a file CURRENT among them", f"{len(named)} others")
+    stored.folder.mkdir(parents=True)
 
-    def fetch(file: StateFile) -> None:
-        assert file.native is not None
-        name = file.native.name
+    def fetch(entry: tuple[StateFile, NativeName]) -> None:
+        file, name = entry[0], entry[1].name
         if Path(name).name != name or "\0" in name or not (name.endswith(".sst") or _is_needed(name)):
             raise CheckpointCorruptError("RocksDB's files", "names of RocksDB's files", repr(name), "PATH_OUTSIDE_ROOT")
-        (folder / name).write_bytes(read(file))
+        (stored.folder / name).write_bytes(stored.read(file))
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fetch, files))
+        list(pool.map(fetch, named))
 
 
 def read_files(
-    folder: Path,
-    infos: Sequence[StateTableInfo],
-    max_parallelism: int,
-    key_groups: tuple[int, int] | None,
-    settings: BackendSettings,
+    stored: StoredFiles, max_parallelism: int, key_groups: tuple[int, int] | None, spec: RocksDBSpec
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
     """The rows of fetched files, some at a time; of these key groups only, or of all. Removes the folder."""
-    store = Store(folder, settings, read_only=True)
+    store = Store(stored.folder, spec, read_only=True)
     try:
-        for info in infos:
+        for info in stored.infos:
             key_codec = key_codec_of(info)
             rows = KeyBytes(key_codec, max_parallelism)
             table = open_table(info, store, rows, key_groups or (0, max_parallelism - 1), key_codec)

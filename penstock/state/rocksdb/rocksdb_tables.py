@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from penstock.codec import tagged
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.type_information import parse_type
-from penstock.state.backend.map_keys import map_keys_of
+from penstock.state.backend.map_iteration import ABSENT
+from penstock.state.format.entry_bytes import map_key_bytes, pack_long, value_bytes
 from penstock.state.format.opaque_types import opaque
 from penstock.state.format.table_rows import Rows
-from penstock.state.heap.heap_tables import ABSENT
-from penstock.state.rocksdb.key_bytes import KeyBytes, pack_long
+from penstock.state.rocksdb.key_bytes import KeyBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
-from penstock.state.rocksdb.value_bytes import value_bytes
 
 MAX_CHUNKS = 32
 """Rows of a list; one that is read with more is written anew."""
@@ -161,17 +159,24 @@ class RocksMapTable:
         self.family = family
         self.delta: dict[Any, MapDelta] = {}
         self._keys = keys
-        self._kept = map_keys_of(parse_type(info.map_key_type))
-        self._is_tagged = parse_type(info.map_key_type).kind == "tagged"
+        self._map_key = map_key_bytes(parse_type(info.map_key_type))
         self._value = value_bytes(parse_type(info.value_type))
         self._row = value_bytes(opaque(parse_type(info.value_type)))
 
-    def open(self, key: Any) -> MapDelta:
-        """What the epoch did to a key's map, to be changed."""
+    def put(self, key: Any, map_key: Any, value: Any) -> None:
+        """Set the value of a map key."""
         delta = self.delta.get(key)
         if delta is None:
             delta = self.delta[key] = MapDelta()
-        return delta
+        delta.entries[map_key] = value
+
+    def remove(self, key: Any, map_key: Any) -> None:
+        """Remove a map key; an absent one is fine."""
+        self.put(key, map_key, ABSENT)
+
+    def clear(self, key: Any) -> None:
+        """Remove all map keys of a key."""
+        self.delta[key] = MapDelta(cleared=True)
 
     def get(self, key: Any, map_key: Any) -> Any:
         """The value of a kept map key; ABSENT when it is not there."""
@@ -181,7 +186,7 @@ class RocksMapTable:
                 return delta.entries[map_key]
             if delta.cleared:
                 return ABSENT
-        data = self.family.get(self._keys.scope(key) + self._map_key_bytes(map_key))
+        data = self.family.get(self._keys.scope(key) + self._map_key.encode(map_key))
         return ABSENT if data is None else self._value.decode(data)
 
     def items(self, key: Any) -> dict[Any, Any]:
@@ -191,7 +196,7 @@ class RocksMapTable:
         if delta is None or not delta.cleared:
             scope = self._keys.scope(key)
             found = {
-                self._map_key_of(row[len(scope) :]): self._value.decode(data)
+                self._map_key.decode(row[len(scope) :]): self._value.decode(data)
                 for row, data in self.family.scan_prefix(scope)
             }
         if delta is not None:
@@ -216,7 +221,7 @@ class RocksMapTable:
                 for row, _ in self.family.scan_prefix(scope):
                     batch.delete(self.family, row)
             for map_key, value in delta.entries.items():
-                row = scope + self._map_key_bytes(map_key)
+                row = scope + self._map_key.encode(map_key)
                 if value is ABSENT:
                     batch.delete(self.family, row)
                 else:
@@ -230,7 +235,7 @@ class RocksMapTable:
         """Put restored rows into the batch."""
         assert rows.map_keys is not None
         for index, (key, map_key, value) in enumerate(zip(rows.keys, rows.map_keys, rows.values, strict=True)):
-            row = self._keys.scope(key) + self._map_key_bytes(map_key)
+            row = self._keys.scope(key) + self._map_key.encode(map_key)
             if rows.deleted is not None and rows.deleted[index]:
                 batch.delete(self.family, row)
             else:
@@ -240,14 +245,4 @@ class RocksMapTable:
         """(state key, kept map key, value) of scanned rows."""
         for row, data in scan:
             key, rest = self._keys.split_scope(row)
-            yield key, self._map_key_of(rest), self._row.decode(data)
-
-    def _map_key_bytes(self, kept: Any) -> bytes:
-        return kept if self._is_tagged and type(kept) is bytes else tagged.encode_key(kept)
-
-    def _map_key_of(self, data: bytes) -> Any:
-        """The kept form: an untyped key that is neither text nor a number stays bytes."""
-        key = tagged.decode(data)
-        if self._is_tagged:
-            return key if type(key) is str or type(key) is int else data
-        return self._kept.to_kept(key)
+            yield key, self._map_key.decode(rest), self._row.decode(data)

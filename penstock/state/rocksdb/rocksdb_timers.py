@@ -6,8 +6,9 @@ from typing import Any
 
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.time import MAX_WATERMARK
+from penstock.state.format.entry_bytes import pack_long
 from penstock.state.format.table_rows import Rows
-from penstock.state.rocksdb.key_bytes import KeyBytes, pack_long
+from penstock.state.rocksdb.key_bytes import KeyBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
 
 Head = tuple[int, Any, Any, int]

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import rocksdict
 
 from penstock.errors import StateBackendError
-from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.rocksdb.key_bytes import end_of
 from penstock.state.rocksdb.largest_rows import LargestRows
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store_options import StoreOptions
 
 _FAMILY = "state-"
@@ -26,10 +26,10 @@ _FILE_LINE = re.compile(r"^ (\d+):", re.MULTILINE)
 class Store:
     """RocksDB in one folder. One thread uses it."""
 
-    def __init__(self, folder: Path, settings: BackendSettings, *, read_only: bool = False) -> None:
+    def __init__(self, folder: Path, spec: RocksDBSpec, *, read_only: bool = False) -> None:
         self.folder = folder
         self._is_cancelled = False
-        self.options = StoreOptions(settings)
+        self.options = StoreOptions(spec)
         folder.parent.mkdir(parents=True, exist_ok=True)
         access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
         try:

@@ -8,7 +8,7 @@ import rocksdict
 from penstock.model.configuration import Configuration
 from penstock.model.options import rocksdb_options as keys
 from penstock.model.units import MIB
-from penstock.state.backend.backend_settings import BackendSettings
+from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 
 _ARENA_BLOCK_BYTES = MIB // 4
 """The default would be an eighth of a write buffer, which a state without rows takes too."""
@@ -40,10 +40,10 @@ class SharedMemory:
 class StoreOptions:
     """Makes the options of one store's column families. It must live as long as the store."""
 
-    def __init__(self, settings: BackendSettings) -> None:
-        self._tuning = Configuration.from_dict(settings.tuning)
-        self._memory_bytes = settings.memory_bytes
-        self._predefined = settings.predefined_options
+    def __init__(self, spec: RocksDBSpec) -> None:
+        self._tuning = Configuration.from_dict(spec.tuning)
+        self._memory_bytes = spec.memory_bytes
+        self._predefined = spec.predefined_options
         self.memory = self._choose_memory()
 
     def _choose_memory(self) -> SharedMemory | None:

@@ -20,6 +20,7 @@ from penstock.testing.conformance_state.tools import (
     GROUPS,
     NewBackend,
     at,
+    entry_count,
     epoch,
     expect_error,
     make,
@@ -85,7 +86,7 @@ def what_a_users_function_drops_is_gone(new: NewBackend) -> None:
     states = _states(backend, "string", lambda row: None)
     at(backend, "k")
     assert [_content(state) for state in states] == [None, [], {}]
-    assert backend.entry_count() == 0
+    assert entry_count(backend) == 0
 
 
 def entries_expire(new: NewBackend) -> None:

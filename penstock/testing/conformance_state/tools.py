@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.codec.keys import KeyCodec
 from penstock.model.descriptors import (
     ListStateDescriptor,
@@ -15,11 +17,14 @@ from penstock.model.ids import CheckpointId
 from penstock.model.key_groups import key_group_range
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
+from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.sealed_state import SealedTables
+from penstock.state.backend.sealed_state import SealedTable, SealedTables
 from penstock.state.format.snapshot_file import encode_snapshot, read_chain
+from penstock.state.format.table_rows import DELETED_COLUMN, Rows
 
-NewBackend = Callable[[KeyCodec, int, tuple[int, int]], KeyedBackend]
+NewBackend = Callable[[BackendPlace], KeyedBackend]
+"""Opens an empty backend; `BackendPlace.folder` is not set."""
 GROUPS = 16
 ALL = (0, GROUPS - 1)
 
@@ -63,7 +68,21 @@ def at(backend: KeyedBackend, key: Any) -> None:
 
 def make(new: NewBackend, *types: TypeInformation, key_groups: tuple[int, int] = ALL) -> KeyedBackend:
     """An empty backend, keyed by text unless types are given."""
-    return new(KeyCodec(types or (Types.STRING(),)), GROUPS, key_groups)
+    return new(BackendPlace("op", KeyCodec(types or (Types.STRING(),)), GROUPS, key_groups, incremental=False))
+
+
+def entry_count(backend: KeyedBackend) -> int:
+    """How many rows a full snapshot has; of a state that no function has asked for, an entry may have several."""
+    return sum(map(_row_count, backend.seal_all(0).tables))
+
+
+def _row_count(table: SealedTable) -> int:
+    rows = table.rows()
+    if isinstance(rows, Rows):
+        return len(rows.keys)
+    if isinstance(rows, pa.Table):
+        return len(rows) - int(rows[DELETED_COLUMN].to_numpy().sum())
+    return sum(map(len, rows))
 
 
 def sealed_file(backend: KeyedBackend, checkpoint: int = 1) -> bytes:
@@ -78,7 +97,7 @@ def restored(new: NewBackend, files: Sequence[bytes], parallelism: int = 1, grou
     backends = []
     for index in range(parallelism):
         key_groups = key_group_range(groups, parallelism, index)
-        backend = new(KeyCodec((Types.STRING(),)), groups, key_groups)
+        backend = new(BackendPlace("op", KeyCodec((Types.STRING(),)), groups, key_groups, incremental=False))
         for file in files:
             for info, rows in read_chain([file], key_groups, groups):
                 backend.restore(info, rows)

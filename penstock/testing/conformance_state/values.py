@@ -19,6 +19,7 @@ from penstock.testing.conformance_state.tools import (
     Mean,
     NewBackend,
     at,
+    entry_count,
     epoch,
     expect_error,
     make,
@@ -54,7 +55,7 @@ def updating_with_none_clears(new: NewBackend) -> None:
         state.update(5)
     with epoch(backend):
         state.update(None)
-    assert state.value() is None and backend.entry_count() == 0
+    assert state.value() is None and entry_count(backend) == 0
 
 
 def a_cleared_value_can_be_set_again(new: NewBackend) -> None:

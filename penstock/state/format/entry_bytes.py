@@ -1,9 +1,10 @@
-"""Values as bytes: MessagePack of the stored form, decoded by type. Untyped values keep their tagged bytes.
+"""The parts of an entry as bytes, for backends that store bytes: state key, map key and value.
 
-A value comes back with exactly the classes it was stored with. Pickles are opaque here: only the handle of a state that
-is declared as pickled loads them.
+Keys and map keys are their canonical bytes, so that equal ones have equal bytes. A value is MessagePack of its stored
+form, decoded by type; an untyped one keeps its tagged bytes. It comes back with exactly the classes it was stored with.
 """
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -15,12 +16,16 @@ import msgspec
 
 from penstock.codec import tagged
 from penstock.codec.columns import dump_pickle, load_pickle
+from penstock.codec.keys import KeyCodec
 from penstock.model.row import row_class
 from penstock.model.time import Instant
 from penstock.model.type_information import TypeInformation
+from penstock.state.backend.map_keys import map_keys_of
 
 Convert = Callable[[Any], Any]
 
+_long = struct.Struct(">Q")
+_SIGN = 1 << 63
 _PLAIN: dict[str, Any] = {
     "BOOLEAN": bool,
     **dict.fromkeys(("BYTE", "SHORT", "INT", "LONG"), int),
@@ -45,11 +50,55 @@ _CONVERTED: dict[str, tuple[Any, Convert, Convert]] = {
 
 
 @dataclass(frozen=True)
-class ValueBytes:
-    """How values of one type become bytes and come back. None is a value too."""
+class BytesForm:
+    """How keys or values of one type become bytes and come back."""
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
+
+
+def key_bytes(codec: KeyCodec) -> BytesForm:
+    """The bytes of state keys. Those of a single number sort like the number."""
+    if len(codec.types) == 1:
+        only = codec.types[0]
+        if only.kind == "tagged":
+            return BytesForm(bytes, bytes)
+        if only.name == "STRING":
+            return BytesForm(str.encode, bytes.decode)
+        if only.name in ("BYTE", "SHORT", "INT", "LONG"):
+            return BytesForm(pack_long, unpack_long)
+    if any(map(_has_decimal, codec.types)):  # whose canonical bytes leave out zeros at the end, and so its scale
+        return BytesForm(tagged.encode_key, lambda data: codec.decode(codec.encode([tagged.decode(data)]))[0])
+    return BytesForm(tagged.encode_key, tagged.decode)
+
+
+def map_key_bytes(type_info: TypeInformation) -> BytesForm:
+    """The bytes of map keys in the form in which they are kept."""
+    if type_info.kind == "tagged":
+        return BytesForm(lambda kept: kept if type(kept) is bytes else tagged.encode_key(kept), _kept_untyped)
+    to_kept = map_keys_of(type_info).to_kept
+    return BytesForm(tagged.encode_key, lambda data: to_kept(tagged.decode(data)))
+
+
+def _kept_untyped(data: bytes) -> Any:
+    """An untyped map key that is neither text nor a number is kept as bytes."""
+    key = tagged.decode(data)
+    return key if type(key) is str or type(key) is int else data
+
+
+def pack_long(number: int) -> bytes:
+    """8 bytes that sort like the number."""
+    return _long.pack(number + _SIGN)
+
+
+def unpack_long(data: bytes) -> int:
+    """The number of 8 bytes."""
+    number: int = _long.unpack(data)[0]
+    return number - _SIGN
+
+
+def _has_decimal(type_info: TypeInformation) -> bool:
+    return type_info.name == "DECIMAL" or any(map(_has_decimal, type_info.children))
 
 
 @dataclass(frozen=True)
@@ -63,14 +112,14 @@ class _Form:
 
 
 @lru_cache(maxsize=1024)
-def value_bytes(type_info: TypeInformation) -> ValueBytes:
-    """The bytes of values of this type."""
+def value_bytes(type_info: TypeInformation) -> BytesForm:
+    """The bytes of values of this type; None is a value too."""
     if type_info.kind == "tagged":
-        return ValueBytes(tagged.encode, tagged.decode)
+        return BytesForm(tagged.encode, tagged.decode)
     form = _optional(_form(type_info))
     pack, unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(form.annotation).decode
     write, read = form.write, form.read
-    return ValueBytes(
+    return BytesForm(
         pack if write is None else lambda value: pack(write(value)),
         unpack if read is None else lambda data: read(unpack(data)),
     )

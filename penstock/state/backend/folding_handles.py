@@ -1,0 +1,67 @@
+"""Reducing and aggregating states of any backend: a function around the handle of a value."""
+
+from typing import Any
+
+from penstock.model.functions import AggregateFunction, ReduceFunction
+from penstock.model.state import AggregatingState, ReducingState, ValueState
+
+
+class ReducingHandle(ReducingState[Any]):
+    """One value per key, folded by a function."""
+
+    __slots__ = ("_reduce", "_value")
+
+    def __init__(self, value: ValueState[Any]) -> None:
+        self._value = value
+
+    def bind(self, function: ReduceFunction) -> None:
+        """Fold with this function from now on."""
+        self._reduce = function.reduce
+
+    def get(self) -> Any:
+        """The folded value; None when nothing was added."""
+        return self._value.value()
+
+    def add(self, value: Any) -> None:
+        """Fold a value in; None clears the state."""
+        if value is None:
+            self._value.clear()
+            return
+        current = self._value.value()
+        self._value.update(value if current is None else self._reduce(current, value))
+
+    def clear(self) -> None:
+        """Forget the value."""
+        self._value.clear()
+
+
+class AggregatingHandle(AggregatingState[Any, Any]):
+    """One accumulator per key, fed by a function. The accumulator is what is stored."""
+
+    __slots__ = ("_function", "_value")
+
+    def __init__(self, value: ValueState[Any]) -> None:
+        self._value = value
+
+    def bind(self, function: AggregateFunction) -> None:
+        """Aggregate with this function from now on."""
+        self._function = function
+
+    def get(self) -> Any:
+        """The result of the accumulator; None when nothing was added."""
+        accumulator = self._value.value()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add a value to the accumulator; None clears the state."""
+        if value is None:
+            self._value.clear()
+            return
+        accumulator = self._value.value()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._value.update(self._function.add(value, accumulator))
+
+    def clear(self) -> None:
+        """Forget the accumulator."""
+        self._value.clear()
