@@ -17,7 +17,9 @@ MODULES = {
 }
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 EVERY_FILE = [
-    path for part in ("penstock", "tests", "scripts", "bench", "docs") for path in sorted((ROOT / part).rglob("*.py"))
+    path
+    for part in ("penstock", "tests", "scripts", "bench", "docs", "examples")
+    for path in sorted((ROOT / part).rglob("*.py"))
 ]
 
 # Highest first; what shares a line may not import each other.
