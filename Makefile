@@ -3,11 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/ready
+# Halves the start of the JVMs of the tests; made once.
+CLASSES := .tools/spark-classes.jsa
 # A Java for Spark: the machine's own, or one that scripts/java.py gets.
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-large test-faults test-versions check format sim mutants bench bench-quick dist clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-all test-large test-faults test-versions check format sim mutants bench bench-quick dist clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,12 +17,15 @@ help: ## Show the targets
 $(READY): pyproject.toml scripts/setup.py
 	@$(PYTHON) scripts/setup.py
 
+$(CLASSES): $(READY) scripts/class_archive.py
+	@$(SPARK) $(PY) scripts/class_archive.py $@
+
 setup: $(READY) ## Make .venv with everything that the other targets need
 
 demo: $(READY) ## Run a job on local Spark that loses a TaskManager and still counts right
 	@$(SPARK) $(VENV)/bin/penstock demo $(ARGS)
 
-test: $(READY) ## All tests of every day: the tiers unit, sim, spark and process
+test: $(CLASSES) ## All tests of every day: the tiers unit, sim, spark and process (15 minutes on two cores)
 	@$(SPARK) $(PY) scripts/tiers.py unit sim spark process
 
 test-unit: $(READY) ## Tests without Spark and without other processes
@@ -29,16 +34,20 @@ test-unit: $(READY) ## Tests without Spark and without other processes
 test-sim: $(READY) ## A thousand chosen seeds of the simulator
 	@$(PY) scripts/tiers.py sim $(if $(ARGS),-- $(ARGS))
 
-test-spark: $(READY) ## Tests on a real local Spark
+test-spark: $(CLASSES) ## Tests on a real local Spark
 	@$(SPARK) $(PY) scripts/tiers.py spark $(if $(ARGS),-- $(ARGS))
 
-test-process: $(READY) ## Tests that start and kill real processes
+test-process: $(CLASSES) ## Tests that start and kill real processes
 	@$(SPARK) $(PY) scripts/tiers.py process $(if $(ARGS),-- $(ARGS))
+
+test-all: $(CLASSES) ## Every test, hours; PARTS="unit-coverage mutants" for some: see scripts/all_tests.py
+	@$(PY) scripts/fault_tools.py
+	@$(SPARK) $(PY) scripts/all_tests.py $(PARTS)
 
 test-large: $(READY) ## State larger than memory; needs 25 GB of disk and a few minutes
 	@$(PY) scripts/tiers.py large $(if $(ARGS),-- $(ARGS))
 
-test-faults: $(READY) ## Fault matrix, fencing, every failpoint and thirty kills with real processes (long)
+test-faults: $(CLASSES) ## Fault matrix, fencing, every failpoint and thirty kills with real processes (long)
 	@$(PY) scripts/fault_tools.py
 	@$(SPARK) $(PY) -m tests.faults $(ARGS)
 

@@ -34,8 +34,8 @@ NOT_TODAY = "not full and not large and not cluster"
 TIERS = {
     "unit": Tier(f"not spark and not process and not sim and {NOT_TODAY}", 4 * 60, SPREAD),
     "sim": Tier(f"sim and {NOT_TODAY}", 60),
-    "spark": Tier(f"spark and not process and not sim and {NOT_TODAY}", 5 * 60),
-    "process": Tier(f"process and not sim and {NOT_TODAY}", 5 * 60),
+    "spark": Tier(f"spark and not process and not sim and {NOT_TODAY}", 5 * 60, SPREAD),
+    "process": Tier(f"process and not sim and {NOT_TODAY}", 5 * 60, SPREAD),
     "full": Tier("full and not large and not cluster", 60 * 60),
     "large": Tier("large and not cluster", 60 * 60),
     "cluster": Tier("cluster", 60 * 60),

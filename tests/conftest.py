@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.quick_jvm import use_quick_jvm
+
 settings.register_profile(
     "penstock", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -25,9 +27,21 @@ os.environ.pop("PENSTOCK_CONF_DIR", None)
 # Tests start hundreds of Python processes; without compiled files each of them spends half its start on compiling.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+use_quick_jvm()
+
+PATIENCE_S = 1_200
+"""Of the tests on Spark and with processes, which take longer the busier the machine is."""
 
 COUNTS_FILE = os.environ.pop("PENSTOCK_TEST_COUNTS", None)
 """For this process alone: a pytest that a test starts has counts of its own."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_slow = item.get_closest_marker("spark") or item.get_closest_marker("process")
+        if is_slow and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 
 @pytest.hookimpl(trylast=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import psutil
 from py4j.protocol import Py4JJavaError
-from pyspark import BarrierTaskContext
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -72,8 +72,10 @@ class _Starter:
     template: TaskManagerTemplate
 
     def __call__(self, _: Iterable[int]) -> Iterator[int]:
-        context = BarrierTaskContext.get()
-        context.barrier()
+        # The tasks need not wait for each other, which takes a second in Spark: one that is run again starts another
+        # TaskManager, and one that gets no subtask ends with the attempt.
+        context = TaskContext.get()
+        assert context is not None
         yield start_process(self.template, context.partitionId(), executor_processes())
 
 

@@ -350,8 +350,11 @@ def test_a_job_that_cannot_be_reached_is_6(
     commands: Commands, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], said: str
 ) -> None:
     commands.write(**changes)
-    assert commands.run("savepoint", A_ID) == 6
-    assert said in capsys.readouterr().err
+    for command in ("savepoint", "cancel"):
+        assert commands.run(command, A_ID) == 6
+        assert said in capsys.readouterr().err
+    assert commands.run("cancel", A_ID, "--json") == 6
+    assert json.loads(capsys.readouterr().out)["code"] == 6
 
 
 def test_no_token_is_in_the_command_line_or_the_registry(commands: Commands) -> None:

@@ -23,6 +23,7 @@ from tests.faults.starts import SETTINGS as STARTS_SETTINGS
 from tests.faults.starts import run_starts
 from tests.faults.stops import CASES as STOPS
 from tests.faults.stops import run_stop
+from tests.quick_jvm import use_quick_jvm
 from tests.waiting import Stopwatch
 
 KILL_LOAD = Load(events=300_000, keys=10_000, files=100)
@@ -38,6 +39,7 @@ KILLS_PER_RUN = 5
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 if every fault hit and nothing was lost or doubled."""
     options = parse(arguments)
+    use_quick_jvm()
     if options.list:
         say(*(fault for case in MATRIX for fault in case.faults), *map(str, all_cases()))
         say(*(f"kills {kind}" for kind in KINDS))

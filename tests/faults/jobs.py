@@ -10,12 +10,10 @@ from pathlib import Path
 import psutil
 
 from penstock.control.registry import JobRecord, Registry
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).resolve().parent.parent.parent
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A driver lives for seconds here: what the JVM's second compiler would make of it comes too late."""
 DAEMON, TASKMANAGER = "pyspark.daemon", "penstock.runtime.taskmanager"
 
 
@@ -60,7 +58,6 @@ class Place:
         """The same for the first start and for every later one."""
         settings = {
             "spark.master": "local[2,4]",
-            "spark.driver.extraJavaOptions": QUICK_JVM,
             "penstock.registry.dir": self.registry.folder,
             "execution.checkpointing.dir": self.checkpoints,
             "penstock.epoch.max-files": 1,
@@ -127,13 +124,13 @@ class JobProcess:
         """SIGKILL to the driver alone; it is reaped."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
-        self._process.wait(30)
+        self._process.wait(LIMIT_S)
 
     def record(self) -> JobRecord | None:
         """What the registry says of the job that this driver runs; None before it has said anything."""
         return next((record for record in self.place.registry.list() if record.pid == self.pid), None)
 
-    def running_record(self, timeout_s: float = 60.0) -> JobRecord:
+    def running_record(self, timeout_s: float = LIMIT_S) -> JobRecord:
         """The record, once the driver runs an attempt with its TaskManagers."""
 
         def found() -> list[JobRecord]:

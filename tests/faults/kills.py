@@ -15,9 +15,9 @@ from tests.faults.outcome import Verdict, judge, strays
 from tests.waiting import wait_until
 
 KINDS = ("taskmanager", "worker", "driver")
-RECOVERY_LIMIT_S = 120.0
+RECOVERY_LIMIT_S = 300.0
 FINISH_LIMIT_S = 600.0
-GONE_LIMIT_S = 10.0
+GONE_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)

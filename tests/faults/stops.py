@@ -64,7 +64,7 @@ def run_stop(place: Place, expected: Expected, fault: str) -> StoppedJob:
     environment = {"PENSTOCK_FAILPOINT": fault, "PENSTOCK_FAILPOINT_LOG": str(hits)}
     with JobProcess(place, **environment) as job:
         record = job.running_record()
-        wait_until(lambda: (job.record() or record).epoch >= 5, timeout_s=120)
+        wait_until(lambda: (job.record() or record).epoch >= 5)
         stop(place, record.job_id, target)
         family = job.family()
         job.wait(FINISH_LIMIT_S)

@@ -20,7 +20,7 @@ from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.control.registry import JobRecord, Registry
 from tests.faults.outcome import read_output
 from tests.process.programs import environment
-from tests.waiting import Stopwatch, wait_until
+from tests.waiting import LIMIT_S, Stopwatch, wait_until
 
 PROGRAM = Path(__file__).with_name("slow_program.py")
 PARALLELISM = 2
@@ -75,12 +75,12 @@ def run(load: Load, folder: Path) -> Figures:
     job = _Job(load, folder)
     try:
         job.start()
-        wait_until(lambda: sum(_ids(output).values()) == WARM_ROWS, timeout_s=120)
+        wait_until(lambda: sum(_ids(output).values()) == WARM_ROWS)
         before = {stats.checkpoint_id for stats in job.checkpoints()}
         watch = Stopwatch()
         _write_rows(events, range(WARM_ROWS, WARM_ROWS + load.rows))
         if load.kill:
-            wait_until(lambda: watch.seconds() > load.backlog_s / 2 and job.note(), timeout_s=load.backlog_s * 4)
+            wait_until(lambda: watch.seconds() > load.backlog_s / 2 and job.note())
             job.kill()
             job.start()
 
@@ -88,7 +88,7 @@ def run(load: Load, folder: Path) -> Figures:
             job.note()
             return sum(_ids(output).values()) >= WARM_ROWS + load.rows
 
-        wait_until(all_there, timeout_s=load.backlog_s * 5 + 120, pause_s=0.5)
+        wait_until(all_there, pause_s=0.5)
         done = [s for n, s in sorted(job.seen.items()) if n not in before and s.status == "completed"]
         return Figures(done, watch.seconds(), job.failpoint_hits(), _ids(output), _wrong(output))
     finally:
@@ -151,7 +151,7 @@ class _Job:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        self._process.wait(30)
+        self._process.wait(LIMIT_S)
 
 
 def _write_rows(folder: Path, numbers: range) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.jobs import QUICK_JVM
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FUNCTION = """
@@ -49,11 +48,6 @@ orders = env.from_dataframe(
 SMALLEST = FUNCTION + STREAM + 'env.execute("totals")\n'
 ORDERS = [("ada", 2.0), ("bob", 1.5), ("ada", 3.0), ("cyd", 4.0)]
 TOTALS = ["ada 2.0", "ada 5.0", "bob 1.5", "cyd 4.0"]
-
-
-def use_quick_jvm(folder: Path) -> None:
-    """Jobs that are started in the folder live for seconds: the JVM's second compiler would come too late for them."""
-    (folder / "penstock.yaml").write_text(f"spark.driver.extraJavaOptions: {QUICK_JVM}\n", encoding="utf-8")
 
 
 def write_orders(folder: Path) -> None:
@@ -118,7 +112,7 @@ class Started:
     def err(self) -> str:
         return (self.folder / "err.txt").read_text(encoding="utf-8")
 
-    def await_totals(self, count: int, timeout_s: float = 280.0) -> FirstOutput:
+    def await_totals(self, count: int) -> FirstOutput:
         """The time of the first line of output, once there are `count` of them."""
         first: FirstOutput | None = None
 
@@ -132,14 +126,14 @@ class Started:
                 first = FirstOutput(seconds, max(0.0, foreign_s / seconds))
             return found >= count
 
-        wait_until(enough, timeout_s=timeout_s)
+        wait_until(enough)
         assert first is not None
         return first
 
     def interrupt(self) -> int:
         """Ctrl-C, as a terminal sends it to the whole group; the exit code."""
         os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(120)
+        return self.process.wait(LIMIT_S)
 
 
 def machine_busy_s() -> float:

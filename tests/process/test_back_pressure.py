@@ -6,7 +6,7 @@ import pytest
 
 from tests.process.back_pressure import WARM_ROWS, Figures, Load, run
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
 
 def require_exact(figures: Figures, load: Load) -> None:
@@ -14,6 +14,7 @@ def require_exact(figures: Figures, load: Load) -> None:
     assert set(figures.found.values()) == {1} and figures.wrong == []
 
 
+@pytest.mark.full
 def test_l4_an_aligned_checkpoint_takes_as_long_as_the_backlog(tmp_path: Path) -> None:
     load = Load(rows=10_000, backlog_s=6.0, unaligned=False)
     figures = run(load, tmp_path)

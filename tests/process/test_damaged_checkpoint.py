@@ -11,9 +11,9 @@ from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.snapshot.manifest import file_paths, load_manifest
 from penstock.storage.local import LocalStorage
 from tests.process.programs import Started
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.process, pytest.mark.full]
 
 PROGRAM = """
 from penstock.common import Types
@@ -67,7 +67,7 @@ def await_values(run: Started, count: int) -> None:
         assert run.process.poll() is None, run.err
         return len({value for value, _ in shown(run.folder)}) >= count
 
-    wait_until(enough, timeout_s=280)
+    wait_until(enough)
 
 
 def flip_newest_state(folder: Path) -> str:
@@ -94,7 +94,7 @@ def test_r24_a_killed_job_with_a_damaged_checkpoint_exits_with_5_and_goes_back_w
     assert sorted(value for value, _ in before) == list(range(STEPS * PER_STEP))
     path = flip_newest_state(tmp_path)
     run = Started.of([*RUN, "job.py"], tmp_path)
-    assert run.process.wait(280) == 5
+    assert run.process.wait(LIMIT_S) == 5
     assert path in run.err and "--allow-fallback" in run.err and "Traceback" not in run.err
     assert sorted(shown(tmp_path)) == sorted(before), "a refusal changes nothing"
     feed(tmp_path, STEPS)

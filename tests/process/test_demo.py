@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.programs import environment
+from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.process
 
@@ -27,7 +28,7 @@ def test_the_demo_kills_a_taskmanager_and_ends_exact_and_clean(tmp_path: Path) -
         env={**own, "TMPDIR": str(scratch)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=LIMIT_S,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""A sample of `make test-faults`: four cases of the matrix, and drivers that are stopped, replaced and woken."""
+"""A sample of `make test-faults`: a case of the matrix, and a driver that is stopped, replaced and woken."""
 
 from pathlib import Path
 
@@ -12,26 +12,20 @@ from tests.faults.matrix.all_cases import MATRIX
 from tests.faults.matrix.cells import draw_cells
 from tests.faults.matrix.run import LOAD, run_case
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
 SEED = 1
-SAMPLE = (
-    "worker_killed",
-    "executor_killed",
-    "function_ends_its_process",
-    "nonsense_on_sockets",
-)
-ZOMBIES = (Case("C19", "before", "driver", "stop"), Case("C20", "after", "driver", "stop"))
+SAMPLE = "executor_killed"
+ZOMBIE = Case("C19", "before", "driver", "stop")
 ZOMBIE_LOAD = Load(events=6_000, keys=100, files=20)
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_a_fault_of_the_matrix_hits_and_the_job_is_exact(name: str, tmp_path: Path) -> None:
+def test_a_fault_of_the_matrix_hits_and_the_job_is_exact(tmp_path: Path) -> None:
     cells = dict(zip((case.name for case in MATRIX), draw_cells([case.wish for case in MATRIX], SEED), strict=True))
-    case = next(case for case in MATRIX if case.name == name)
+    case = next(case for case in MATRIX if case.name == SAMPLE)
     events = tmp_path / "matrix-events"
     write_events(LOAD, events)
-    result = run_case(case, cells[name], tmp_path, batch_result(events), SEED)
+    result = run_case(case, cells[SAMPLE], tmp_path, batch_result(events), SEED)
     assert result.skipped is None and result.passed, "\n".join(result.lines())
 
 
@@ -39,5 +33,5 @@ def test_f18_a_driver_that_was_stopped_and_replaced_changes_nothing_when_it_wake
     events = tmp_path / "events"
     write_events(ZOMBIE_LOAD, events)
     place = Place(tmp_path / "job", events, checkpoint_ms=100, settings=SETTINGS)
-    result = run_fencing(place, batch_result(events), ZOMBIES)
+    result = run_fencing(place, batch_result(events), [ZOMBIE])
     assert result.passed, "\n".join(result.lines())

@@ -4,7 +4,7 @@ import pytest
 
 from bench.idle import LIMIT_PERCENT, measure, to_line
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.full]
 
 WINDOW_S = 15.0
 SETTLE_S = 10.0

@@ -1,4 +1,7 @@
-"""The tutorial docs/tutorial/upgrade-a-job.md as it is written: a savepoint, then other code, subtasks and backend."""
+"""The tutorial docs/tutorial/upgrade-a-job.md as it is written: a savepoint, then other code, subtasks and backend.
+
+What comes out is held against a model of both operators, which is what a job that never stops emits.
+"""
 
 import json
 import os
@@ -11,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.process.programs import ROOT, Started, environment, use_quick_jvm
-from tests.waiting import wait_until
+from tests.process.programs import ROOT, Started, environment
+from tests.waiting import LIMIT_S, wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
 PAGE = ROOT / "docs" / "tutorial" / "upgrade-a-job.md"
 CUSTOMERS, PRODUCTS = [f"customer {n}" for n in range(17)], ["tea", "jam", "pot"]
@@ -45,7 +48,6 @@ def write_programs(folder: Path) -> None:
     for name, text in blocks:
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "orders").mkdir()
-    use_quick_jvm(folder)
 
 
 def results(folder: Path, name: str) -> "Counter[str]":
@@ -78,7 +80,7 @@ def rows(lines: "Counter[str]") -> "Counter[tuple[Any, ...]]":
 
 def penstock(folder: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "penstock", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, f"{arguments} ended with {done.returncode}: {done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -94,7 +96,7 @@ def await_results(job: Started, folder: Path, files: range) -> None:
         assert job.process.poll() is None, f"it has ended: {job.out}\n{job.err}"
         return all(results(folder, name).total() >= count for name in ("totals", "products"))
 
-    wait_until(enough, timeout_s=200)
+    wait_until(enough)
 
 
 def test_n2_n3_n8_o6_o7_o8_o10_o11_an_upgrade_gives_the_results_of_a_job_that_never_stopped(tmp_path: Path) -> None:
@@ -104,8 +106,11 @@ def test_n2_n3_n8_o6_o7_o8_o10_o11_an_upgrade_gives_the_results_of_a_job_that_ne
     old = start(tmp_path, "-p", "2", "shop_v1.py")
     await_results(old, tmp_path, first)
     kept = _path_in(penstock(tmp_path, "savepoint", "shop", "savepoints"))
-    savepoint = _path_in(penstock(tmp_path, "stop", "shop", "-p", "savepoints"))
-    assert old.process.wait(120) == 0, old.err
+    stopped = penstock(tmp_path, "stop", "shop", "-p", "savepoints")
+    savepoint = _path_in(stopped)
+    assert old.process.wait(LIMIT_S) == 0, old.err
+    job_id = old.out.splitlines()[-1].removeprefix("Job ").removesuffix(" FINISHED")
+    assert stopped.splitlines()[0] == f'Suspending job "{job_id}" with a CANONICAL savepoint.'
     assert {path.name for path in (tmp_path / "savepoints").iterdir()} == {Path(kept).name, Path(savepoint).name}
     write_orders(tmp_path, then)  # while nobody reads
 
@@ -115,18 +120,8 @@ def test_n2_n3_n8_o6_o7_o8_o10_o11_an_upgrade_gives_the_results_of_a_job_that_ne
     new = start(tmp_path, "-s", savepoint, "-p", "5", "-Dstate.backend.type=rocksdb", "shop_v2.py")
     await_results(new, tmp_path, everything)
     penstock(tmp_path, "stop", "shop", "-p", "savepoints")
-    assert new.process.wait(120) == 0, new.err
-
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    write_programs(whole)
-    write_orders(whole, everything)
-    never_stopped = start(whole, "-p", "2", "shop_v1.py")
-    await_results(never_stopped, whole, everything)
-    penstock(whole, "cancel", "shop")
-    never_stopped.process.wait(120)
+    assert new.process.wait(LIMIT_S) == 0, new.err
     for name, model in zip(("totals", "products"), expected(everything), strict=True):
-        assert results(tmp_path, name) == results(whole, name)
         assert rows(results(tmp_path, name)) == model
     assert rows(results(tmp_path, "largest")) == _largest(then)
 

@@ -8,9 +8,9 @@ from tests.faults.events import Load, batch_result, write_events
 from tests.faults.jobs import Place
 from tests.faults.kills import plan_strikes, run_killed
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
-LOAD = Load(events=30_000, keys=1_000, files=30)
+LOAD = Load(events=12_000, keys=500, files=24)
 SEED = 20
 
 

@@ -40,7 +40,7 @@ from penstock.runtime.process.rpc import RpcClient, RpcServer, connect, raise_re
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
 from penstock.runtime.taskmanager import TaskManager
 from tests.runtime.subtasks import SUBTASK, driver_barrier, epoch_header, keyed_stage
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 TOKEN = "secret"
 HOST = "127.0.0.1"
@@ -196,6 +196,29 @@ def test_a_task_of_another_attempt_is_refused(cluster: Cluster, stale: str) -> N
     task = cluster.task(header, token="other" if stale == "token" else TOKEN)
     with pytest.raises(StaleAttemptError):
         task.admitted()
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [b"\xff\xff\xff\xff", b"\xff\xff\xff\xff" + b"\0" * 100, b"\0\0\0\x10half", b"GET / HTTP/1.1\r\n\r\n", b""],
+)
+def test_f25_nonsense_on_a_socket_is_not_answered_and_the_next_task_is_served(
+    cluster: Cluster, nonsense: bytes
+) -> None:
+    """Lengths of 4 GiB, half a message, HTTP, nothing at all; on the TaskManager's socket and on the JobManager's."""
+    with socket.create_connection((HOST, cluster.register.tcp_port)) as silent:
+        for address in ((HOST, cluster.register.tcp_port), cluster.jobmanager.server.address):
+            with socket.create_connection(address, LIMIT_S) as connection, suppress(ConnectionError):
+                connection.sendall(nonsense)
+                if len(nonsense) < 10:  # it waits for the rest
+                    connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):  # a refusal at most, and then the end
+                    continue
+        task = cluster.task(epoch_header())
+        assert task.admitted()
+        task.send(RECORDS)
+        assert records_of(task.output()[1]) == [("a", 1), ("b", 1), ("a", 2)]
+        silent.sendall(nonsense)
 
 
 def test_a_task_that_dies_in_the_middle_leaves_nothing_behind(cluster: Cluster) -> None:

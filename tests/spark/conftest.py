@@ -4,11 +4,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.jobmanager import job
 from penstock.spark.session import make_session
+from tests.spark import recoveries
 from tests.spark.jobs import Jobs
+
+RECORD_INTERVAL_S = 0.1
+"""Tests look at the record to see how far a job is."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -16,6 +22,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def functions_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Functions travel as those of a program do; else each TaskManager would import pytest and PySpark to get them."""
+    modules = [request.module, recoveries]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    yield
+    for module in modules:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def frequent_records() -> Iterator[None]:
+    """A job writes its record more often than once a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "RECORD_INTERVAL_S", RECORD_INTERVAL_S)
+        yield
 
 
 @pytest.fixture(scope="session")

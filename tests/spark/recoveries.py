@@ -13,7 +13,7 @@ from penstock.datastream import JobClient, KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.storage.local import LocalStorage
 from tests.spark.jobs import Jobs
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 RESTARTS = {
     "execution.checkpointing.interval": "400ms",
@@ -51,7 +51,7 @@ def log_of(jobs: Jobs) -> LogView:
 
 def await_checkpoints(jobs: Jobs, number: int) -> None:
     """Until that checkpoint of the job's current line is complete and its commits have ended."""
-    wait_until(lambda: (jobs.record().last_checkpoint or 0) >= number, timeout_s=200)
+    wait_until(lambda: (jobs.record().last_checkpoint or 0) >= number)
 
 
 def kill_taskmanager(jobs: Jobs) -> None:
@@ -61,11 +61,11 @@ def kill_taskmanager(jobs: Jobs) -> None:
 
 
 def await_attempt(jobs: Jobs, number: int) -> None:
-    wait_until(lambda: jobs.record().attempt >= number and jobs.record().status == "RUNNING", timeout_s=200)
+    wait_until(lambda: jobs.record().attempt >= number and jobs.record().status == "RUNNING")
 
 
 def cancel(job: JobClient) -> None:
-    job.cancel().result(200)
+    job.cancel().result(LIMIT_S)
 
 
 def check_counts(rows: list[dict[str, int]], size: int | None = None) -> None:

@@ -10,7 +10,7 @@ import pytest
 from penstock.control.tokens import ADMIN_FILE, read_token
 from penstock.datastream import JobClient
 from tests.spark.jobs import Jobs
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 SETTINGS = {"execution.checkpointing.interval": "10 min"}
 
@@ -30,7 +30,7 @@ def result(client: httpx.Client, path: str) -> Any:
 
 def test_m6_k14_n2_a_job_is_steered_through_its_server(jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> None:
     job = start(jobs)
-    wait_until(lambda: jobs.record().epoch > 0, timeout_s=120)
+    wait_until(lambda: jobs.record().epoch > 0)
     record = jobs.record()
     assert record.rest is not None
     token_file = Path(record.log_dir) / ADMIN_FILE
@@ -54,7 +54,7 @@ def test_m6_k14_n2_a_job_is_steered_through_its_server(jobs: Jobs, capfd: pytest
         assert (
             latest["checkpoint_type"] == "SAVEPOINT" and latest["num_acknowledged_subtasks"] == latest["num_subtasks"]
         )
-        assert Path(job.trigger_savepoint(target).result(60), "_metadata").exists()
+        assert Path(job.trigger_savepoint(target).result(LIMIT_S), "_metadata").exists()
         vertices = client.get(path).json()["vertices"]
         assert [vertex["status"] for vertex in vertices] == ["RUNNING"] * len(vertices)
         assert client.patch(path).status_code == 202
@@ -74,6 +74,6 @@ def test_a_port_that_is_taken_is_a_warning(jobs: Jobs, capfd: pytest.CaptureFixt
         port = taken.getsockname()[1]
         job = start(jobs, {"rest.port": str(port)})
     assert f"warning: the job has no control server: cannot listen on 127.0.0.1 port {port}" in capfd.readouterr().err
-    wait_until(lambda: jobs.record().epoch > 0, timeout_s=120)
+    wait_until(lambda: jobs.record().epoch > 0)
     assert jobs.record().rest is None
-    job.cancel().result(60)
+    job.cancel().result(LIMIT_S)

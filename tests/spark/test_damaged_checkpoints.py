@@ -26,7 +26,7 @@ from tests.spark.recoveries import (
     kill_taskmanager,
     log_of,
 )
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 STEPS, PER_STEP = 4, 50
 Pick = Callable[[Manifest], str]
@@ -69,12 +69,12 @@ def run(jobs: Jobs, *, sink: bool, settings: dict[str, str] | None = None) -> Jo
         feed(jobs, step)
         await_rows(jobs, (step + 1) * PER_STEP)
         await_checkpoints(jobs, before + 1)
-    wait_until(lambda: log_of(jobs).lineage[-1].epoch >= jobs.record().epoch, timeout_s=200)
+    wait_until(lambda: log_of(jobs).lineage[-1].epoch >= jobs.record().epoch)
     return job
 
 
 def await_rows(jobs: Jobs, count: int) -> None:
-    wait_until(lambda: jobs.record().rows >= count, timeout_s=200)
+    wait_until(lambda: jobs.record().rows >= count)
 
 
 def damage_newest(jobs: Jobs, pick: Pick, change: Callable[[bytes], bytes]) -> tuple[Path, bytes]:
@@ -100,10 +100,10 @@ def test_r24_printed_output_may_come_again_so_the_job_goes_back_by_itself(
     newest = log_of(jobs).lineage[-1]
     path, _ = damage_newest(jobs, state_file, flip)
     kill_taskmanager(jobs)
-    wait_until(lambda: jobs.record().attempt >= 3 and jobs.record().status == "RUNNING", timeout_s=200)
+    wait_until(lambda: jobs.record().attempt >= 3 and jobs.record().status == "RUNNING")
     feed(jobs, STEPS)
-    wait_until(lambda: log_of(jobs).lineage[-1].checkpoint > newest.checkpoint, timeout_s=200)
-    wait_until(lambda: jobs.record().rows == (STEPS + 1) * PER_STEP, timeout_s=200)
+    wait_until(lambda: log_of(jobs).lineage[-1].checkpoint > newest.checkpoint)
+    wait_until(lambda: jobs.record().rows == (STEPS + 1) * PER_STEP)
     cancel(job)
     shown = capfd.readouterr()
     assert str(path.relative_to(job_folder(jobs))) in shown.err
@@ -122,7 +122,7 @@ def test_r24_a_sink_that_commits_makes_the_job_refuse_and_name_the_file(
     path, whole = damage_newest(jobs, pick, change)
     kill_taskmanager(jobs)
     with pytest.raises(CheckpointError, match="--allow-fallback") as refusal:
-        job.get_job_execution_result().result(200)
+        job.get_job_execution_result().result(LIMIT_S)
     assert str(path.relative_to(job_folder(jobs))) in str(refusal.value) and refusal.value.exit_code == 5
     check_counts(read_json(jobs.folder / "out"), STEPS * PER_STEP)
     again = Submission(Path("job.py"), resume=True, allow_fallback=pick is state_file)
@@ -131,9 +131,7 @@ def test_r24_a_sink_that_commits_makes_the_job_refuse_and_name_the_file(
     feed(jobs, STEPS)
     with submitted(again):
         job = submit(jobs, sink=True)
-    wait_until(
-        lambda: len({row["value"] for row in read_json(jobs.folder / "out")}) == (STEPS + 1) * PER_STEP, timeout_s=200
-    )
+    wait_until(lambda: len({row["value"] for row in read_json(jobs.folder / "out")}) == (STEPS + 1) * PER_STEP)
     cancel(job)
     rows = read_json(jobs.folder / "out")
     if pick is not state_file:
@@ -148,7 +146,7 @@ def test_r6_exit_code_of_a_damaged_log(jobs: Jobs) -> None:
     entry.write_bytes(entry.read_bytes()[:-9])
     kill_taskmanager(jobs)
     with pytest.raises(PenstockError) as refusal:
-        job.get_job_execution_result().result(200)
+        job.get_job_execution_result().result(LIMIT_S)
     assert refusal.value.exit_code == 5 and f"log/{entry.name}" in str(refusal.value)
 
 
@@ -162,7 +160,7 @@ def test_k9_after_a_kill_keyed_state_comes_from_local_copies(jobs: Jobs) -> None
     kill_taskmanager(jobs)
     await_attempt(jobs, 2)
     feed(jobs, STEPS)
-    wait_until(lambda: len(read_json(jobs.folder / "out")) >= (STEPS + 1) * PER_STEP, timeout_s=200)
+    wait_until(lambda: len(read_json(jobs.folder / "out")) >= (STEPS + 1) * PER_STEP)
     logs = [path.read_text("utf-8") for path in Path(jobs.record().log_dir).glob("taskmanager-2-*.log")]
     restored = [line for text in logs for line in text.splitlines() if "is restored: " in line]
     assert len(restored) == 2 and all(" 0 files (0 bytes) from the checkpoint storage" in line for line in restored)

@@ -17,6 +17,7 @@ from penstock.errors import (
     UserFunctionError,
 )
 from tests.spark.jobs import Jobs, collect
+from tests.waiting import LIMIT_S
 
 PRICES = [("ada", 2), ("bob", 1), ("ada", 0), ("cyd", 4)]
 
@@ -32,7 +33,7 @@ def test_a_function_that_raises_is_shown_with_its_own_traceback_first(jobs: Jobs
     shares.name("Shares of the price").print()
     job = env.execute_async("raises")
     with pytest.raises(UserFunctionError) as raised:
-        job.get_job_execution_result().result(120)
+        job.get_job_execution_result().result(LIMIT_S)
     lines = str(raised.value).splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert "test_failures.py" in lines[1] and "process_element" in lines[1]

@@ -20,11 +20,9 @@ from penstock.errors import StorageError, UsageError, UserFunctionError
 from penstock.jobmanager.attempt import spark_attempt
 from penstock.spark import deployment
 from penstock.storage import LocalStorage
-from tests import waiting
 from tests.spark.jobs import Jobs, read_json
+from tests.waiting import LIMIT_S, wait_until
 
-wait_until = partial(waiting.wait_until, timeout_s=200)
-"""An attempt on a busy machine takes its time."""
 CHK = "execution.checkpointing."
 RESTARTS = {
     "restart-strategy.type": "exponential-delay",
@@ -93,14 +91,14 @@ def test_l9_k13_checkpoints_go_on_when_one_of_two_sources_has_ended(jobs: Jobs) 
     both.sink_to(FileSink.for_row_format(str(jobs.folder / "out"), "json").build())
     job = env.execute_async("one has ended")
     wait_until(partial(has_rows, jobs, 5))
-    numbers = [job.trigger_checkpoint().result(60)]
+    numbers = [job.trigger_checkpoint().result(LIMIT_S)]
     for rows, number in ((6, 10), (7, 11)):
         jobs.write_json(f"{number}.json", [{"n": number}])
         wait_until(partial(has_rows, jobs, rows))
-        numbers.append(job.trigger_checkpoint().result(60))
+        numbers.append(job.trigger_checkpoint().result(LIMIT_S))
     assert numbers == sorted(set(numbers))
     assert sorted(row["n"] for row in read_json(jobs.folder / "out")) == [0, 1, 2, 3, 4, 10, 11]
-    job.cancel().result(60)
+    job.cancel().result(LIMIT_S)
 
 
 @pytest.mark.parametrize("tolerated", [0, 2])
@@ -135,7 +133,7 @@ def test_k7_a_storage_that_takes_no_checkpoints_restarts_the_job_after_the_toler
     last = max(stats.checkpoint_id for stats in found)
     wait_until(lambda: (jobs.record().last_checkpoint or 0) > last)
     assert jobs.record().attempt == 2
-    job.cancel().result(60)
+    job.cancel().result(LIMIT_S)
 
 
 def chk_folders(jobs: Jobs) -> list[str]:
@@ -208,7 +206,7 @@ def test_l6_m6_at_least_once_releases_each_epoch_and_loses_nothing(jobs: Jobs) -
 
     feed("1.json", range(10))
     wait_until(lambda: set(seen()) == set(range(10)))
-    number = job.trigger_checkpoint().result(60)
+    number = job.trigger_checkpoint().result(LIMIT_S)
     assert number >= 1 and jobs.record().last_checkpoint in (None, number - 1, number)
     feed("2.json", range(10, 20))
     wait_until(lambda: set(seen()) == set(range(20)))
@@ -223,7 +221,7 @@ def test_l6_m6_at_least_once_releases_each_epoch_and_loses_nothing(jobs: Jobs) -
     assert {row["count"] for row in rows if row["name"] == "a"} == set(
         range(1, 16)
     )  # no count is skipped or goes on too far
-    assert job.trigger_checkpoint(full=True).result(60) > number
-    job.cancel().result(60)
+    assert job.trigger_checkpoint(full=True).result(LIMIT_S) > number
+    job.cancel().result(LIMIT_S)
     assert [change.status for change in jobs.record().transitions][-2:] == ["CANCELLING", "CANCELED"]
     assert chk_folders(jobs) == []

@@ -28,7 +28,7 @@ from penstock.errors import UserFunctionError
 from penstock.model.snapshot import Manifest
 from penstock.storage.local import LocalStorage
 from tests.spark.jobs import Jobs, read_json
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 SEEDS = {0: [1, 2], 1: [3, 4], 2: [5]}
@@ -133,17 +133,17 @@ class Shop:
         (self.jobs.folder / "stop").touch()
         self.order(name, [("stop", 1)])
         with pytest.raises(UserFunctionError, match="told to stop"):
-            job.get_job_execution_result().result(120)
+            job.get_job_execution_result().result(LIMIT_S)
         (self.jobs.folder / "stop").unlink()
 
     def await_output(self) -> list[dict[str, Any]]:
         """The rows of all orders, once a checkpoint has made them certain."""
-        wait_until(lambda: len(read_json(self.jobs.folder / "out")) >= len(self.orders), timeout_s=120)
+        wait_until(lambda: len(read_json(self.jobs.folder / "out")) >= len(self.orders))
         return read_json(self.jobs.folder / "out")
 
     def given(self, name: str, parallelism: int) -> list[Any]:
         paths = [self.jobs.folder / f"{name}-{parallelism}-{index}.json" for index in range(parallelism)]
-        wait_until(lambda: all(path.exists() for path in paths), timeout_s=120)
+        wait_until(lambda: all(path.exists() for path in paths))
         return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
@@ -160,8 +160,8 @@ def test_c2_c3_c4_three_subtasks_become_two_and_then_six(jobs: Jobs) -> None:
     shop = Shop(jobs)
     jobs.write_json("1.json", [{"name": "a", "bound": 1}, {"name": "b", "bound": 2}], jobs.folder / "rules")
     job = shop.start(3)
-    wait_until(lambda: bool(list((jobs.folder / "checkpoints").glob("?" * 32))), timeout_s=60)
-    wait_until(lambda: counts(newest_manifest(jobs), "rules") == [2, 2, 2], timeout_s=120)
+    wait_until(lambda: bool(list((jobs.folder / "checkpoints").glob("?" * 32))))
+    wait_until(lambda: counts(newest_manifest(jobs), "rules") == [2, 2, 2])
     shop.order("1.json", [(f"c{n % 40}", n) for n in range(400)])
     shop.await_output()
     assert counts(newest_manifest(jobs), "split") == [2, 2, 1]
@@ -184,7 +184,7 @@ def test_c2_c3_c4_three_subtasks_become_two_and_then_six(jobs: Jobs) -> None:
     assert shop.given("rules", 6) == [{"a": 1, "b": 2}] * 6
     shop.order("5.json", [(f"c{n % 40}", n) for n in range(200)])
     check_totals(shop.await_output(), shop.orders)
-    job.cancel().result(60)
+    job.cancel().result(LIMIT_S)
 
 
 def check_totals(rows: list[dict[str, Any]], orders: list[tuple[str, int]]) -> None:

@@ -66,9 +66,9 @@ def test_sql_steps_and_spark_writers_behind_the_jvm_and_behind_a_stage(jobs: Job
     totals = clean.key_by("customer").sum("cents")
     totals.uid("sum").to_spark(lambda df, epoch: from_stage.extend(df.collect()))
     job = env.execute_async("spark")
-    wait_until(lambda: len(from_stage) >= 6 or job.get_job_status().result().name == "FAILED", timeout_s=90)
+    wait_until(lambda: len(from_stage) >= 6 or job.get_job_status().result().name == "FAILED")
     jobs.write_json("2.json", [{"customer": "c0", "amount": 1.0}])
-    wait_until(lambda: len(from_stage) >= 7 or job.get_job_status().result().name == "FAILED", timeout_s=90)
+    wait_until(lambda: len(from_stage) >= 7 or job.get_job_status().result().name == "FAILED")
     job.cancel().result()
     cents = [(f"c{n % 3}", (n - 2) * 100) for n in range(9) if n > 2] + [("c0", 100)]
     assert Counter(tuple(row) for row in from_jvm) == Counter(cents)

@@ -19,9 +19,9 @@ from penstock.jobmanager.job import Job
 from penstock.model.functions import RuntimeContext
 from penstock.storage.local import LocalStorage
 from tests.spark.jobs import Jobs, read_json
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 START = "execution.state-recovery.path"
 
@@ -80,7 +80,8 @@ class World:
         wait_until(lambda: self.totals(out) == sorted(totals))
 
     def stop(self, job: Job, client: JobClient) -> str:
-        path = job.trigger_savepoint(SavepointRequest(str(self.folder / "savepoints"), then="stop")).future.result(60)
+        request = SavepointRequest(str(self.folder / "savepoints"), then="stop")
+        path = job.trigger_savepoint(request).future.result(LIMIT_S)
         client.get_job_execution_result().result()
         return path
 
@@ -195,6 +196,6 @@ def test_a_job_without_checkpoints_starts_from_a_savepoint_too(world: World) -> 
     totals.to_spark(take)
     client = environment.execute_async("totals")
     world.feed("a", 2)
-    assert done.wait(60)
+    assert done.wait(LIMIT_S)
     client.cancel().result()
     assert seen == [("a", 3)]

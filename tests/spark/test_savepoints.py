@@ -21,7 +21,7 @@ from penstock.model.execution import JobStatus
 from penstock.model.functions import RuntimeContext
 from penstock.storage.local import LocalStorage
 from tests.spark.jobs import Jobs, read_json
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -71,12 +71,13 @@ def test_n2_a_savepoint_is_taken_while_the_job_runs_and_again_when_it_is_idle(
     wait_until(lambda: len(read_json(tmp_path / "out")) == 3)
     first = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints")))
     assert job.trigger_savepoint(SavepointRequest(trigger_id=first.trigger_id)) is first
-    path = first.future.result(60)
+    path = first.future.result(LIMIT_S)
     assert totals_in(path) == {"ada": 1, "bob": 1, "cleo": 1} and first.progress == 1.0
     feed(jobs, 2)
     wait_until(lambda: len(read_json(tmp_path / "out")) == 6)
     assert client.get_job_status().result() is JobStatus.RUNNING
-    again = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), format="native")).future.result(60)
+    request = SavepointRequest(str(tmp_path / "savepoints"), format="native")
+    again = job.trigger_savepoint(request).future.result(LIMIT_S)
     manifest = decode_manifest(Path(again, "_metadata").read_bytes(), again)
     assert (manifest.savepoint, manifest.committables) == ("native", [])
     view = read_log(LocalStorage(tmp_path / "checkpoints" / job.job_id))
@@ -104,7 +105,7 @@ def test_n3_stop_commits_everything_and_the_savepoint_has_it(
     feeder.start()
     try:
         wait_until(lambda: jobs.record().rows >= 6)
-        path = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="stop")).future.result(60)
+        path = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="stop")).future.result(LIMIT_S)
         client.get_job_execution_result().result()
     finally:
         stop_feeding.set()
@@ -123,7 +124,8 @@ def test_n4_drain_fires_what_waits_for_event_time(spark: SparkSession, tmp_path:
     client, job = start(jobs, execution_checkpointing_interval="1 h")
     feed(jobs, 1)
     wait_until(lambda: jobs.record().rows == 3)
-    job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="stop", drain=True)).future.result(60)
+    request = SavepointRequest(str(tmp_path / "savepoints"), then="stop", drain=True)
+    job.trigger_savepoint(request).future.result(LIMIT_S)
     client.get_job_execution_result().result()
     names = sorted(row["name"] for row in read_json(tmp_path / "out"))
     assert names == ["ada", "bob", "cleo", "end of ada", "end of bob", "end of cleo"]
@@ -138,11 +140,11 @@ def test_n5_a_savepoint_that_fails_leaves_the_job_running_and_one_that_succeeds_
     wait_until(lambda: len(read_json(tmp_path / "out")) == 3)
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(Exception, match="file"):
-        job.trigger_savepoint(SavepointRequest(str(tmp_path / "file"), then="cancel")).future.result(60)
+        job.trigger_savepoint(SavepointRequest(str(tmp_path / "file"), then="cancel")).future.result(LIMIT_S)
     feed(jobs, 2)
     wait_until(lambda: len(read_json(tmp_path / "out")) == 6)  # periodic checkpoints go on too
     assert client.get_job_status().result() is JobStatus.RUNNING
-    path = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="cancel")).future.result(60)
+    path = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="cancel")).future.result(LIMIT_S)
     client.get_job_execution_result().exception()
     assert client.get_job_status().result() is JobStatus.CANCELED
     assert totals_in(path) == {"ada": 3, "bob": 3, "cleo": 3}
@@ -152,6 +154,6 @@ def test_n2_a_job_that_has_got_no_row_yet_has_a_savepoint_too(spark: SparkSessio
     jobs = Jobs(spark, tmp_path)
     client, job = start(jobs, execution_checkpointing_interval="1 s")
     wait_until(lambda: jobs.record().status == "RUNNING")
-    path = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"))).future.result(60)
+    path = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"))).future.result(LIMIT_S)
     assert totals_in(path) == {}
     client.cancel().result()

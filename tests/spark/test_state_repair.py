@@ -21,7 +21,7 @@ from penstock.storage.local import LocalStorage
 from penstock.testing import Harness
 from tests.checkpoint.snapshots import TOTALS, EveryKind, snapshot
 from tests.spark.jobs import Jobs, read_json
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 ORDERS = "customer string, amount double"
 CUSTOMERS = [f"c{n}" for n in range(20)]
@@ -71,9 +71,9 @@ def test_s3_wrong_totals_are_corrected_with_sql_and_results_are_right_from_there
 ) -> None:
     jobs.write_json("1.json", orders(1))
     _, job = start(jobs, tmp_path / "wrong", has_bug=True)
-    wait_until(lambda: len(read_json(tmp_path / "wrong")) == len(CUSTOMERS), timeout_s=60)
-    broken = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="stop")).future.result(60)
-    job.wait(60)
+    wait_until(lambda: len(read_json(tmp_path / "wrong")) == len(CUSTOMERS))
+    broken = job.trigger_savepoint(SavepointRequest(str(tmp_path / "savepoints"), then="stop")).future.result(LIMIT_S)
+    job.wait(LIMIT_S)
 
     sp = Savepoint.load(spark, broken)
     sp.keyed_state("running-total", "total").createOrReplaceTempView("totals")
@@ -86,7 +86,7 @@ def test_s3_wrong_totals_are_corrected_with_sql_and_results_are_right_from_there
 
     jobs.write_json("2.json", orders(2))
     _, again = start(jobs, tmp_path / "right", has_bug=False, path=repaired)
-    wait_until(lambda: len(read_json(tmp_path / "right")) == len(CUSTOMERS), timeout_s=60)
+    wait_until(lambda: len(read_json(tmp_path / "right")) == len(CUSTOMERS))
     again.cancel()
     wanted: Counter[str] = Counter()
     for number in (1, 2):
@@ -107,7 +107,7 @@ def test_s2_a_job_on_spark_starts_from_a_table_and_reads_its_source_from_the_beg
     path = sp.with_keyed_state("running-total", "total", totals_of(spark, dict.fromkeys(CUSTOMERS, 1000.0)))
     jobs.write_json("1.json", orders(1))
     _, job = start(jobs, tmp_path / "out", has_bug=False, path=path.write(str(tmp_path / "savepoints")))
-    wait_until(lambda: len(read_json(tmp_path / "out")) == len(CUSTOMERS), timeout_s=60)
+    wait_until(lambda: len(read_json(tmp_path / "out")) == len(CUSTOMERS))
     job.cancel()
     found = {row["customer"]: (row["total"], row["n"]) for row in read_json(tmp_path / "out")}
     assert found == {order["customer"]: (1000.0 + order["amount"], 1) for order in orders(1)}
