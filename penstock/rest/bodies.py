@@ -57,7 +57,7 @@ def decode_body(data: bytes, kind: type[Body]) -> Body:
         body = msgspec.json.decode(text, type=kind)
         # msgspec takes the last of two equal fields. Checked now that all are known to be flat.
         json.loads(text, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RequestRefusedError(400, "BAD_REQUEST", f"the body is not valid: {str(error)[:MESSAGE_CHARS]}") from None
     return body
 
