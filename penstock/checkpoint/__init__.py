@@ -7,13 +7,9 @@ from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.pending_checkpoint import EpochRecord
 from penstock.checkpoint.publication import CheckpointListenerHook
-from penstock.checkpoint.restore.restore_plan import (
-    choose_restore,
-    finish_open_deletes,
-    plan_restore,
-    record_restore,
-    recover_sinks,
-)
+from penstock.checkpoint.restore.redistribution import snapshots_to_load
+from penstock.checkpoint.restore.restore_choice import choose_restore, finish_open_deletes, record_restore
+from penstock.checkpoint.restore.sink_recovery import recover_sinks
 from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 
@@ -30,7 +26,7 @@ __all__ = [
     "choose_restore",
     "find_jobs",
     "finish_open_deletes",
-    "plan_restore",
     "record_restore",
     "recover_sinks",
+    "snapshots_to_load",
 ]

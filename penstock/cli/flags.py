@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import MODE
 from penstock.control.effective_settings import load_settings
 from penstock.control.registry import Registry, registry_of
+from penstock.control.terminal import MODE
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
 

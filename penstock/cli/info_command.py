@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_settings
-from penstock.cli.output import print_result
 from penstock.cli.program import load_program
 from penstock.control.effective_settings import visible_value
 from penstock.control.inspect.program_inspection import Program
 from penstock.control.submission import Submission, submitted
+from penstock.control.terminal import print_result
 from penstock.graph.plan_json import describe_plan, plan_json
 
 HEAD = "----------------------- Execution Plan -----------------------"

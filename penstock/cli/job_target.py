@@ -1,7 +1,6 @@
 """How commands connect to a job and wait for the result of a request."""
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from typer.core import TyperCommand
 
 from penstock.cli.flags import open_registry, parse_settings
-from penstock.cli.output import print_warning
 from penstock.control.registry import Registry
+from penstock.control.terminal import print_message, print_warning
 from penstock.control.tokens import read_token
 from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError, WaitInterruptedError
 from penstock.storage.address import parse_address
@@ -171,4 +170,4 @@ class PercentBar:
             self._bar.update(self._task, completed=percent)
         elif percent - self._shown >= PERCENT_STEP:
             self._shown = percent
-            print(f"savepoint {percent} %", file=sys.stderr, flush=True)
+            print_message(f"savepoint {percent} %")

@@ -8,10 +8,10 @@ import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
 from penstock.cli.job_target import JobTarget, ServerFlag, TokenFileFlag, server_address
-from penstock.cli.output import print_result, print_warning
 from penstock.control import job_queries
-from penstock.control.audit_log import printable
+from penstock.control.driver_log import printable
 from penstock.control.registry import ENDED, LOST, JobRecord
+from penstock.control.terminal import print_result, print_warning
 from penstock.errors import UsageError
 
 LINE = "-" * 62

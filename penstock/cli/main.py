@@ -12,10 +12,10 @@ from penstock.cli import checkpoint_commands, list_command, savepoint_commands, 
 from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.cli.info_command import info
 from penstock.cli.job_target import OptionalValueCommand
-from penstock.cli.output import MODE, open_streams, print_error
 from penstock.cli.program import INTERRUPTED
 from penstock.cli.restore_command import restore
 from penstock.cli.run_command import run
+from penstock.control.terminal import MODE, open_streams, print_error
 from penstock.errors import PenstockError
 
 app = typer.Typer(

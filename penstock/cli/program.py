@@ -8,8 +8,8 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 
-from penstock.cli.output import MODE, print_error
 from penstock.control.inspect.program_inspection import Program, inspect_program
+from penstock.control.terminal import MODE, print_error, print_message
 from penstock.errors import JobError, PenstockError, UsageError
 
 INTERRUPTED = 130
@@ -52,7 +52,7 @@ def exit_code_of(request: SystemExit) -> int:
     """The exit code of `sys.exit(…)`; a text is printed on stderr and means 1, as in Python."""
     if request.code is None or isinstance(request.code, int):
         return request.code or 0
-    print(request.code, file=sys.stderr)
+    print_message(str(request.code))
     return 1
 
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.output import print_result
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord
+from penstock.control.terminal import print_message, print_result
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 
 LINE_INTERVAL_S = 5.0
@@ -84,7 +84,7 @@ class Progress:
             self._line_at_s = now_s
         if changed or now_s - self._line_at_s >= LINE_INTERVAL_S:
             self._line_at_s = now_s
-            print(progress_line(record), file=sys.stderr, flush=True)
+            print_message(progress_line(record))
 
 
 def submitted_line(record: JobRecord) -> str:

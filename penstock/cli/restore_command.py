@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_settings
-from penstock.cli.output import MODE, print_result
 from penstock.cli.program import load_program
 from penstock.control.inspect.program_inspection import Program
 from penstock.control.submission import Submission, submitted
+from penstock.control.terminal import MODE, print_progress, print_result
 from penstock.errors import CheckpointError, UsageError
 from penstock.jobmanager.restore_check import (
     OperatorReport,
@@ -76,9 +76,8 @@ def _bar() -> Callable[[int, int], None]:
         if is_shown:
             share = done / total if total else 1.0
             filled = round(BAR_WIDTH * share)
-            end = "\n" if done == total else ""
             bar = "#" * filled + "." * (BAR_WIDTH - filled)
-            print(f"\rverifying [{bar}] {share:4.0%}", end=end, file=sys.stderr, flush=True)
+            print_progress(f"verifying [{bar}] {share:4.0%}", is_last=done == total)
 
     return show
 

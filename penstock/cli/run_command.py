@@ -13,12 +13,12 @@ import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, open_registry, parse_choice, parse_settings
 from penstock.cli.job_target import TOKEN_VARIABLE
-from penstock.cli.output import MODE, print_result
 from penstock.cli.program import run_program
 from penstock.cli.progress import Progress, submitted_line
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.submission import Submission, submitted
+from penstock.control.terminal import MODE, print_message, print_result
 from penstock.errors import JobError, UsageError
 from penstock.model.ids import new_nonce
 from penstock.model.options.checkpointing_options import RECOVERY_PATH
@@ -128,7 +128,7 @@ def run_detached(
         )
     record = wait_for_record(child, registry, started_ms, clock)
     if record is None:
-        print(output.read_text(encoding="utf-8", errors="replace"), end="", file=sys.stderr)
+        print_message(output.read_text(encoding="utf-8", errors="replace").rstrip("\n"))
         output.unlink()
         return child.returncode or 1
     log_dir = Path(record.log_dir)

@@ -17,8 +17,8 @@ from penstock.cli.job_target import (
     wait_for,
     wait_for_end,
 )
-from penstock.cli.output import MODE, print_result
 from penstock.control.disposal import dispose_savepoint
+from penstock.control.terminal import MODE, print_result
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, UsageError
 from penstock.model.ids import new_trigger_id
 

@@ -10,7 +10,6 @@ import typer
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.checkpoint.snapshot.stored_snapshot import State, StoredSnapshot, open_stored
 from penstock.cli.flags import DebugFlag, JsonFlag
-from penstock.cli.output import MODE, print_result, table
 from penstock.cli.status_commands import bytes_text
 from penstock.codec.tagged_json import from_json
 from penstock.control.inspect.state_diff import SnapshotDiff, StateDiff, diff_snapshots
@@ -24,6 +23,7 @@ from penstock.control.inspect.state_rows import (
     summarise,
 )
 from penstock.control.inspect.state_sql import query_snapshot
+from penstock.control.terminal import MODE, print_result, table
 from penstock.errors import UsageError
 
 app = typer.Typer(name="state", help="Inspect savepoints and checkpoints.", no_args_is_help=True, rich_markup_mode=None)

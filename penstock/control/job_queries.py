@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.control.driver_log import FILE_NAME
 from penstock.control.registry import JobRecord, Registry
 
 
@@ -80,7 +81,7 @@ class LogTail:
 
     def read(self, *, last: bool = False) -> Iterator[LogLine]:
         """The complete lines since the last call; with `last` also one without its end."""
-        for path in sorted(self._folder.glob("*.log"), key=lambda path: (path.name != "driver.log", path.name)):
+        for path in sorted(self._folder.glob("*.log"), key=lambda path: (path.name != FILE_NAME, path.name)):
             with path.open("rb") as file:
                 file.seek(self._positions.get(path, 0))
                 for line in file:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import httpx
 import msgspec
 
-from penstock.control.audit_log import printable
+from penstock.control.driver_log import printable
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.tokens import ADMIN_FILE, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError

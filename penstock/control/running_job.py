@@ -6,7 +6,7 @@ from typing import Protocol
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
-from penstock.control.audit_log import AuditLog
+from penstock.control.driver_log import DriverLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
 from penstock.graph.job_graph import JobGraph
@@ -45,4 +45,4 @@ class ControlledJob:
     job: RunningJob
     facts: JobFacts
     operations: Operations
-    audit: AuditLog
+    log: DriverLog

@@ -124,6 +124,4 @@ class OutcomeAudit:
 
     def __call__(self, operation: Operation) -> None:
         job_id = self.control.job.record().job_id
-        self.control.audit.write(
-            f"{self.kind} ended", job=job_id, trigger=operation.trigger_id, result=operation.answer
-        )
+        self.control.log.audit(f"{self.kind} ended", job=job_id, trigger=operation.trigger_id, result=operation.answer)

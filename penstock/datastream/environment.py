@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.control.inspect.program_inspection import take_program
+from penstock.control.terminal import print_message
 from penstock.datastream import source_nodes
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.data_stream import DataStream, unavailable
@@ -301,7 +302,7 @@ class StreamExecutionEnvironment:
     def _job(self) -> tuple[JobGraph, Configuration]:
         """What is submitted. Reports notes on the configuration before the job starts."""
         for note in configuration_notes(self._configuration):
-            print(f"note: {note}", file=sys.stderr)
+            print_message(f"note: {note}")
         settings = job_settings(self._configuration, self._choices)
         graph = self._build(settings.configuration)
         take_program(graph, settings.configuration, settings.origins)

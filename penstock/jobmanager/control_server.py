@@ -1,20 +1,19 @@
 """The control server of a job, from before its start until after its end.
 
-It is there when the first record of the job says where. At the end it waits a little for those who have asked for
-something and have not heard what came of it; then port and tokens go.
+It listens before the first record of the job gives its address. After the job's end it waits a little for clients that
+have not fetched the result of their last request; then it frees the port and removes the tokens.
 """
 
 import atexit
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.control.audit_log import AuditLog
 from penstock.control.operations import Operations
 from penstock.control.running_job import ControlledJob, JobFacts
+from penstock.control.terminal import print_warning
 from penstock.control.tokens import Tokens
 from penstock.errors import StorageError
 from penstock.jobmanager.job import Job
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from penstock.rest.server import ControlServer
 
 LINGER_S = 5.0
-"""How long an ended job waits for those who have not heard of its last savepoint."""
+"""How long an ended job waits for clients that have not fetched the result of its last savepoint."""
 
 
 class JobControl:
-    """A control server and its tokens. `serve` hands them to a job, with which they end."""
+    """A control server and its tokens. `serve` binds them to a job, and they end with it."""
 
     def __init__(self, server: "ControlServer", settings: RestSettings, folder: Path) -> None:
         self._server = server
@@ -81,9 +80,8 @@ class JobControl:
         from penstock.rest.app import ControlApp
 
         self._job = job
-        audit = AuditLog(self._folder / "driver.log")
         access = Access(self._tokens, self._settings.allowed_hosts, self._settings.scheme)
-        self._server.start(ControlApp(ControlledJob(job, facts, self._operations, audit), access))
+        self._server.start(ControlApp(ControlledJob(job, facts, self._operations, job.log), access))
         threading.Thread(target=self._close_after, args=(job,), name="rest-end", daemon=True).start()
         atexit.register(self._at_exit)
 
@@ -99,7 +97,7 @@ class JobControl:
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
-        """The process ends: with the job, so that its last answers are fetched, or before it."""
+        """The process ends, with the job or before it. Clients can still fetch the results of an ended job."""
         if self._job is not None and self._job.status().is_terminal_state():
             self._closed.wait(2 * LINGER_S)
         self._tokens.remove(self._folder)
@@ -115,8 +113,4 @@ def job_facts(request: JobRequest) -> JobFacts:
 
 
 def _warn(reason: str) -> None:
-    print(
-        f"warning: the job has no control server: {reason}; savepoint, stop, cancel and checkpoint do not reach it",
-        file=sys.stderr,
-        flush=True,
-    )
+    print_warning(f"the job has no control server: {reason}; savepoint, stop, cancel and checkpoint do not reach it")

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.file_names import CHECKPOINT_FOLDERS
-from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.stats.checkpoint_history import HISTORY_LENGTH, CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally, RestoreStats
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, StatusChange
+from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.model.execution import JobStatus
 from penstock.model.options import checkpointing_options
-from penstock.model.snapshot import Manifest
 
 FAILURE_COUNT = 16
 TRANSITION_COUNT = 64
@@ -66,11 +65,12 @@ class JobHistory:
                 del self._checkpoints[number]
             return [self._checkpoints[number] for number in sorted(self._checkpoints)]
 
-    def restored(self, manifest: Manifest, log: JobLog) -> None:
-        """An attempt begins from a checkpoint or savepoint."""
-        entry = log.view().restore
-        outside = entry.path if entry is not None else None
-        path = outside or f"{log.storage.uri}/{CHECKPOINT_FOLDERS}{manifest.checkpoint_id}"
+    def restored(self, attempt: Attempt) -> None:
+        """An attempt begins from a checkpoint or savepoint; not recorded for a job without checkpoints."""
+        manifest, storage = attempt.manifest, attempt.storage
+        if manifest is None or storage is None:
+            return
+        path = attempt.origin.path or f"{storage.uri}/{CHECKPOINT_FOLDERS}{manifest.checkpoint_id}"
         now_ms, is_savepoint = self._clock.now_ms(), bool(manifest.savepoint)
         self._tally.restore(RestoreStats(manifest.checkpoint_id, now_ms, is_savepoint, path))
 

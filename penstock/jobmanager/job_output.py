@@ -1,18 +1,18 @@
 """Output that ends in the JobManager: printed lines, and records collected into the program.
 
 Printed lines are shown when their epoch commits. Collected records are handed out when the checkpoint that covers
-their epoch is complete, so that a restart neither loses nor doubles one; without checkpoints, when the epoch commits.
+their epoch is complete, so that a restart neither loses nor repeats one; without checkpoints, when the epoch commits.
 """
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.control.terminal import print_rows
 from penstock.errors import PenstockError
 from penstock.graph.job_graph import JobGraph
-from penstock.jobmanager.attempt.epoch_book import EpochSummary
+from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 from penstock.model.types import TypeInformation
 from penstock.runtime.operators.sink_operators import decode_records
 
@@ -24,20 +24,20 @@ class CollectedRecords:
         self._type = record_type
         self._waiting: list[tuple[int, bytes]] = []
         self._released = -1
-        """The last epoch that will not come again."""
+        """The last epoch that is final."""
         self._ready: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._ended = False
 
     def add(self, epoch: int, data: bytes) -> None:
-        """Records of a committed epoch; ready at once if its checkpoint was faster."""
+        """Add records of a committed epoch; they are ready at once if its checkpoint is complete already."""
         with self._changed:
             self._waiting.append((epoch, data))
             self._hand_out()
 
     def release(self, epoch: int) -> None:
-        """Everything up to this epoch will not come again."""
+        """Everything up to this epoch is final."""
         with self._changed:
             self._released = max(self._released, epoch)
             self._hand_out()
@@ -48,7 +48,7 @@ class CollectedRecords:
         self._changed.notify_all()
 
     def roll_back(self, epoch: int) -> None:
-        """Everything up to this epoch is certain, epochs after it are run again: also, rarely, released ones."""
+        """Everything up to this epoch is final; epochs after it run again, in rare cases also released ones."""
         with self._changed:
             self._released = epoch
             self._hand_out()
@@ -87,10 +87,7 @@ class JobOutput:
             self.collected[uid].add(summary.epoch, data)
         if not self._checkpointing:
             self.release(summary.epoch)
-        for line in summary.printed:
-            sys.stdout.write(line + "\n")
-        if summary.printed:
-            sys.stdout.flush()
+        print_rows(summary.printed)
 
     def release(self, epoch: int) -> None:
         """A checkpoint of this epoch is complete."""
@@ -98,7 +95,7 @@ class JobOutput:
             records.release(epoch)
 
     def roll_back(self, epoch: int) -> None:
-        """A new attempt begins after this epoch: what came before is certain, the rest comes again."""
+        """A new attempt begins after this epoch: what came before is final, the rest comes again."""
         for records in self.collected.values():
             records.roll_back(epoch)
 

@@ -1,11 +1,12 @@
-"""What is asked for when a job is to run."""
+"""A request to run a job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.control.registry import JobRecord
 from penstock.graph.job_graph import JobGraph
-from penstock.jobmanager.attempt.recovery import JobIdentity, StartOptions
+from penstock.jobmanager.attempt.attempt import JobIdentity
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.jobmanager.settings.job_settings import JobSettings
 
 
@@ -22,3 +23,4 @@ class JobRequest:
     rest: str | None = None
     """Where the job's control server listens."""
     report: Callable[[JobRecord], None] | None = None
+    """Called with every new record of the job."""

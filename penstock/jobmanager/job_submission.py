@@ -12,9 +12,11 @@ from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
 from penstock.control.takeover import require_free
+from penstock.control.terminal import print_message, print_warning
 from penstock.errors import JobConflictError, UsageError
 from penstock.graph.job_graph import JobGraph
-from penstock.jobmanager.attempt.recovery import JobIdentity, open_start
+from penstock.jobmanager.attempt.attempt import JobIdentity
+from penstock.jobmanager.attempt.recovery import open_start
 from penstock.jobmanager.control_server import JobControl, job_facts
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
@@ -33,22 +35,20 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     settings = JobSettings.of(name, configuration)
     start = start_options(configuration)
     for warning in (*graph.warnings, *settings.warnings, *start_warnings(configuration)):
-        print(f"warning: {warning}", file=sys.stderr)
+        print_warning(warning)
     submission = current_submission()
     identity, resumed = JobIdentity(new_job_id(), name, _program()), False
     if submission is not None and submission.resume:
         _require_free(settings, configuration, name)
         found = _resumable(settings, name)
         if found is None:
-            print(
-                f"no job named {name!r} to resume under {settings.storage.address}: this is a new job", file=sys.stderr
-            )
+            print_message(f"no job named {name!r} to resume under {settings.storage.address}: this is a new job")
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
     if not resumed:
-        snapshot = open_start(graph, start)  # what speaks against it is said before anything exists
+        snapshot = open_start(graph, start)  # a start that must be refused is refused before anything exists
         if snapshot is not None and has_ended(snapshot.manifest):
-            print(f"warning: {TIME_HAS_ENDED}", file=sys.stderr)
+            print_warning(TIME_HAS_ENDED)
     control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     request = JobRequest(
         identity=identity,
@@ -79,13 +79,12 @@ def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any
 
 
 def _require_free(settings: JobSettings, configuration: Configuration, name: str) -> None:
-    """No driver is at work on the job; one that is only silent is replaced, and that is said."""
+    """Return if no driver runs the job; one that has been silent for too long is replaced, with a message."""
     limit_ms = configuration.get(execution_options.DRIVER_TIMEOUT)
     for record in require_free(Registry(settings.registry_dir), name, limit_ms):
-        print(
+        print_message(
             f"the driver of job {record.job_id} (process {record.pid} on {record.host}) has said nothing for "
-            f"{limit_ms / 1000:g} s or more: this one takes the job over",
-            file=sys.stderr,
+            f"{limit_ms / 1000:g} s or more: this one takes the job over"
         )
 
 
@@ -95,7 +94,7 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
         raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
     open_jobs = [
         (job_id, view)
-        for job_id, view in settings.storage.jobs(partial(_pass_over, name))
+        for job_id, view in settings.storage.jobs(partial(_skip_unreadable, name))
         if view.claim is not None
         and view.claim.name == name
         and (view.status is None or view.status.status not in ("finished", "cancelled"))
@@ -118,14 +117,14 @@ def _is_gone(view: LogView) -> bool:
     return is_empty and view.status is not None
 
 
-def _pass_over(name: str, job: UnreadableJob) -> None:
-    """PROTOCOL R6: a job that cannot be read is named; one that may be the wanted job is not taken for none."""
+def _skip_unreadable(name: str, job: UnreadableJob) -> None:
+    """PROTOCOL R6: warn about a job that cannot be read; refuse if it may be the one to resume."""
     if job.may_be(name):
         raise job.refusal(
             f"; it may be the job {name!r} that is to be resumed: bring its log back, or move {job.address} away if it "
             f"is another one"
         ) from job.error
-    print(f"warning: {job}; it is not {name!r} and is left alone", file=sys.stderr)
+    print_warning(f"{job}; it is not {name!r} and is left alone")
 
 
 def _program() -> str:

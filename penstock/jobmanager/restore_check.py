@@ -6,18 +6,17 @@ thrown away; sinks are not opened, and no Spark query starts.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import msgspec
 
-from penstock.checkpoint.restore.redistribution import require_whole_key_groups
-from penstock.checkpoint.restore.uid_mapping import find_renames, rename, require_mapped, source_uids, stateful_uids
+from penstock.checkpoint.restore.program_fit import changes_key_groups, restore_refusals
+from penstock.checkpoint.restore.uid_mapping import find_renames, rename, source_uids, stateful_uids
 from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.checkpoint.snapshot.manifest import state_files, verify_file
 from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, open_snapshot
-from penstock.errors import CheckpointError, PenstockError
+from penstock.errors import PenstockError
 from penstock.graph.job_graph import EdgePlan, JobGraph, StagePlan
-from penstock.jobmanager.attempt.recovery import StartOptions, program_uids, require_same_inputs
+from penstock.jobmanager.attempt.recovery import StartOptions, program_outline
 from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED
 from penstock.model.descriptors import Migration
 from penstock.model.operator_ids import operator_id
@@ -103,10 +102,13 @@ def check_restore(
     """
     snapshot = open_snapshot(path)
     verified = None if progress is None else _verify(snapshot, progress)
-    uids = program_uids(program.graph)
+    outline = program_outline(program.graph)
+    uids = outline.uids
     renamed = find_renames(snapshot.manifest, uids)
     manifest = rename(snapshot.manifest, renamed)
-    needed = list(_refusals(manifest, program, snapshot))
+    allow_non_restored = program.start.allow_non_restored
+    refusals = restore_refusals(manifest, outline, path=snapshot.path, allow_non_restored=allow_non_restored)
+    needed = [str(refusal) for refusal in refusals]
     was = {new: old for old, new in renamed.items()}
     stages = program.graph.stages
     parameters = program.job_parameters
@@ -140,22 +142,6 @@ def _verify(snapshot: OpenSnapshot, progress: Callable[[int, int], None]) -> int
         done += file.size
         progress(done, total)
     return len(files)
-
-
-def _refusals(manifest: Manifest, program: ProgramToCheck, snapshot: OpenSnapshot) -> Iterator[str]:
-    """What a start would refuse, apart from the states' types."""
-    uids = program_uids(program.graph)
-    allow = program.start.allow_non_restored
-    checks: list[Callable[[], None]] = [
-        partial(require_mapped, manifest, uids, path=snapshot.path, allow_non_restored=allow),
-        partial(require_whole_key_groups, manifest, program.graph.max_parallelism),
-        partial(require_same_inputs, manifest, program.graph),
-    ]
-    for check in checks:
-        try:
-            check()
-        except CheckpointError as error:
-            yield str(error)
 
 
 def _stage_reports(
@@ -258,7 +244,7 @@ def _old_parallelism(manifest: Manifest, uid: str) -> int | None:
 
 def _changes(manifest: Manifest, program: ProgramToCheck) -> Iterator[str]:
     now = program.graph.max_parallelism
-    if manifest.max_parallelism != now and manifest.subtasks:
+    if changes_key_groups(manifest, now):
         yield f"max parallelism: {manifest.max_parallelism} -> {now}; keyed state is split anew by the hash of its keys"
     if has_ended(manifest):
         yield TIME_HAS_ENDED

@@ -86,7 +86,7 @@ class ControlApp:
         except ClientDisconnect:
             return refusal(RequestRefusedError(400, "BAD_REQUEST", "the client has disconnected"), request_id)
         except Exception:
-            self._control.audit.write_text(f"request {request_id} failed\n{traceback.format_exc()}")
+            self._control.log.write(f"request {request_id} failed\n{traceback.format_exc()}")
             message = f"internal error; see request {request_id} in the driver's log"
             return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
         return json_response(answer.status, answer.data, request_id)
@@ -118,7 +118,7 @@ class ControlApp:
             status = error.status
             raise
         finally:
-            self._control.audit.write(
+            self._control.log.audit(
                 f"{endpoint.method} {endpoint.path}",
                 job=self._control.job.record().job_id,
                 token=caller,

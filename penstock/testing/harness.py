@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 
 from penstock import failpoint
-from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
@@ -40,19 +41,14 @@ from penstock.errors import (
 from penstock.failpoint import InjectedCrash
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
-from penstock.jobmanager.attempt.epoch_book import AttemptState, EpochBook
-from penstock.jobmanager.attempt.recovery import (
-    Attempt,
-    JobIdentity,
-    RecoveryOptions,
-    begin_attempt,
-    deploy_orders,
-    note_damage,
-)
+from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity
+from penstock.jobmanager.attempt.deploy_orders import deploy_orders
+from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochTracker
+from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt, note_damage, start_attempt
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.model.execution import CheckpointingMode
-from penstock.model.ids import JobId, StageId, SubtaskId, Version
+from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointEvent, SourcePosition
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept
@@ -239,23 +235,26 @@ class Harness:
         )
         self._job_savepoints.detach()
         self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
+        assert isinstance(self._attempt.coordinator, CheckpointCoordinator), "a harness always takes checkpoints"
+        self._coordinator = self._attempt.coordinator
         manifest = self._attempt.manifest
         try:
-            self._deploy(manifest)
+            start_attempt(rewind_sources=self._rewind, load_state=self._deploy, start_query=lambda: None)
         except (CheckpointCorruptError, CheckpointMissingError) as error:
             note_damage(self._attempt, error, self._damaged)
             return self._start()  # PROTOCOL R24: from an older checkpoint, or refused
-        is_own = manifest is not None and self._attempt.origin.storage is None
-        self._position = max(0, manifest.sources.batch_id) if manifest is not None and is_own else 0
         self._ended = (manifest is not None and manifest.final) or published_stop(self._attempt.log) is not None
-        epoch = manifest.epoch if manifest is not None else 0
-        self._outputs = [item for item in self._outputs if item[0] <= epoch]
-        failpoint.before("C26")
-        failpoint.after("C26")
-        if manifest is None:
-            self._attempt.coordinator.first_checkpoint(SourcePosition(-1, None, ["source"]))
+        if self._coordinator.needs_first_checkpoint:
+            self._coordinator.first_checkpoint(SourcePosition(-1, None, ["source"]))
 
-    def _deploy(self, manifest: Manifest | None) -> None:
+    def _rewind(self) -> None:
+        """Replay the records after the restored position, without the output that the crash undid."""
+        origin = self._attempt.origin
+        is_own = origin.manifest is not None and origin.snapshot is None
+        self._position = max(0, origin.manifest.sources.batch_id) if origin.manifest is not None and is_own else 0
+        self._outputs = [item for item in self._outputs if item[0] <= origin.epoch]
+
+    def _deploy(self) -> None:
         failpoint.before("C2")
         failpoint.set_role("tm")
         place = HostPlace(
@@ -274,7 +273,7 @@ class Harness:
         in_manifest = limits is not None and limits.max_state_bytes is not None
         self._host = SubtaskHost(place, None if in_manifest else self.storage, self, self.clock)
         execution = assign_subtasks(self._graph, ["tm"])
-        deploy = deploy_orders(execution, manifest, b"", self._attempt.origin)["tm"]
+        deploy = deploy_orders(execution, self._attempt.origin, b"")["tm"]
         try:
             deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
             self.restored = deployed.restored
@@ -283,18 +282,15 @@ class Harness:
         failpoint.set_role("driver")
         failpoint.after("C2")
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
-        state = AttemptState.of(JOB_ID, self._attempt.number, versions, manifest)
+        state = AttemptState.of(JOB_ID, self._attempt.number, versions, self._attempt.manifest)
         is_held = self.options.mode is CheckpointingMode.EXACTLY_ONCE
         committer = None if is_held else GraphCommitter.of(JOB_ID, self._graph)
-        self._book = EpochBook(self._graph, state, self._attempt.coordinator, self.clock, committer)
-        self._book.restored(deployed)
-        limits = self.options.limits
-        is_inline = limits is not None and limits.max_state_bytes is not None
-        identity = WriterIdentity(JobId(JOB_ID), self._attempt.number, "harness")
+        attempt = self._attempt
         self._savepoints = Savepoints(
-            SavepointPlace(identity, is_inline), self.clock, self._attempt.log, self._attempt.coordinator
+            SavepointPlace(attempt.writer, in_manifest), self.clock, attempt.log, self._coordinator
         )
-        self._book.savepoints = self._savepoints
+        self._book = EpochTracker(self._graph, state, self._coordinator, self._savepoints, self.clock, committer)
+        self._book.restored(deployed)
         self._job_savepoints.attach(self._savepoints, self._attempt.log)
 
     def _take_savepoint(self, request: SavepointRequest) -> None:
@@ -365,9 +361,9 @@ class Harness:
             self._epoch([], forced=True, final=True)
             failpoint.after("C29")
             self._ended = True
-            completed, aborted = self._book.checkpoint_news()
+            completed, aborted = self._book.unannounced_checkpoints()
             self._host.notify(completed.checkpoint_id if completed is not None else None, aborted)
-        self._attempt.coordinator.finish(Status("finished"), keep_checkpoints=True)
+        self._coordinator.finish(Status("finished"), keep_checkpoints=True)
         self._host.close()
 
     def _run_empty_epoch(self) -> None:
@@ -388,7 +384,7 @@ class Harness:
             self._write_snapshots()
             failpoint.set_role("driver")
             for _ in range(2):  # a drain's checkpoint waits for its savepoint to be written
-                self._attempt.coordinator.complete_ready()
+                self._coordinator.complete_ready()
                 self._savepoints.advance()
 
     def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> list[Any]:
@@ -431,10 +427,10 @@ class Harness:
         self._book.report(report)
 
     def ack(self, ack: CheckpointAck) -> None:
-        self._attempt.coordinator.ack(ack)
+        self._coordinator.ack(ack)
 
     def decline(self, decline: CheckpointDecline) -> None:
-        self._attempt.coordinator.decline(decline)
+        self._coordinator.decline(decline)
 
     def savepoint_event(self, event: SavepointEvent) -> None:
         self._savepoints.receive(event)

@@ -70,8 +70,8 @@ class HarnessOptions:
     """How many checkpoints are kept."""
     allow_fallback: bool = False
     """Go back behind a damaged checkpoint although output would be committed twice."""
-    warn: Callable[[str], None] | None = None
-    """Told of a damaged checkpoint that is passed over."""
+    warn: Callable[[str], None] = lambda text: None
+    """Called with a warning about a damaged checkpoint that is skipped."""
     start: StartOptions = StartOptions()
     """The savepoint or checkpoint that the job starts from; it is fed what comes behind that."""
     spool_after: Callable[[], int | None] = lambda: None

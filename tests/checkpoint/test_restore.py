@@ -8,14 +8,14 @@ import pytest
 from penstock.checkpoint import (
     choose_restore,
     finish_open_deletes,
-    plan_restore,
     record_restore,
     recover_sinks,
+    snapshots_to_load,
 )
 from penstock.checkpoint.file_names import metadata_path
 from penstock.checkpoint.log.entries import Committing, Complete, Discard, Restore
 from penstock.checkpoint.log.log_view import summarize
-from penstock.checkpoint.restore.restore_plan import path_to_restore
+from penstock.checkpoint.restore.restore_choice import path_to_restore
 from penstock.checkpoint.snapshot.manifest import digest, encode_manifest
 from penstock.errors import CheckpointError, FencedError, StorageError
 from penstock.model.ids import Version
@@ -202,12 +202,12 @@ def old_job() -> Manifest:
 def test_a_subtask_reads_the_snapshots_that_overlap_its_key_groups(
     key_groups: tuple[int, int], expected: list[str]
 ) -> None:
-    found = plan_restore(old_job(), ["op"], key_groups, 8)
+    found = snapshots_to_load(old_job(), ["op"], key_groups, 8)
     assert [str(part.subtask) for part in found] == expected
 
 
 def test_with_another_max_parallelism_all_snapshots_are_read() -> None:
-    assert len(plan_restore(old_job(), ["op"], (0, 0), 16)) == 3
+    assert len(snapshots_to_load(old_job(), ["op"], (0, 0), 16)) == 3
 
 
 def test_only_snapshots_of_its_operators_are_read() -> None:
@@ -217,8 +217,8 @@ def test_only_snapshots_of_its_operators_are_read() -> None:
             msgspec.structs.replace(snapshot(0, (0, 7), stage="s1"), tables=[table("other")], operator_uids=[]),
         ]
     )
-    assert [str(part.subtask) for part in plan_restore(whole, ["other"], (0, 7), 8)] == ["s1/0"]
-    assert plan_restore(whole, ["new"], (0, 7), 8) == []
+    assert [str(part.subtask) for part in snapshots_to_load(whole, ["other"], (0, 7), 8)] == ["s1/0"]
+    assert snapshots_to_load(whole, ["new"], (0, 7), 8) == []
 
 
 def test_r3_a_file_that_cannot_be_deleted_keeps_no_job_from_starting() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.checkpoint.log.job_log import RECENT_S
 from penstock.checkpoint.publication import complete
-from penstock.checkpoint.restore.restore_plan import recover_sinks
+from penstock.checkpoint.restore.sink_recovery import recover_sinks
 from penstock.checkpoint.sink_commits import CommitRun
 from penstock.errors import FencedError
 from penstock.model.snapshot import Committable

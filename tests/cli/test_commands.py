@@ -10,9 +10,9 @@ import pytest
 
 from penstock import __version__
 from penstock.cli.main import main
-from penstock.cli.output import table
 from penstock.cli.status_commands import hottest_text
 from penstock.control.registry import FailureRecord, ProcessRecord, Registry, StatusChange
+from penstock.control.terminal import table
 from penstock.model.snapshot import StateSize
 from tests.records import A_ID, B_ID, NO_PID, job_record
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.cli.output import MODE
 from penstock.cli.run_command import to_arguments
 from penstock.control.registry import JobRecord
 from penstock.control.submission import Submission, current_submission
+from penstock.control.terminal import MODE
 from tests.records import A_ID, job_record
 
 

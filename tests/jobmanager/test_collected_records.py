@@ -4,7 +4,7 @@ import pytest
 
 from penstock.common import Types
 from penstock.errors import JobFailedError
-from penstock.jobmanager.attempt.epoch_book import EpochSummary
+from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 from penstock.jobmanager.job_output import CollectedRecords, JobOutput
 from penstock.runtime.operators.sink_operators import encode_records
 

@@ -6,7 +6,8 @@ from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.errors import FencedError
 from penstock.failpoint import Failpoint, InjectedCrash
-from penstock.jobmanager.attempt.recovery import Attempt, JobIdentity, RecoveryOptions, begin_attempt
+from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity
+from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.graphs import FunctionProgram, function_graph

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot
 from penstock.errors import CheckpointCorruptError, CheckpointError, SnapshotRefusedError
+from penstock.jobmanager.attempt.attempt import Origin
 from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.model.snapshot import SourcePosition
 from penstock.spark import offset_log
@@ -102,7 +104,7 @@ def test_bm04_a_position_that_is_no_archive_is_refused(tmp_path: Path, data: byt
 
 def test_the_next_checkpoint_holds_the_position_in_the_new_order(tmp_path: Path) -> None:
     saved = SourcePosition(4, inline_file(position("a", "b")), ["A", "B"])
-    tracker = SourceTracker(tmp_path / "offsets", None, manifest(sources=saved), ["B", "new", "A"])
+    tracker = SourceTracker(tmp_path / "offsets", None, Origin(manifest(sources=saved)), ["B", "new", "A"])
     tracker.restore()
     found = tracker.position(9, 1)
     assert found.source_uids == ["B", "new", "A"] and found.file is not None and found.file.inline is not None
@@ -111,9 +113,10 @@ def test_the_next_checkpoint_holds_the_position_in_the_new_order(tmp_path: Path)
 
 def test_a_job_that_goes_on_keeps_its_query_and_a_fork_gets_another(tmp_path: Path) -> None:
     whole = manifest(sources=SourcePosition(4, inline_file(position("a")), ["A"]))
-    for origin, is_same in ((None, True), (MemoryStorage(), False)):
+    elsewhere = OpenSnapshot("/savepoint", MemoryStorage(), "_metadata", whole, "")
+    for snapshot, is_same in ((None, True), (elsewhere, False)):
         folder = tmp_path / str(is_same)
-        SourceTracker(folder, None, whole, ["A"], origin).restore()
+        SourceTracker(folder, None, Origin(whole, snapshot), ["A"]).restore()
         assert (json.loads((folder / "metadata").read_text())["id"] == "old") is is_same
 
 

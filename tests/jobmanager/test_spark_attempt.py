@@ -7,34 +7,43 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from penstock.checkpoint.checkpoint_settings import WriterIdentity
+from penstock.checkpoint.no_checkpoints import NoCheckpoints, NoJobLog
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.common import Configuration
 from penstock.errors import JobFailedError
-from penstock.jobmanager.attempt import spark_attempt
-from penstock.jobmanager.attempt.attempt_plan import AttemptPlan, Ended
+from penstock.jobmanager.attempt import epoch_loop
+from penstock.jobmanager.attempt.attempt import Attempt, Ended, JobIdentity
+from penstock.jobmanager.attempt.epoch_loop import EpochLoop, EpochParts
 from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
 from penstock.jobmanager.settings.job_settings import JobSettings
+from penstock.model.ids import JobId
+from penstock.spark.epoch_query import QuerySettings
 from penstock.testing import ManualClock
 from tests.sim.job import Sinks, small_graph
 
-
-def attempt_of(tmp_path: Path) -> SparkAttempt:
-    plan = AttemptPlan(
-        "0" * 32,
-        1,
-        "token",
-        small_graph(1, Sinks()),
-        JobSettings.of("job", Configuration()),
-        None,
-        None,
-        None,
-        None,
-        tmp_path,
-    )
-    return SparkAttempt(plan, MagicMock(), ManualClock(), lambda summary: None)
+JOB = JobIdentity("0" * 32, "job", "job.py")
 
 
-def test_no_epoch_begins_before_the_attempt_knows_its_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+class Running:
+    """An attempt whose state is loaded and whose query runs, with mocks in Spark's place."""
+
+    def __init__(self, folder: Path, *, bounded: bool = True, is_known: bool = True) -> None:
+        writer = WriterIdentity(JobId(JOB.job_id), 1, "writer")
+        graph = small_graph(1, Sinks())
+        plan = Attempt(JOB, graph, writer, "token", NoJobLog(), NoCheckpoints())
+        settings, clock = JobSettings.of("job", Configuration()), ManualClock()
+        self.attempt = SparkAttempt(plan, settings, folder, MagicMock(), clock, lambda summary: None)
+        self.attempt._graph = MagicMock(bounded=bounded)
+        self.tracker = self.attempt.tracker = MagicMock(waiting=0, failure=None)
+        self.query = self.attempt._query = MagicMock(failure=None)
+        sources = MagicMock(is_known=is_known)
+        parts = EpochParts(self.tracker, sources, self.attempt.savepoints, MagicMock(), self.attempt._end)
+        self.loop = self.attempt._loop = EpochLoop(plan, parts, MagicMock(), clock, lambda summary: None)
+        self.loop._query = self.query
+
+
+def test_no_epoch_begins_before_the_loop_knows_its_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     is_free: list[bool] = []
 
     class Query:
@@ -46,18 +55,14 @@ def test_no_epoch_begins_before_the_attempt_knows_its_query(monkeypatch: pytest.
             thread.start()
             thread.join()
 
-    monkeypatch.setattr(spark_attempt, "EpochQuery", Query)
-    monkeypatch.setattr(spark_attempt, "open_sources", MagicMock())
-    attempt = attempt_of(tmp_path)
-    attempt.book = MagicMock()
-    attempt._start_query()
-    attempt._over.set()
+    monkeypatch.setattr(epoch_loop, "EpochQuery", Query)
+    Running(tmp_path).loop.start_query(MagicMock(), QuerySettings(tmp_path, True, 0, {}))
     assert is_free == [False]
 
 
 def test_n3_what_fails_behind_the_savepoint_of_a_stop_changes_nothing(tmp_path: Path) -> None:
     """Without checkpoints another attempt would start from nothing, and the savepoint has everything."""
-    attempt = attempt_of(tmp_path)
+    attempt = Running(tmp_path).attempt
 
     def fail_late() -> Ended:
         attempt.savepoints._stopped = SavepointRequest("/savepoints", then="stop")
@@ -71,41 +76,39 @@ def test_n3_what_fails_behind_the_savepoint_of_a_stop_changes_nothing(tmp_path: 
 def test_r30_a_stop_that_an_attempt_finds_comes_before_the_end_of_its_input(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: Any
 ) -> None:
-    attempt = attempt_of(tmp_path)
+    running = Running(tmp_path)
+    savepoints = running.attempt.savepoints
     request = SavepointRequest(str(tmp_path), then=then)
-    attempt.savepoints.request(request)
-    attempt._graph = MagicMock(bounded=True)
-    attempt._query = MagicMock(failure=None)
-    attempt._sources = MagicMock(is_known=True)
-    attempt.book = MagicMock(waiting=0, failure=None, epoch=3)
-    attempt._query.wait.return_value = True
+    savepoints.request(request)
+    running.query.wait.return_value = True
 
     def stop() -> None:
-        attempt.savepoints._request, attempt.savepoints._stopped = None, request
+        savepoints._request, savepoints._stopped = None, request
 
-    monkeypatch.setattr(attempt, "_empty_epoch", stop)
-    assert attempt._drive() is (Ended.STOPPED if then == "stop" else Ended.INPUT)
+    monkeypatch.setattr(running.loop, "_empty_epoch", stop)
+    assert running.attempt._wait_for_end() is (Ended.STOPPED if then == "stop" else Ended.INPUT)
 
 
-def test_r23_no_epoch_comes_before_a_new_source_has_written_down_where_it_begins(tmp_path: Path) -> None:
+def test_r23_no_epoch_comes_before_a_new_source_has_written_down_where_it_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A checkpoint without its initial offset would let it begin somewhere else after a failure."""
-    attempt = attempt_of(tmp_path)
-    attempt._sources = MagicMock(is_known=False)
-    attempt.book = MagicMock(waiting=0, failure=None)
-    attempt._query = query = MagicMock(has_looked=False)
+    running = Running(tmp_path, bounded=False, is_known=False)
+    running.query.has_looked = False
+    running.tracker.waiting = 1  # an epoch is due
     polls = iter([False] * 3)
     epochs: list[int] = []
 
     def wait(seconds: float) -> bool:
         if next(polls, None) is None:
-            query.has_looked = True
+            running.query.has_looked = True
         return False
 
     def empty_epoch() -> None:
         epochs.append(len(list(polls)))
-        attempt._cancelled.set()
+        running.attempt._end.cancelled.set()
 
-    query.wait = wait
-    attempt._run_empty_epoch_if_due = empty_epoch  # type: ignore[method-assign]
-    assert attempt._drive() is Ended.CANCELLED
+    running.query.wait = wait
+    monkeypatch.setattr(running.loop, "_empty_epoch", empty_epoch)
+    assert running.attempt._wait_for_end() is Ended.CANCELLED
     assert epochs == [0]

@@ -3,7 +3,8 @@
 from typing import Any
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
-from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, begin_attempt
+from penstock.jobmanager.attempt.attempt import JobIdentity
+from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt
 from penstock.model.functions import MapFunction
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.graphs import FunctionProgram, function_graph

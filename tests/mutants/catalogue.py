@@ -37,7 +37,9 @@ LOG = "penstock/checkpoint/log/job_log.py"
 LOCAL = "penstock/storage/local.py"
 PENDING = "penstock/checkpoint/pending_checkpoint.py"
 RETENTION = "penstock/checkpoint/retention.py"
-RESTORE = "penstock/checkpoint/restore/restore_plan.py"
+RESTORE = "penstock/checkpoint/restore/restore_choice.py"
+REDISTRIBUTION = "penstock/checkpoint/restore/redistribution.py"
+SINK_RECOVERY = "penstock/checkpoint/restore/sink_recovery.py"
 COORDINATOR = "penstock/checkpoint/coordinator.py"
 PUBLICATION = "penstock/checkpoint/publication.py"
 WRITER = "penstock/runtime/snapshots/snapshot_writer.py"
@@ -96,7 +98,7 @@ PLANNED = (
     mutant(
         "M6",
         "a key group is dropped when a job is rescaled",
-        (RESTORE, "left[0] <= right[1] and right[0] <= left[1]", "left[0] < right[1] and right[0] < left[1]"),
+        (REDISTRIBUTION, "left[0] <= right[1] and right[0] <= left[1]", "left[0] < right[1] and right[0] < left[1]"),
         "sim 600",
     ),
     mutant(
@@ -333,7 +335,7 @@ RULES = (
         "5.3",
         "a recovery sweeps the sinks before it commits",
         (
-            RESTORE,
+            SINK_RECOVERY,
             "    try:\n        for committable in committables if not is_confirmed",
             "    try:\n        committer.sweep([], log.view().attempt)\n"
             "        for committable in committables if not is_confirmed",
@@ -392,7 +394,7 @@ RULES = (
         "I-6",
         "a checkpoint is written with the watermarks of later epochs",
         (
-            "penstock/jobmanager/attempt/epoch_book.py",
+            "penstock/jobmanager/attempt/epoch_tracker.py",
             "dict(state.watermarks),  # a checkpoint",
             "state.watermarks,  # a checkpoint",
         ),

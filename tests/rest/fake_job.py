@@ -10,7 +10,7 @@ from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally
-from penstock.control.audit_log import AuditLog
+from penstock.control.driver_log import DriverLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
 from penstock.control.remote_job import LOCAL_NAMES
@@ -104,7 +104,8 @@ class Served:
         self.job = job or FakeJob()
         self.clock = ManualClock()
         self.log = folder / "driver.log"
-        self.control = ControlledJob(self.job, self.job.facts, Operations(self.clock), AuditLog(self.log, self.clock))
+        log = DriverLog(folder, self.job.record().job_id, self.clock)
+        self.control = ControlledJob(self.job, self.job.facts, Operations(self.clock), log)
         self.access = Access(TOKENS, frozenset(LOCAL_NAMES))
         self.app = ControlApp(self.control, self.access, limits, self.clock)
         self.client = TestClient(self.app, base_url="http://127.0.0.1:8081", headers=ADMIN)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.checkpoint.restore.restore_plan import plan_restore
+from penstock.checkpoint.restore.redistribution import snapshots_to_load
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError
@@ -103,7 +103,7 @@ def restored(tasks: Tasks, checkpoint: int, parallelism: int = 1) -> Tasks:
     """The stage as a new attempt at this parallelism would start it from the checkpoint."""
     stage = keyed_stage(Store(), parallelism=parallelism)
     plans = [
-        plan_restore(
+        snapshots_to_load(
             manifest_of(tasks.snapshots(checkpoint)),
             stage.uids,
             key_group_range(MAX_PARALLELISM, parallelism, index),

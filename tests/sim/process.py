@@ -28,8 +28,10 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.graph.execution_graph import assign_subtasks
-from penstock.jobmanager.attempt.epoch_book import AttemptState, EpochBook
-from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, begin_attempt, deploy_orders
+from penstock.jobmanager.attempt.attempt import JobIdentity, Origin
+from penstock.jobmanager.attempt.deploy_orders import deploy_orders
+from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochTracker
+from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt, start_attempt
 from penstock.jobmanager.job_savepoints import stop_request
 from penstock.model.ids import JobId, StageId, SubtaskId
 from penstock.model.snapshot import (
@@ -90,22 +92,22 @@ class Process:
         options = RecoveryOptions(world.profile.settings, reopen=True, wait=world.wait)
         begun = begin_attempt(JOB, self._graph, world.ledger.storage, options, self, world.clock)
         self.attempt, manifest = begun.number, begun.manifest
-        self._coordinator: CheckpointCoordinator = begun.coordinator
+        assert isinstance(begun.coordinator, CheckpointCoordinator)
+        self._coordinator = begun.coordinator
         self._log = begun.log
-        if manifest is not None and manifest.sources.batch_id > 0:
-            self._position = manifest.sources.batch_id
         self._ended = manifest is not None and manifest.final
         self._check_output(manifest)
         if self._ended:
             return  # PROTOCOL R31: only the status is missing
         try:
-            self._deploy(manifest)
+            start_attempt(
+                rewind_sources=lambda: self._rewind(manifest),
+                load_state=lambda: self._deploy(begun.origin),
+                start_query=lambda: None,
+            )
         except CheckpointError:
             begun.log.check_fenced()  # PROTOCOL R4: before a file is called missing
             raise
-        self._check_state()
-        failpoint.before("C26")
-        failpoint.after("C26")
         if manifest is None:
             self._coordinator.first_checkpoint(self._source(self._coordinator.next_id))
         self._find_stop()
@@ -131,24 +133,28 @@ class Process:
         self._world.outcome.faults["stopped"] += 1
         self._log.append(Resumed("it is started again"))
 
-    def _deploy(self, manifest: Manifest | None) -> None:
+    def _rewind(self, manifest: Manifest | None) -> None:
+        if manifest is not None and manifest.sources.batch_id > 0:
+            self._position = manifest.sources.batch_id
+
+    def _deploy(self, origin: Origin) -> None:
         world = self._world
         failpoint.before("C2")
         shelf = world.shelf.open
         place = HostPlace(JOB.job_id, self.attempt, ObjectOutput, self._graph.channel_counts, open_storage=shelf)
         self._host = SubtaskHost(place, world.ledger.storage, self, world.clock)
-        deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), manifest, b"")["tm"]
+        deploy = deploy_orders(assign_subtasks(self._graph, ["tm"]), origin, b"")["tm"]
         deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
         failpoint.after("C2")
         versions = dict(deployed.versions)
-        state = AttemptState.of(JOB.job_id, self.attempt, versions, manifest)
-        self._book = EpochBook(self._graph, state, self._coordinator, world.clock)
-        self._book.restored(deployed)
+        state = AttemptState.of(JOB.job_id, self.attempt, versions, origin.manifest)
         identity = WriterIdentity(JobId(JOB.job_id), self.attempt, "simulated")
         timeout_ms = world.profile.settings.timeout_ms
         here = SavepointPlace(identity, timeout_ms=timeout_ms, open_storage=shelf)
         self._savepoints = Savepoints(here, world.clock, self._log, self._coordinator)
-        self._book.savepoints = self._savepoints
+        self._book = EpochTracker(self._graph, state, self._coordinator, self._savepoints, world.clock)
+        self._book.restored(deployed)
+        self._check_state()
 
     # ---- the actors
 
@@ -237,7 +243,7 @@ class Process:
     def _finish(self, actor: Actor) -> None:
         """PROTOCOL R31: an empty epoch with the MAX watermark until its checkpoint is complete, then the status."""
         self._final_checkpoint(actor)
-        completed, aborted = self._book.checkpoint_news()
+        completed, aborted = self._book.unannounced_checkpoints()
         self._host.notify(completed.checkpoint_id if completed is not None else None, aborted)
         self._await_settled(actor)
         self._append_finished()

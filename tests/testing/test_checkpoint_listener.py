@@ -39,7 +39,7 @@ def test_c5_functions_hear_of_a_completed_checkpoint_once_before_the_next_record
 def test_c5_functions_hear_of_an_aborted_checkpoint() -> None:
     harness = Harness.non_keyed(Listener()).feed(["a"])
     harness._attempt.coordinator.start(99, [], forced=True)
-    harness._attempt.coordinator.abort_all(FailureReason.SHUTDOWN)
+    harness._coordinator.abort_all(FailureReason.SHUTDOWN)
     assert harness.feed(["b", CHECKPOINT, "c"]).output == [[], [-1], [-1, 2]]
 
 

@@ -27,7 +27,8 @@ from penstock.graph.callables import CallableMap
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.graph.stream_graph import OperatorSpec, SourceSpec, StreamGraph
-from penstock.jobmanager.attempt.recovery import JobIdentity, RecoveryOptions, StartOptions, begin_attempt, open_start
+from penstock.jobmanager.attempt.attempt import JobIdentity
+from penstock.jobmanager.attempt.recovery import RecoveryOptions, StartOptions, begin_attempt, open_start
 from penstock.model.functions import RuntimeContext
 from penstock.model.operator_ids import operator_id
 from penstock.model.operator_state import CheckpointedFunction
@@ -321,7 +322,7 @@ def test_o9_a_claimed_savepoint_that_somebody_has_deleted_is_no_problem(tmp_path
     harness = Harness(chain(["one", "two"]), options(tmp_path / "new", path, claim=True))
     shutil.rmtree(path.removeprefix("file://"))
     harness.feed(["a", CHECKPOINT, CRASH])
-    assert harness._attempt.coordinator.cleaning_failure is None
+    assert harness._coordinator.cleaning_failure is None
     assert counts(harness, "one") == [3, 1, None]
 
 

@@ -24,7 +24,7 @@ from tests.testing.test_restore_rules import chain, contents, counts, options, s
 
 
 def ended(harness: Harness, word: Any, *, keep: bool) -> None:
-    harness._attempt.coordinator.finish(Status(word), keep_checkpoints=keep)
+    harness._coordinator.finish(Status(word), keep_checkpoints=keep)
 
 
 def test_r25_a_job_whose_checkpoints_are_deleted_does_not_go_back_to_where_it_began(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_o9_a_claimed_checkpoint_stays_while_its_own_job_is_at_work_again(tmp_pa
     harness.feed(["a", CHECKPOINT] * 60)
     assert contents(path) == before
     assert harness._attempt.log.view().base_number > 0  # the log does not grow meanwhile
-    assert "resumed" in (harness._attempt.coordinator.cleaning_failure or "")
+    assert "resumed" in (harness._coordinator.cleaning_failure or "")
     assert counts(resumed.crash(), "one") == [1, None, None]
     ended(resumed, "cancelled", keep=True)
     harness.feed(["a", CHECKPOINT])

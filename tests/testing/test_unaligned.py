@@ -12,11 +12,12 @@ import pytest
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_schedule import MIN_WORK_MS, CheckpointSchedule
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.checkpoint.restore.program_fit import require_same_chains
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.errors import CheckpointCorruptError, CheckpointError, CheckpointFailedError
 from penstock.failpoint import Failpoint
-from penstock.jobmanager.attempt.recovery import require_same_inputs
+from penstock.jobmanager.attempt.recovery import program_outline
 from penstock.model.descriptors import ListStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.snapshot import InlineLimits
@@ -256,9 +257,10 @@ def test_l5_another_program_is_refused_while_rows_are_in_flight() -> None:
         harness_until_checkpoint(harness, rows(10))
     manifest = harness.manifest
     assert manifest is not None
-    require_same_inputs(manifest, function_graph(FunctionProgram(Seen(), lambda row: row[0])))
+    same = program_outline(function_graph(FunctionProgram(Seen(), lambda row: row[0])))
+    require_same_chains(manifest, same.chains)
     with pytest.raises(CheckpointError, match=r"rows in flight to the operators \['function'"):
-        require_same_inputs(manifest, large_graph(1, Sinks()))
+        require_same_chains(manifest, program_outline(large_graph(1, Sinks())).chains)
 
 
 def test_l5_rows_in_flight_of_another_type_are_refused() -> None:

@@ -1,6 +1,6 @@
-"""Who gets which operator state at a restore (features A2, A3, C2 to C4), by what the manifest says of it alone."""
+"""Which subtask gets which state at a restore (features A2, A3, C2 to C4), by what the manifest says of it alone."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.errors import CheckpointError
 from penstock.model.key_groups import key_group_range
@@ -16,6 +16,22 @@ from penstock.model.snapshot import (
 
 Shares = list[list[OperatorStateShare]]
 """For each new subtask, in the order in which the elements stand in the whole."""
+
+
+def snapshots_to_load(
+    manifest: Manifest, operator_uids: Collection[str], key_groups: tuple[int, int], max_parallelism: int
+) -> list[SubtaskSnapshot]:
+    """The old snapshots that may hold rows of a new subtask with these operators and key groups, in manifest order.
+
+    Rows outside its key groups must be skipped when a snapshot is read. With another max parallelism a key group may
+    have rows anywhere, so all snapshots of the operators are read.
+    """
+    is_same_split = manifest.max_parallelism == max_parallelism
+    return [
+        old
+        for old in manifest.subtasks
+        if not _operators(old).isdisjoint(operator_uids) and (not is_same_split or _overlap(old.key_groups, key_groups))
+    ]
 
 
 def redistribute(manifest: Manifest, operator_uid: str, parallelism: int, max_parallelism: int) -> Shares:
@@ -41,9 +57,9 @@ def redistribute(manifest: Manifest, operator_uid: str, parallelism: int, max_pa
 
 
 def split_evenly(parts: Sequence[OperatorStateShare], parallelism: int, start: int) -> tuple[Shares, int]:
-    """Contiguous slices of the concatenation, as even as can be; and the subtask at which the next state starts.
+    """Contiguous slices of the concatenation, as even as possible; and the subtask at which the next state starts.
 
-    The first subtasks, counted from `start`, have one element more until the remainder runs out.
+    The first subtasks, counted from `start`, get one element more until the remainder is used up.
     """
     base, remainder = divmod(sum(part.stop - part.start for part in parts), parallelism)
     shares: Shares = [[] for _ in range(parallelism)]
@@ -68,7 +84,7 @@ def _slice(parts: Sequence[OperatorStateShare], first: int, last: int) -> list[O
 
 
 def require_whole_key_groups(manifest: Manifest, max_parallelism: int) -> None:
-    """Raise CheckpointError if the number of key groups changes and there is raw state that nobody can split anew."""
+    """Raise CheckpointError if the number of key groups changes and there is raw state that cannot be split again."""
     if manifest.max_parallelism == max_parallelism:
         return
     infos = [info for snapshot in manifest.subtasks for info in snapshot.operator_states]
@@ -103,9 +119,16 @@ def _file_of(snapshot: SubtaskSnapshot, info: OperatorStateInfo) -> StateFile | 
     return snapshot.operator_file
 
 
+def _operators(old: SubtaskSnapshot) -> set[str]:
+    return {*old.operator_uids, *(table.operator_uid for table in old.tables)}
+
+
+def _overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
+    return left[0] <= right[1] and right[0] <= left[1]
+
+
 def _overlapping(
     parts: Sequence[tuple[SubtaskSnapshot, OperatorStateShare]], key_groups: tuple[int, int]
 ) -> list[OperatorStateShare]:
     """Of raw state by key group: what was saved by subtasks that owned some of these key groups."""
-    first, last = key_groups
-    return [part for old, part in parts if old.key_groups[0] <= last and first <= old.key_groups[1]]
+    return [part for old, part in parts if _overlap(old.key_groups, key_groups)]

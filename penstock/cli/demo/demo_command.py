@@ -18,10 +18,10 @@ from penstock.cli.demo.demo_check import Verdict, check
 from penstock.cli.demo.demo_data import ClickStream, write_files
 from penstock.cli.demo.demo_job import DemoFolders, build, configure
 from penstock.cli.demo.demo_view import DemoView
-from penstock.cli.output import MODE, print_result
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord, ProcessRecord
 from penstock.control.submission import Submission, submitted
+from penstock.control.terminal import MODE, print_result
 from penstock.datastream import JobClient, StreamExecutionEnvironment
 from penstock.errors import JobFailedError
 

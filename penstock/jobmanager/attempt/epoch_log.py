@@ -3,7 +3,7 @@
 import json
 import os
 
-from penstock.jobmanager.attempt.epoch_book import EpochSummary
+from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 
 
 class EpochLog:

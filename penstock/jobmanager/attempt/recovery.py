@@ -1,6 +1,15 @@
-"""The beginning of an attempt: claim the job, choose what to restore, settle the sinks (PROTOCOL section 5)."""
+"""How an attempt begins, step by step (PROTOCOL section 5). This file has the order; it calls each step once.
 
-import hashlib
+    begin_attempt   1. claim the job in its log
+                    2. choose what to restore, and append it to the log
+                    3. sinks commit what the restored checkpoint lists, and abort everything else
+    start_attempt   4. the sources go back to the restored position
+                    5. TaskManagers load the state
+                    6. the query starts
+
+Between the two the JobManager looks at what was restored: a job that had ended already is not started.
+"""
+
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,18 +19,18 @@ from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterId
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.log.entries import Claim, Restore
 from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.no_checkpoints import NoCheckpoints, NoJobLog
 from penstock.checkpoint.publication import CheckpointListenerHook
-from penstock.checkpoint.restore.redistribution import redistribute, require_whole_key_groups
-from penstock.checkpoint.restore.restore_plan import (
+from penstock.checkpoint.restore.program_fit import ProgramOutline, changes_key_groups, fit_to_program
+from penstock.checkpoint.restore.restore_choice import (
     choose_restore,
     finish_open_deletes,
     path_to_restore,
-    plan_restore,
     record_restore,
-    recover_sinks,
 )
-from penstock.checkpoint.restore.uid_mapping import ProgramUids, find_renames, rename, require_mapped
-from penstock.checkpoint.snapshot.event_time import begin_time_anew, has_ended
+from penstock.checkpoint.restore.sink_recovery import recover_sinks
+from penstock.checkpoint.restore.uid_mapping import ProgramUids
+from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, full_address, open_snapshot
 from penstock.clock import Clock
 from penstock.errors import (
@@ -32,51 +41,11 @@ from penstock.errors import (
     SnapshotRefusedError,
     WrongJobError,
 )
-from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity, Origin
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
-from penstock.model.ids import JobId, StageId, SubtaskId, new_token
-from penstock.model.snapshot import Manifest, OperatorStateShare
-from penstock.runtime.process.messages import Deploy
+from penstock.model.ids import JobId, new_token
 from penstock.storage.storage import Storage
-
-
-@dataclass(frozen=True)
-class JobIdentity:
-    """What the job log says about a job."""
-
-    job_id: str
-    name: str
-    program: str
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A claimed attempt, ready to deploy."""
-
-    number: int
-    token: str
-    manifest: Manifest | None
-    """What is restored, under the program's uids; None where the job starts from nothing."""
-    coordinator: CheckpointCoordinator
-    log: JobLog
-    origin: "Origin"
-    """Where it comes from."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the files of what is restored are, and the uids in them that the program has no more."""
-
-    storage: Storage | None = None
-    """Of a snapshot elsewhere; None: in the job's own folder."""
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """Old uid -> new uid."""
-
-    @property
-    def address(self) -> str:
-        """Empty: the job's own folder."""
-        return self.storage.uri if self.storage is not None else ""
 
 
 @dataclass(frozen=True)
@@ -96,104 +65,120 @@ class RecoveryOptions:
     settings: CheckpointSettings
     allow_fallback: bool = False
     reopen: bool = False
-    """The job was asked for by name, although its last attempt failed."""
-    warn: Callable[[str], None] | None = None
-    """Told of a damaged checkpoint that is passed over, and of key groups that are split anew."""
+    """The job is resumed by name, although its last attempt failed."""
+    warn: Callable[[str], None] = lambda text: None
+    """Called with a warning about a damaged checkpoint that is skipped, or another number of key groups."""
     damaged: Mapping[int, CheckpointError] = field(default_factory=dict)
     """Checkpoints whose contents were found wrong when this JobManager restored them."""
     wait: Callable[[float], None] = time.sleep
-    """The pause before a write to the log without a reply is tried again."""
+    """The pause before a write to the log without a reply is retried."""
     first_checkpoint: int = 0
-    """Above every number that this JobManager has given out: one that failed may have left no trace."""
+    """Above every number that this JobManager has used: a checkpoint that failed may have left no trace."""
     own_claims: set[str] = field(default_factory=set)
-    """Of this JobManager, by the hash of their tokens. Once there is one, it goes on only behind one of its own."""
+    """Token hashes of this JobManager's claims. Once there is one, it only continues after a claim of its own."""
     start: StartOptions = StartOptions()
+    last_attempt: int = 0
+    """The number of this JobManager's last attempt, for a job without a log that knows it."""
 
 
 def begin_attempt(
     job: JobIdentity,
     graph: JobGraph,
-    storage: Storage,
+    storage: Storage | None,
     options: RecoveryOptions,
     hook: CheckpointListenerHook,
     clock: Clock,
 ) -> Attempt:
-    """Own the job from here on. Everything an older attempt left open is finished or thrown away."""
-    log = JobLog.open(storage, clock, wait=options.wait)
+    """Own the job from here on. Everything that an older attempt left open is finished or thrown away.
+
+    Without a storage the job takes no checkpoints: there is no log to claim, and it starts from the same place again.
+    """
+    committer = GraphCommitter.of(job.job_id, graph)
+    if storage is None:
+        return _begin_without_log(job, graph, committer, options)
+    log, token = _claim(job, graph, JobLog.open(storage, clock, wait=options.wait), options)
+    failpoint.before("C24")
+    finish_open_deletes(log)
+    origin = _choose(job, graph, log, options)
+    _record(log, origin, graph, options)
+    _settle_sinks(log, origin, committer)
+    failpoint.after("C24")
+    first_checkpoint = options.first_checkpoint
+    if origin.snapshot is not None:
+        first_checkpoint = max(first_checkpoint, origin.snapshot.manifest.checkpoint_id + 1)
+    writer = _writer(job, log.view().attempt, token, first_checkpoint)
+    coordinator = CheckpointCoordinator(options.settings, log, writer, committer, hook, restored=origin.manifest)
+    return Attempt(job, graph, writer, token, log, coordinator, storage, origin)
+
+
+def start_attempt(
+    *, rewind_sources: Callable[[], None], load_state: Callable[[], None], start_query: Callable[[], None]
+) -> None:
+    """Bring what runs the attempt, Spark or a test instrument, to what it starts from, and start it."""
+    rewind_sources()
+    load_state()
+    failpoint.before("C26")
+    start_query()
+    failpoint.after("C26")
+
+
+def _begin_without_log(
+    job: JobIdentity, graph: JobGraph, committer: GraphCommitter, options: RecoveryOptions
+) -> Attempt:
     token = new_token()
-    token_hash = hashlib.sha256(token.encode()).hexdigest()
+    writer = _writer(job, options.last_attempt + 1, token)
+    snapshot = open_start(graph, options.start)
+    origin = _fit(snapshot, snapshot.path, graph, options.start) if snapshot is not None else Origin()
+    if origin.manifest is not None:
+        committer.commit(origin.manifest.committables)
+    return Attempt(job, graph, writer, token, NoJobLog(), NoCheckpoints(), None, origin)
+
+
+# ---- 1. claim
+
+
+def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOptions) -> tuple[JobLog, str]:
+    """The log, which the attempt with this token owns now."""
+    token = new_token()
+    token_hash = digest(token.encode())
     require_own_claim(log, options.own_claims)
     options.own_claims.add(token_hash)
-    number = log.view().attempt + 1
-    given = full_address(options.start.path) if options.start.path is not None else None
-    start_from = path_to_restore(log.view(), given)
     claim = Claim(
-        number,
+        log.view().attempt + 1,
         token_hash,
         token_hash[:16],
         job.name,
         job.program,
         graph.parallelism,
         graph.max_parallelism,
-        start_from=start_from or "",
+        start_from=path_to_restore(log.view(), _start_path(options)) or "",
     )
     log.claim(claim, reopen=options.reopen)
-    failpoint.before("C24")
-    finish_open_deletes(log)
-    path = path_to_restore(log.view(), given)
-    snapshot = _reopen(path, log.view().restore, options) if path is not None else None
-    manifest = snapshot.manifest if snapshot is not None else _choose(log, graph, options)
-    origin = Origin()
-    if manifest is not None:
-        if snapshot is None and manifest.job_id != job.job_id:
-            raise WrongJobError(
-                f"{storage.uri} holds the checkpoints of job {manifest.job_id}, and this is job {job.job_id}; "
-                f"each job needs a folder of its own (WRONG_JOB)"
-            )
-        manifest, renamed = map_to_program(manifest, graph, options.start, path=path or "")
-        origin = Origin(snapshot.storage if snapshot is not None else None, renamed)
-    why = _why(manifest, graph, options.warn)
-    if snapshot is not None:
-        claimed = (options.start.claim and given == path) or log.view().claimed == path
-        log.append(Restore(None, path, why, claimed, snapshot.sha256))  # its number says nothing in this log
-    else:
-        record_restore(log, manifest, why)
-    committer = GraphCommitter.of(job.job_id, graph)
-    _settle_sinks(log, manifest, committer, path)
-    failpoint.after("C24")
-    first_checkpoint = options.first_checkpoint
-    if snapshot is not None:
-        first_checkpoint = max(first_checkpoint, snapshot.manifest.checkpoint_id + 1)  # features M2
-    identity = WriterIdentity(JobId(job.job_id), number, token_hash[:16], first_checkpoint)
-    coordinator = CheckpointCoordinator(options.settings, log, identity, committer, hook, restored=manifest)
-    return Attempt(number, token, manifest, coordinator, log, origin)
+    return log, token
 
 
-def program_uids(graph: JobGraph) -> ProgramUids:
-    """What the program has, for the mapping of state."""
-    return ProgramUids(
-        {operator.uid: operator.uid_hash for stage in graph.stages for operator in stage.operators},
-        {source.uid: source.uid_hash for source in graph.sources},
-        frozenset(sink.uid for sink in graph.sinks),
-    )
+def require_own_claim(log: JobLog, own_claims: set[str]) -> None:
+    """Raise FencedError if this JobManager has owned the job and another one has taken it over (PROTOCOL R4)."""
+    claim = log.view().claim
+    if own_claims and claim is not None and claim.token_hash not in own_claims:
+        raise FencedError(
+            f"attempt {claim.attempt} of another driver owns the job now; this driver does not take it back"
+        )
 
 
-def map_to_program(
-    manifest: Manifest, graph: JobGraph, start: StartOptions, *, path: str = ""
-) -> tuple[Manifest, dict[str, str]]:
-    """The manifest under the program's uids, and what was renamed for that. Raises what speaks against a restore."""
-    uids = program_uids(graph)
-    renamed = find_renames(manifest, uids)
-    manifest = rename(manifest, renamed)
-    require_mapped(manifest, uids, path=path, allow_non_restored=start.allow_non_restored)
-    require_whole_key_groups(manifest, graph.max_parallelism)
-    require_same_inputs(manifest, graph)
-    is_behind_end = path != "" and (manifest.final or has_ended(manifest))
-    return begin_time_anew(manifest) if is_behind_end else manifest, renamed
+def _writer(job: JobIdentity, number: int, token: str, first_checkpoint: int = 0) -> WriterIdentity:
+    return WriterIdentity(JobId(job.job_id), number, digest(token.encode())[:16], first_checkpoint)
+
+
+def _start_path(options: RecoveryOptions) -> str | None:
+    return full_address(options.start.path) if options.start.path is not None else None
+
+
+# ---- 2. choose
 
 
 def open_start(graph: JobGraph, start: StartOptions) -> OpenSnapshot | None:
-    """What a new job starts from, if the program can start from it; nothing is changed by this."""
+    """The snapshot that a new job starts from, if the program can start from it. Changes nothing."""
     if start.path is None:
         return None
     snapshot = open_snapshot(start.path)
@@ -202,27 +187,47 @@ def open_start(graph: JobGraph, start: StartOptions) -> OpenSnapshot | None:
             f"checkpoint {snapshot.manifest.checkpoint_id} of job {snapshot.manifest.job_id} cannot be claimed: the "
             f"job has not ended, and may need it; stop the job first, or start with claim mode no_claim"
         )
-    map_to_program(snapshot.manifest, graph, start, path=snapshot.path)
+    _fit(snapshot, snapshot.path, graph, start)
     return snapshot
 
 
-def start_unlogged(job_id: str, graph: JobGraph, start: StartOptions) -> tuple[Manifest | None, Origin]:
-    """What an attempt of a job without checkpoints starts from: every time the same."""
-    snapshot = open_start(graph, start)
-    if snapshot is None:
-        return None, Origin()
-    manifest, renamed = map_to_program(snapshot.manifest, graph, start, path=snapshot.path)
-    GraphCommitter.of(job_id, graph).commit(manifest.committables)
-    return manifest, Origin(snapshot.storage, renamed)
+def _choose(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOptions) -> Origin:
+    path = path_to_restore(log.view(), _start_path(options))
+    if path is not None:
+        return _fit(_reopen(path, log.view().restore, options), path, graph, options.start)
+    manifest = choose_restore(
+        log,
+        allow_fallback=options.allow_fallback,
+        sinks_idempotent=allows_fallback(graph, options.settings),
+        damaged=options.damaged,
+        report=options.warn,
+    )
+    if manifest is None:
+        return Origin()
+    if manifest.job_id != job.job_id:
+        raise WrongJobError(
+            f"{log.storage.uri} holds the checkpoints of job {manifest.job_id}, and this is job {job.job_id}; "
+            f"each job needs a folder of its own (WRONG_JOB)"
+        )
+    allow_non_restored = options.start.allow_non_restored
+    fitted, renamed = fit_to_program(manifest, program_outline(graph), allow_non_restored=allow_non_restored)
+    return Origin(fitted, renamed=renamed)
 
 
-def _reopen(path: str, begun: Restore | None, options: RecoveryOptions) -> OpenSnapshot:
-    """The snapshot that the job was started from, which it still needs as long as it has no checkpoint of its own.
+def _fit(snapshot: OpenSnapshot, path: str, graph: JobGraph, start: StartOptions) -> Origin:
+    fitted, renamed = fit_to_program(
+        snapshot.manifest, program_outline(graph), path=path, allow_non_restored=start.allow_non_restored
+    )
+    return Origin(fitted, snapshot, path, renamed)
 
-    `begun`: what an earlier attempt has found there.
+
+def _reopen(path: str, recorded: Restore | None, options: RecoveryOptions) -> OpenSnapshot:
+    """The snapshot that the job was started from: needed until the job has completed a checkpoint of its own.
+
+    `recorded`: what an earlier attempt found there.
     """
     snapshot = open_snapshot(path)
-    if begun is not None and begun.sha256 not in ("", snapshot.sha256):
+    if recorded is not None and recorded.sha256 not in ("", snapshot.sha256):
         raise SnapshotRefusedError(
             "CHANGED_SNAPSHOT",
             f"there is another snapshot at {path} than the one the job has begun with: bring that one back, or start a "
@@ -234,42 +239,18 @@ def _reopen(path: str, begun: Restore | None, options: RecoveryOptions) -> OpenS
     return snapshot
 
 
-def _choose(log: JobLog, graph: JobGraph, options: RecoveryOptions) -> Manifest | None:
-    return choose_restore(
-        log,
-        allow_fallback=options.allow_fallback,
-        sinks_idempotent=allows_fallback(graph, options.settings),
-        damaged=options.damaged,
-        report=options.warn,
+def program_outline(graph: JobGraph) -> ProgramOutline:
+    """What a restore must know of the program."""
+    uids = ProgramUids(
+        {operator.uid: operator.uid_hash for stage in graph.stages for operator in stage.operators},
+        {source.uid: source.uid_hash for source in graph.sources},
+        frozenset(sink.uid for sink in graph.sinks),
     )
-
-
-def _settle_sinks(log: JobLog, manifest: Manifest | None, committer: GraphCommitter, path: str | None) -> None:
-    """Output of a checkpoint of another job that nobody has confirmed is committed here too, which changes nothing if
-    that job has done so; savepoints have none (PROTOCOL R26, R29)."""
-    try:
-        recover_sinks(log, manifest, committer)
-    except SinkTransactionLostError as error:
-        if path is None:
-            raise
-        raise SnapshotRefusedError(
-            "UNCOMMITTED_OUTPUT",
-            f"the checkpoint {path} has output that its own job has not confirmed, and the sinks of this program "
-            f"cannot commit it: {error}; let that job go on until its next checkpoint, or start from a savepoint",
-        ) from error
-
-
-def require_own_claim(log: JobLog, own_claims: set[str]) -> None:
-    """Raise FencedError if this JobManager has owned the job, and another one has taken it over (PROTOCOL R4)."""
-    claim = log.view().claim
-    if own_claims and claim is not None and claim.token_hash not in own_claims:
-        raise FencedError(
-            f"attempt {claim.attempt} of another driver owns the job now; this driver does not take it back"
-        )
+    return ProgramOutline(uids, [stage.uids for stage in graph.stages], graph.max_parallelism)
 
 
 def allows_fallback(graph: JobGraph, settings: CheckpointSettings) -> bool:
-    """Whether every sink takes rows again whose output may be visible (PROTOCOL R24).
+    """Whether every sink accepts rows again whose output may be visible (PROTOCOL R24).
 
     Printed lines and the writers of `to_spark` are at least once in any case. Collected records are handed to the
     program once, when their checkpoint completes, and cannot be taken back.
@@ -282,79 +263,54 @@ def allows_fallback(graph: JobGraph, settings: CheckpointSettings) -> bool:
     )
 
 
+def _record(log: JobLog, origin: Origin, graph: JobGraph, options: RecoveryOptions) -> None:
+    """Append the `restore` entry. Another number of key groups is not refused, as Flink does, but reported."""
+    manifest, snapshot, why = origin.manifest, origin.snapshot, "recovery"
+    if manifest is not None and changes_key_groups(manifest, graph.max_parallelism):
+        change = (
+            f"max parallelism was {manifest.max_parallelism} in checkpoint {manifest.checkpoint_id} and is "
+            f"{graph.max_parallelism} now: keyed state is split anew by the hash of its keys"
+        )
+        options.warn(change)
+        why = f"recovery; {change}"
+    if snapshot is None:
+        record_restore(log, manifest, why)
+        return
+    is_claimed = options.start.claim and _start_path(options) == origin.path
+    is_claimed = is_claimed or log.view().claimed == origin.path
+    log.append(Restore(None, origin.path, why, is_claimed, snapshot.sha256))  # its number means nothing in this log
+
+
+# ---- 3. sinks
+
+
+def _settle_sinks(log: JobLog, origin: Origin, committer: GraphCommitter) -> None:
+    """Bring the sinks to the restored checkpoint.
+
+    Unconfirmed output of another job's checkpoint is committed here too; that changes nothing if that job has committed
+    it. Savepoints have none (PROTOCOL R26, R29).
+    """
+    try:
+        recover_sinks(log, origin.manifest, committer)
+    except SinkTransactionLostError as error:
+        if origin.snapshot is None:
+            raise
+        raise SnapshotRefusedError(
+            "UNCOMMITTED_OUTPUT",
+            f"the checkpoint {origin.path} has output that its own job has not confirmed, and the sinks of this "
+            f"program cannot commit it: {error}; let that job go on until its next checkpoint, or start from a "
+            f"savepoint",
+        ) from error
+
+
+# ---- after a failed restore
+
+
 def note_damage(attempt: Attempt, error: CheckpointError, damaged: dict[int, CheckpointError]) -> None:
-    """What the attempt was to restore is damaged: the next one, which gets `damaged`, must not choose it again (R24).
+    """Record that the restored checkpoint is damaged: the next attempt, which gets `damaged`, must not choose it (R24).
 
     Raises FencedError if a newer attempt owns the job.
     """
     assert attempt.manifest is not None, "only what is restored can be damaged"
     attempt.log.check_fenced()  # PROTOCOL R4: a newer attempt may have deleted the file
     damaged[attempt.manifest.checkpoint_id] = error
-
-
-def _why(manifest: Manifest | None, graph: JobGraph, warn: Callable[[str], None] | None) -> str:
-    """What the log says about the restore. Another number of key groups is not refused, as Flink does, but said."""
-    if manifest is None or not manifest.subtasks or manifest.max_parallelism == graph.max_parallelism:
-        return "recovery"
-    change = (
-        f"max parallelism was {manifest.max_parallelism} in checkpoint {manifest.checkpoint_id} and is "
-        f"{graph.max_parallelism} now: keyed state is split anew by the hash of its keys"
-    )
-    if warn is not None:
-        warn(change)
-    return f"recovery; {change}"
-
-
-def require_same_inputs(manifest: Manifest, graph: JobGraph) -> None:
-    """Rows in flight are bound for the inputs of a stage: one with the same operators must be there to take them."""
-    chains = [list(stage.uids) for stage in graph.stages]
-    for snapshot in manifest.subtasks:
-        if snapshot.spool and snapshot.operator_uids not in chains:
-            raise CheckpointError(
-                f"checkpoint {manifest.checkpoint_id} is unaligned and holds rows in flight to the operators "
-                f"{snapshot.operator_uids}, which the program does not have in one stage; go on with the old program "
-                f"until a checkpoint without rows in flight, then change it"
-            )
-
-
-def deploy_orders(
-    execution: ExecutionGraph, manifest: Manifest | None, plan: bytes, origin: Origin | None = None
-) -> dict[str, Deploy]:
-    """For each TaskManager its subtasks, and for each subtask what it restores (PROTOCOL section 5, 5)."""
-    origin = origin or Origin()
-    orders = {}
-    shares = _operator_shares(execution.job, manifest)
-    for name in sorted(set(execution.owners.values())):
-        subtasks = execution.of_task_manager(name)
-        stages = [execution.job.stage(subtask.id.stage) for subtask in subtasks]
-        orders[name] = Deploy(
-            plan=plan,
-            subtasks=[subtask.id for subtask in subtasks],
-            restore=[
-                plan_restore(manifest, stage.uids, subtask.key_groups, stage.max_parallelism)
-                if manifest is not None
-                else []
-                for subtask, stage in zip(subtasks, stages, strict=True)
-            ],
-            checkpoint=manifest.checkpoint_id if manifest is not None else None,
-            restored_epoch=manifest.epoch if manifest is not None else 0,
-            max_parallelism_restored=manifest.max_parallelism if manifest is not None else 0,
-            operator_state=[shares[subtask.id] for subtask in subtasks],
-            origin=origin.address,
-            renamed=dict(origin.renamed),
-        )
-    return orders
-
-
-def _operator_shares(job: JobGraph, manifest: Manifest | None) -> dict[SubtaskId, list[OperatorStateShare]]:
-    """What each new subtask gets of the operator state in a manifest."""
-    shares: dict[SubtaskId, list[OperatorStateShare]] = {}
-    for stage in job.stages:
-        ids = [SubtaskId(StageId(stage.id), index) for index in range(stage.parallelism)]
-        shares.update({subtask_id: [] for subtask_id in ids})
-        for uid in stage.uids if manifest is not None else ():
-            assert manifest is not None
-            given = redistribute(manifest, uid, stage.parallelism, stage.max_parallelism)
-            for subtask_id, more in zip(ids, given, strict=True):
-                shares[subtask_id].extend(more)
-    return shares

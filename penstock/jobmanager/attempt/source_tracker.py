@@ -1,11 +1,12 @@
-"""Where the sources stand: the offset-log folder of the attempt, and its copies in checkpoints (PROTOCOL R19)."""
+"""The positions of the sources: the attempt's offset-log folder, and its copies in checkpoints (PROTOCOL R19)."""
 
 import hashlib
 from pathlib import Path
 
 from penstock.checkpoint.file_names import source_file_path
 from penstock.checkpoint.snapshot.manifest import verify_file
-from penstock.model.snapshot import Manifest, SourcePosition, StateFile
+from penstock.jobmanager.attempt.attempt import Origin
+from penstock.model.snapshot import SourcePosition, StateFile
 from penstock.runtime.snapshots.snapshot_writer import INLINE_LIMIT_BYTES
 from penstock.spark import offset_log
 from penstock.storage.memory import MemoryStorage
@@ -19,48 +20,48 @@ class SourceTracker:
         self,
         folder: Path,
         storage: Storage | None,
-        manifest: Manifest | None,
+        origin: Origin,
         uids: list[str],
-        origin: Storage | None = None,
     ) -> None:
-        """`origin`: where the manifest's files are, if the job is a fork: not in its own storage."""
-        self._folder = folder
+        """`storage` is None for a job without checkpoints; `uids` are those of the program's sources, in order."""
+        self.folder = folder
+        """The offset log that Spark's query of this attempt writes."""
         self._storage = storage
         self._uids = uids
         self._origin = origin
-        self._restored = manifest.sources if manifest is not None else None
+        self._restored = origin.manifest.sources if origin.manifest is not None else None
         self._batch_id = self._restored.batch_id if self._restored is not None else -1
         self._last = self._restored
         self.is_known = False
-        """Where each source stands. One that is new may begin somewhere else the next time, until it was asked once."""
+        """Every source has an offset. A new one may begin somewhere else the next time, until it was read once."""
 
     def restore(self) -> None:
-        """Make the attempt's own folder, so that the query goes on behind the restored position, source by source."""
+        """Make the attempt's own folder, so that the query continues after the restored position, source by source."""
         data = None
         if self._restored is not None and self._restored.file is not None:
             saved = self._restored.source_uids
             data = offset_log.arrange(self._read(self._restored.file), saved, self._uids)
-            if self._origin is not None or saved != self._uids:
+            if self._origin.snapshot is not None or saved != self._uids:
                 self._last = None
             self.is_known = set(self._uids) <= set(saved)
         if data is None:
             self._batch_id = -1
-        offset_log.build(self._folder, data, self._batch_id, new_query_id=self._origin is not None)
+        offset_log.build(self.folder, data, self._batch_id, new_query_id=self._origin.snapshot is not None)
 
     def _read(self, file: StateFile) -> bytes:
-        return verify_file(self._origin or self._storage or MemoryStorage(), file)
+        return verify_file(self._origin.storage or self._storage or MemoryStorage(), file)
 
     def advance(self, batch_id: int) -> None:
-        """The epoch of this batch is done."""
+        """The epoch of this batch is committed."""
         self._batch_id = batch_id
         self.is_known = True
 
     def position(self, checkpoint: int, attempt: int) -> SourcePosition:
-        """The position as part of a checkpoint: behind the last `run_epoch`, not at the newest file (R15)."""
+        """The position for a checkpoint: after the last committed `run_epoch`, not at the newest file (R15)."""
         if self._last is not None and self._last.batch_id == self._batch_id and self._last.file is not None:
             if self._last.file.inline is not None:
                 return self._last
-        data = offset_log.capture(self._folder, self._batch_id)
+        data = offset_log.capture(self.folder, self._batch_id)
         self._last = SourcePosition(self._batch_id, self._put(data, checkpoint, attempt), self._uids)
         return self._last
 

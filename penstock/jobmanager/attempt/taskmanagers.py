@@ -34,7 +34,7 @@ from penstock.runtime.process.rpc import RpcClient, RpcServer, error_of
 
 REGISTER_TIMEOUT_S = 60.0
 DEPLOY_TIMEOUT_S = 600.0
-TELL_TIMEOUT_S = 60.0
+NOTIFY_TIMEOUT_S = 60.0
 CHECK_S = 1.0
 
 
@@ -75,7 +75,7 @@ class TaskManagers:
             self._lost(name, why)
         threading.Thread(target=self._watch, name="heartbeats", daemon=True).start()
 
-    def await_registered(self, count: int) -> list[Register]:
+    def wait_for_registration(self, count: int) -> list[Register]:
         """The TaskManagers, in the order of their names, once there are `count`."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._registered) >= count, REGISTER_TIMEOUT_S)
@@ -119,10 +119,10 @@ class TaskManagers:
         except PenstockError as error:
             results.append(error)
 
-    def tell(self, message: CheckpointsEnded) -> None:
-        """Let the functions know how the last checkpoints ended."""
+    def notify(self, message: CheckpointsEnded) -> None:
+        """Notify all functions of the last checkpoints."""
         for client in self._clients.values():
-            client.call(message, TELL_TIMEOUT_S)
+            client.call(message, NOTIFY_TIMEOUT_S)
 
     # ---- messages
 

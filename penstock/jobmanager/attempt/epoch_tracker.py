@@ -1,6 +1,6 @@
 """The epochs of one attempt, as the JobManager sees them: one at a time, from header to commit (PROTOCOL section 3).
 
-Knows nothing of Spark or sockets: an engine asks for a header, runs the stages, and commits once every subtask has
+Knows nothing of Spark or sockets: an engine gets a header, runs the stages, and commits once every subtask has
 reported. Reports and failures come from other threads.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock import failpoint
-from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.no_checkpoints import Coordinator
 from penstock.checkpoint.pending_checkpoint import EpochRecord
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.sink_commits import SinkCommitter
@@ -39,7 +39,7 @@ class EpochSummary:
     committables: list[Committable]
     checkpoint: int | None
     untimed: int = 0
-    """Rows that were left out because they had no event time."""
+    """Rows that were dropped because they had no event time."""
 
 
 @dataclass
@@ -70,22 +70,24 @@ class AttemptState:
         )
 
 
-class EpochBook:
+class EpochTracker:
     """Begins and commits the epochs of one attempt. `begin` and `commit` by one thread at a time, `report` by any."""
 
     def __init__(
         self,
         graph: JobGraph,
         state: AttemptState,
-        coordinator: CheckpointCoordinator | None,
+        coordinator: Coordinator,
+        savepoints: Savepoints,
         clock: Clock,
         committer: SinkCommitter | None = None,
     ) -> None:
-        """`committer`: each epoch is a transaction, which it commits; None: output waits for checkpoints."""
+        """`committer`: commits each epoch as a transaction of its own; None: output waits for checkpoints."""
         self._committer = committer
         self._graph = graph
         self._state = state
         self._coordinator = coordinator
+        self._savepoints = savepoints
         self._clock = clock
         self._delays = {g.uid: g.out_of_orderness_ms for stage in graph.stages for g in stage.watermark_generators}
         self._readers = _reading_stages(graph)
@@ -95,16 +97,14 @@ class EpochBook:
         self._running: EpochHeader | None = None
         self._next_timers: dict[SubtaskId, tuple[int | None, int | None]] = {}
         self._waiting: dict[SubtaskId, int] = {}
-        self._told_epoch = state.epoch
-        """Of the newest completed checkpoint that the functions know of."""
-        self._told_aborted: set[int] = set()
-        self._news_sent: tuple[int, list[int]] = (state.epoch, [])
-        """What `_told_epoch` and `_told_aborted` become when the running epoch commits."""
+        self._notified_epoch = state.epoch
+        """Of the newest completed checkpoint that functions have been notified of."""
+        self._notified_aborted: set[int] = set()
+        self._sent: tuple[int, list[int]] = (state.epoch, [])
+        """What `_notified_epoch` and `_notified_aborted` become when the running epoch commits."""
         self.on_failure: Callable[[], None] = lambda: None
-        self.savepoints: Savepoints | None = None
-        """Who takes savepoints at barriers of this attempt."""
 
-    # ---- what other threads say
+    # ---- other threads
 
     def report(self, report: SubtaskReport) -> None:
         """A subtask has finished the running epoch (PROTOCOL R10)."""
@@ -115,7 +115,7 @@ class EpochBook:
             self._changed.notify_all()
 
     def fail(self, error: PenstockError) -> None:
-        """The attempt is over; the first error is the one that counts."""
+        """The attempt is over; the first error counts."""
         with self._changed:
             if self._failure is None:
                 self._failure = error
@@ -132,35 +132,27 @@ class EpochBook:
     def begin(self, *, final: bool = False, forced: bool = False, savepoint: bool = False) -> EpochHeader:
         """The header of the next epoch, with a checkpoint if one may start now.
 
-        `savepoint`: its barrier carries the savepoint that is wanted. It is taken at a checkpoint (PROTOCOL R29).
+        `savepoint`: its barrier carries the requested savepoint, if there is one. It is taken at a checkpoint (R29).
         """
         if self._failure is not None:
             raise self._failure
-        request = self.savepoints.due() if savepoint and self.savepoints is not None else None
         state = self._state
-        epoch = state.epoch + 1
+        epoch, subtasks = state.epoch + 1, list(state.versions)
         now_ms = max(self._clock.now_ms(), self._reached_ms)
-        checkpoint = None
-        base = None
-        if self._coordinator is not None:
-            self._coordinator.check_fenced()
-            checkpoint = self._coordinator.start(
-                epoch, list(state.versions), forced=final or forced or request is not None
-            )
-            newest = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
-            base = newest.checkpoint_id if newest is not None else None
-        order = None
-        if request is not None and self.savepoints is not None:
-            order = self.savepoints.begin(epoch, list(state.versions), checkpoint)
+        request = self._savepoints.due() if savepoint else None
+        self._coordinator.check_fenced()
+        checkpoint = self._coordinator.start(epoch, subtasks, forced=final or forced or request is not None)
+        base = self._coordinator.base_of(checkpoint) if checkpoint is not None else None
+        order = self._savepoints.begin(epoch, subtasks, checkpoint) if request is not None else None
         drain = request is not None and request.drain
-        completed, aborted = self.checkpoint_news()
+        completed, aborted = self.unannounced_checkpoints()
         header = EpochHeader(
             state.job_id,
             state.attempt,
             epoch,
             now_ms,
             checkpoint,
-            base,
+            base.checkpoint_id if base is not None else None,
             self._watermarks(final=final or drain),
             commit_epoch=self._committer is not None,
             final=final,
@@ -170,7 +162,7 @@ class EpochBook:
             drain=drain,
             savepoint=order,
         )
-        self._news_sent = (completed.epoch if completed is not None else self._told_epoch, aborted)
+        self._sent = (completed.epoch if completed is not None else self._notified_epoch, aborted)
         with self._changed:
             self._reports.clear()
             self._running = header
@@ -179,20 +171,18 @@ class EpochBook:
     @property
     def _reached_ms(self) -> int:
         """Time never goes back, not even behind the checkpoint before the first epoch (PROTOCOL I-6)."""
-        newest = self._coordinator.newest_completed if self._coordinator is not None else None
+        newest = self._coordinator.newest_completed
         return max(self._state.now_ms, newest.now_ms if newest is not None else 0)
 
-    def checkpoint_news(self) -> tuple[Manifest | None, list[int]]:
-        """The newest checkpoint completed, and those aborted, that functions have not been told of in any epoch."""
-        if self._coordinator is None:
-            return None, []
+    def unannounced_checkpoints(self) -> tuple[Manifest | None, list[int]]:
+        """The newest completed checkpoint, and the aborted ones, that functions have not been notified of."""
         newest = self._coordinator.newest_completed
         failed = [stats.checkpoint_id for stats in self._coordinator.history() if stats.status == "failed"]
-        is_news = newest is not None and newest.epoch > self._told_epoch
-        return newest if is_news else None, [number for number in failed if number not in self._told_aborted]
+        is_new = newest is not None and newest.epoch > self._notified_epoch
+        return newest if is_new else None, [number for number in failed if number not in self._notified_aborted]
 
     def _spool_after_ms(self, checkpoint: int | None, *, aligned: bool) -> int | None:
-        if self._coordinator is None or aligned:  # PROTOCOL R13, R31: savepoints and the last epoch are aligned
+        if aligned:  # PROTOCOL R13, R31: savepoints and the last epoch are aligned
             return None
         return self._coordinator.spool_after_ms(checkpoint, waiting=self.waiting > 0)
 
@@ -203,18 +193,18 @@ class EpochBook:
             if final:
                 watermarks[uid] = MAX_WATERMARK
             elif uid in self._state.max_timestamps:
-                made = self._state.max_timestamps[uid] - delay - 1
-                watermarks[uid] = max(watermarks.get(uid, MIN_WATERMARK), made)
+                watermark = self._state.max_timestamps[uid] - delay - 1
+                watermarks[uid] = max(watermarks.get(uid, MIN_WATERMARK), watermark)
         return watermarks
 
     def set_source_watermark(self, source_id: int, watermark: int) -> None:
-        """From the next epoch on; of a source without event time of its own, or of one that has ended (MAX)."""
+        """From the next epoch on, for a source without event time of its own, or one that has ended (MAX)."""
         name = source_key(source_id)
         self._state.watermarks[name] = max(watermark, self._state.watermarks.get(name, MIN_WATERMARK))
 
     @property
     def parents(self) -> Mapping[SubtaskId, Version]:
-        """The version each subtask has now."""
+        """The current version of each subtask."""
         return self._state.versions
 
     def commit(self, header: EpochHeader, position: SourcePosition | None) -> EpochSummary:
@@ -230,28 +220,26 @@ class EpochBook:
             self._waiting[report.subtask] = report.waiting
         state.epoch, state.now_ms = header.epoch, header.now_ms
         state.versions = versions
-        self._told_epoch = self._news_sent[0]
-        self._told_aborted.update(self._news_sent[1])
+        self._notified_epoch = self._sent[0]
+        self._notified_aborted.update(self._sent[1])
         state.watermarks = dict(header.watermarks)
         # Before a checkpoint can cover the epoch: what it covers does not come again (PROTOCOL R28).
-        waiting = committables if self._committer is None else self._release(committables)
+        waiting = committables if self._committer is None else self._release(committables, self._committer)
         failpoint.before("C12")
-        if self._coordinator is not None or header.savepoint is not None:
-            record = EpochRecord(
-                header.epoch,
-                header.now_ms,
-                versions,
-                waiting,
-                position,
-                dict(state.watermarks),  # a checkpoint may complete after later epochs have moved them
-                dict(state.max_timestamps),
-                self._graph.max_parallelism,
-                header.final,
-            )
-            if header.savepoint is not None and self.savepoints is not None:
-                self.savepoints.epoch_committed(record)  # first: the checkpoint's files may go once it is known
-            if self._coordinator is not None:
-                self._coordinator.epoch_committed(record)
+        record = EpochRecord(
+            header.epoch,
+            header.now_ms,
+            versions,
+            waiting,
+            position,
+            dict(state.watermarks),  # a checkpoint may complete after later epochs have changed them
+            dict(state.max_timestamps),
+            self._graph.max_parallelism,
+            header.final,
+        )
+        if header.savepoint is not None:
+            self._savepoints.epoch_committed(record)  # first: the checkpoint's files may go once it is known
+        self._coordinator.epoch_committed(record)
         failpoint.after("C12")
         with self._changed:
             self._running = None
@@ -267,14 +255,13 @@ class EpochBook:
             sum(r.untimed for r in reports),
         )
 
-    def _release(self, committables: Sequence[Committable]) -> list[Committable]:
+    def _release(self, committables: Sequence[Committable], committer: SinkCommitter) -> list[Committable]:
         """Commit the epoch's transactions; nothing is left for a checkpoint to commit."""
-        assert self._committer is not None
-        if self._coordinator is not None and committables:
+        if committables:
             self._coordinator.check_fenced()  # PROTOCOL R4: before commits
         for committable in committables:
             failpoint.before("C20")
-            self._committer.commit([committable])
+            committer.commit([committable])
             failpoint.after("C20")
         return []
 
@@ -299,17 +286,17 @@ class EpochBook:
 
     @property
     def watermark(self) -> int | None:
-        """The lowest of the generators' watermarks; None where a job has none."""
-        made = self._watermarks(final=False)
-        return min((made.get(uid, MIN_WATERMARK) for uid in self._delays), default=None)
+        """The lowest of the generators' watermarks; None if the job has no generator."""
+        watermarks = self._watermarks(final=False)
+        return min((watermarks.get(uid, MIN_WATERMARK) for uid in self._delays), default=None)
 
     @property
     def waiting(self) -> int:
-        """Rows that subtasks have been given and not worked on; until there are none, no new ones are read (R13)."""
+        """Rows that subtasks have received and not processed; until there are none, no new ones are read (R13)."""
         return sum(self._waiting.values())
 
     def restored(self, deployed: Deployed) -> None:
-        """The next timers of freshly restored subtasks, and the rows in flight that they hold."""
+        """Take the next timers of freshly restored subtasks, and the number of rows in flight that they hold."""
         subtasks = [subtask for subtask, _ in deployed.versions]
         self._next_timers.update(zip(subtasks, deployed.next_timers, strict=True))
         self._waiting.update(zip(subtasks, deployed.waiting, strict=True))

@@ -1,4 +1,4 @@
-"""What commands print: results on stdout, messages on stderr, as text or as JSON.
+"""Everything that is printed, by commands and by running jobs: results on stdout, messages on stderr.
 
 Either stream may be closed, be a pipe without a reader, or be limited to ASCII.
 """
@@ -74,13 +74,30 @@ def print_error(message: str, exit_code: int) -> None:
 
 def print_warning(message: str) -> None:
     """Print a warning on stderr."""
-    _print(2, f"warning: {visible(message)}")
+    print_message(f"warning: {message}")
 
 
-def _print(number: int, text: str) -> None:
-    """Print a line; if nobody reads it, the exit code is all that remains."""
+def print_message(message: str) -> None:
+    """Print a line on stderr: progress, or what a job does on its own."""
+    _print(2, visible(message))
+
+
+def print_progress(text: str, *, is_last: bool) -> None:
+    """Replace the current line of stderr. The last call ends the line."""
+    _print(2, f"\r{visible(text)}", end="\n" if is_last else "")
+
+
+def print_rows(lines: Sequence[str]) -> None:
+    """Print the output of a job's `print` sinks as it is. Raises OSError if it cannot be written."""
+    if lines:
+        sys.stdout.write("".join(line + "\n" for line in lines))
+        sys.stdout.flush()
+
+
+def _print(number: int, text: str, end: str = "\n") -> None:
+    """Print a text; if nobody reads it, the exit code is all that remains."""
     try:
-        print(text, file=sys.stdout if number == 1 else sys.stderr, flush=True)
+        print(text, end=end, file=sys.stdout if number == 1 else sys.stderr, flush=True)
     except OSError:
         discard_output(number)
 

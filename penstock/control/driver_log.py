@@ -1,0 +1,49 @@
+"""`driver.log`: what happened to a job in its driver. One object per job writes it, for every part of the driver."""
+
+import threading
+import traceback
+import unicodedata
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.clock import Clock, SystemClock
+from penstock.runtime.process.log_lines import LogContext, log_line
+
+FILE_NAME = "driver.log"
+FIELD_CHARS = 300
+
+
+class DriverLog:
+    """Appends to the driver's log. Thread safe; a log that cannot be written changes nothing else."""
+
+    def __init__(self, folder: Path, job_id: str, clock: Clock | None = None) -> None:
+        self._path = folder / FILE_NAME
+        self._job_id = job_id
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+
+    def write(self, text: str, *, attempt: int | None = None, epoch: int | None = None) -> None:
+        """What happened, of which attempt and in which epoch as far as that is known."""
+        line = log_line(self._clock.now_ms(), LogContext(self._job_id, attempt, epoch), text.rstrip("\n"))
+        with self._lock, suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(line + "\n")
+
+    def write_error(self, text: str, error: BaseException, *, attempt: int | None = None) -> None:
+        """What happened, with the traceback of the error that caused it."""
+        self.write(f"{text}\n{''.join(traceback.format_exception(error))}", attempt=attempt)
+
+    def audit(self, event: str, **fields: object) -> None:
+        """Who requested what: one line for each request that may change something."""
+        self.write(" ".join(["audit", event, *(f"{name}={printable(str(value))}" for name, value in fields.items())]))
+
+
+def printable(text: str) -> str:
+    """Untrusted text in one line, without control characters and changes of the text direction.
+
+    >>> printable("a\\x1b[31mb\\nc")
+    'a?[31mb?c'
+    """
+    shown = "".join("?" if unicodedata.category(letter)[0] in "CZ" and letter != " " else letter for letter in text)
+    return shown if len(shown) <= FIELD_CHARS else shown[:FIELD_CHARS] + "…"
