@@ -17,7 +17,7 @@ from penstock.datastream import KeyedProcessFunction, MapFunction, RuntimeContex
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import StorageError, UsageError, UserFunctionError
-from penstock.jobmanager.attempt import spark_attempt
+from penstock.jobmanager.attempt import subtask_deployment
 from penstock.spark import deployment
 from penstock.storage import LocalStorage
 from tests.spark.jobs import Jobs, read_json
@@ -73,7 +73,7 @@ def test_p4_an_error_of_spark_at_the_start_of_an_attempt_is_a_failure_like_any_o
             raise RuntimeError("an executor was lost")
         return start(*arguments)
 
-    monkeypatch.setattr(spark_attempt, "start_taskmanagers", lost_once)
+    monkeypatch.setattr(subtask_deployment, "start_taskmanagers", lost_once)
     env = jobs.environment(1, {"execution.checkpointing.interval": "1h", **RESTARTS})
     assert sorted(env.from_collection([1, 2], Types.LONG()).execute_and_collect("lost once")) == [1, 2]
     failure = jobs.record().failures[0]
