@@ -1,6 +1,6 @@
 """Python values to Arrow columns and back, for every declared type.
 
-Checks are by the set of the values' types, so a column of 10,000 good values is checked at the speed of C. Timestamps
+Values are checked by the set of their types, so a column of 10,000 good values is checked at the speed of C. Timestamps
 come back as `datetime` in UTC; pyarrow's own conversion of them is forty times slower than the one here.
 """
 
@@ -82,7 +82,7 @@ def encode_column(values: Sequence[Any], type_info: TypeInformation) -> pa.Array
 
 
 def decode_column(array: pa.Array, type_info: TypeInformation) -> list[Any]:
-    """The values of an Arrow array, None for null. Large, dictionary and other-zone forms of the type are taken too."""
+    """The values of an Arrow array, None for null. Large, dictionary and other-zone variants are accepted too."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.type != type_info.arrow:
@@ -95,14 +95,14 @@ def decode_column(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 
 def is_immutable(type_info: TypeInformation) -> bool:
-    """Whether values of the type can be handed out without a copy."""
+    """Whether values of the type can be shared without a copy."""
     if type_info.name in ("LIST", "MAP", "TAGGED", "PICKLE"):
         return False
     return all(map(is_immutable, type_info.children))
 
 
 def copier(type_info: TypeInformation) -> Callable[[Any], Any] | None:
-    """A function that copies a value of the type as deep as it can be changed; None when values are immutable."""
+    """A function that copies everything mutable in a value of the type; None if values are immutable."""
     if is_immutable(type_info):
         return None
     if type_info.name == "PICKLE":
@@ -117,7 +117,7 @@ def copier(type_info: TypeInformation) -> Callable[[Any], Any] | None:
 
 
 def copy_plain(value: Any) -> Any:
-    """A copy of a plain Python value that shares nothing that can be changed."""
+    """A copy of a plain Python value that shares nothing mutable with it."""
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
@@ -150,7 +150,7 @@ def _pickle_copy(value: Any) -> Any:
 
 
 def _check_types(values: Sequence[Any], type_info: TypeInformation) -> None:
-    """Raise unless every value has a type that the declared one takes."""
+    """Raise unless every value has a type that the declared one accepts."""
     name = type_info.name
     found = set(map(type, values))
     if found <= _ALLOWED[name]:
@@ -162,7 +162,7 @@ def _check_types(values: Sequence[Any], type_info: TypeInformation) -> None:
 
 
 def misfit(value: Any, type_info: TypeInformation, reason: object = None) -> UnsupportedValueError:
-    """The error for a value that the declared type does not take."""
+    """The error for a value that the declared type does not accept."""
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     why = f" ({reason})" if reason else ""
@@ -289,7 +289,7 @@ def _encode_struct(values: Sequence[Any], type_info: TypeInformation) -> pa.Arra
 
 
 def transpose(values: Sequence[Any], type_info: TypeInformation, *, nullable: bool = False) -> list[tuple[Any, ...]]:
-    """Rows or tuples as one tuple of values per field. Rows whose fields are in another order are put right by name."""
+    """Rows or tuples as one tuple of values per field. Rows with another order of fields are matched by name."""
     width = len(type_info.children)
     kinds = set(map(type, values))
     if kinds - {tuple}:
@@ -357,7 +357,7 @@ def _decode_time(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 
 def _decode_date(array: pa.Array, type_info: TypeInformation) -> list[Any]:
-    """numpy makes dates thirty times faster than `to_pylist`; out of range it gives numbers instead."""
+    """numpy makes dates thirty times faster than `to_pylist`; outside their range it gives numbers."""
     values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
     if int in set(map(type, values)):
         raise UnsupportedValueError(f"a {type_info} column holds a year outside 1 to 9999")

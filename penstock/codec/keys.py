@@ -1,7 +1,8 @@
 """Keys: from the user's key to the key that state tables use, to Arrow columns, and to Spark's hash.
 
-A state key is hashable and its equality is true to the type: a typed single column gives the value itself, several
-columns give a tuple, an untyped key its canonical bytes, so that 1, True and 1.0 are three keys. -0.0 and 0.0 are one.
+A state key is hashable, and keys of different types are never equal: a typed single column gives the value itself,
+several columns give a tuple, an untyped key its canonical bytes, so 1, True and 1.0 are three keys. -0.0 and 0.0 are
+one key.
 """
 
 import struct
@@ -77,7 +78,7 @@ class KeyCodec:
         ]
 
     def order(self, state_key: Any) -> Any:
-        """Something by which state keys sort the same way in every process."""
+        """A sort key for state keys that gives the same order in every process."""
         return state_key
 
     def hash(self, state_key: Any) -> int:
@@ -148,8 +149,8 @@ def _state_key_maker(type_info: TypeInformation) -> Callable[[Any], Any]:
     if name in ("DOUBLE", "FLOAT"):
         return lambda value: _float_key(value, type_info)
     if name in _SIMPLE:
-        wanted = _SIMPLE[name]
-        return lambda value: value if type(value) is wanted else _other_key(value, type_info)
+        expected = _SIMPLE[name]
+        return lambda value: value if type(value) is expected else _other_key(value, type_info)
     if name in INTEGER_BITS:
         limit = 1 << (INTEGER_BITS[name] - 1)
         return lambda value: value if type(value) is int and -limit <= value < limit else _other_key(value, type_info)
@@ -187,7 +188,7 @@ def _timestamp_key(value: Any, type_info: TypeInformation) -> datetime:
 
 
 def _other_key(value: Any, type_info: TypeInformation) -> Any:
-    """The slow way, which also says what is wrong: through a column and back."""
+    """The slow way, through a column and back, with an error that says what is wrong."""
     if value is None:
         raise null_key()
     return decode_column(encode_column([value], type_info), type_info)[0]

@@ -1,4 +1,4 @@
-"""Stored columns as others can read them, and back: untyped values become JSON text, or values of a declared type.
+"""Stored columns in a form that other tools can read, and back: untyped values as JSON text or as a declared type.
 
 Everything that has a type is the same in both forms. Pickles stay bytes: nothing is ever unpickled here.
 """
@@ -41,17 +41,17 @@ def to_readable(column: pa.Array, type_info: TypeInformation) -> pa.Array:
     return _each_leaf(column, type_info, _json_column)
 
 
-def to_declared(column: pa.Array, type_info: TypeInformation, wanted: TypeInformation) -> pa.Array:
+def to_declared(column: pa.Array, type_info: TypeInformation, declared: TypeInformation) -> pa.Array:
     """A stored column whose untyped values are values of a declared type."""
-    if type_info == wanted:
+    if type_info == declared:
         return column
     if type_info.uses_pickle:
         raise UnsupportedValueError(f"values of {type_info} are pickles, which are not read; they stay bytes")
-    return encode_column(decode_column(column, type_info), wanted)
+    return encode_column(decode_column(column, type_info), declared)
 
 
 def from_readable(column: pa.Array, type_info: TypeInformation, text: Text, *, is_key: bool = False) -> pa.Array:
-    """The stored form of a readable column, or of one that has values where untyped ones are wanted."""
+    """The stored form of a readable column, or of one with plain values in place of untyped ones."""
     encode = tagged.encode_key if is_key else tagged.encode
 
     def to_tagged(leaf: pa.Array, leaf_type: TypeInformation) -> pa.Array:
@@ -73,7 +73,7 @@ def _json_column(leaf: pa.Array, type_info: TypeInformation) -> pa.Array:
 
 
 def _each_leaf(column: Any, type_info: TypeInformation, change: Callable[[pa.Array, TypeInformation], pa.Array]) -> Any:
-    """The column with its untyped leaves changed; everything else as it is, and of the type's own Arrow type."""
+    """The column with its untyped leaves changed, and everything else in the type's own Arrow type."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if type_info.kind == "tagged":
@@ -92,8 +92,8 @@ def _each_leaf(column: Any, type_info: TypeInformation, change: Callable[[pa.Arr
             offsets, _each_leaf(entries, type_info.children[0], change), mask=column.is_null()
         )
     keys, items = (_each_leaf(entries.field(n), child, change) for n, child in enumerate(type_info.children))
-    made = pa.MapArray.from_arrays(offsets, keys, items)
-    return pc.if_else(column.is_valid(), made, pa.nulls(len(made), made.type)) if column.null_count else made
+    maps = pa.MapArray.from_arrays(offsets, keys, items)
+    return pc.if_else(column.is_valid(), maps, pa.nulls(len(maps), maps.type)) if column.null_count else maps
 
 
 def _as_list(column: pa.Array) -> pa.Array:

@@ -37,8 +37,8 @@ class RowCodec:
     def decode_columns(self, columns: Sequence[pa.Array]) -> list[list[Any]]:
         """The values of one batch, field by field."""
         if len(columns) != len(self._types):
-            wanted = len(self._types)
-            raise UnsupportedValueError(f"{len(columns)} columns for records of {self.type_info}; expected {wanted}")
+            expected = len(self._types)
+            raise UnsupportedValueError(f"{len(columns)} columns for records of {self.type_info}; expected {expected}")
         return [decode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
 
     def make_records(self, fields: list[list[Any]]) -> list[Any]:

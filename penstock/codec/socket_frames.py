@@ -12,7 +12,7 @@ _JOIN_LIMIT = 64 * KIB
 
 
 def send_frame(sock: socket.socket, data: bytes | memoryview, limit: int = MAX_FRAME_BYTES) -> None:
-    """Send one frame. ConnectionLostError if the peer has gone, RpcError if the frame is too long."""
+    """Send one frame. Raises ConnectionLostError if the connection has ended, RpcError if the frame is too long."""
     size = len(data)
     if size > limit:
         raise RpcError(f"a message of {size} bytes is longer than the limit of {limit}; send it in parts")
@@ -27,7 +27,7 @@ def send_frame(sock: socket.socket, data: bytes | memoryview, limit: int = MAX_F
 
 
 def recv_frame(sock: socket.socket, limit: int = MAX_FRAME_BYTES) -> bytes:
-    """The next frame. ConnectionLostError if the connection ends first, RpcError if it is longer than `limit`."""
+    """The next frame. Raises ConnectionLostError if the connection ends first, RpcError if it exceeds `limit`."""
     (size,) = _HEAD.unpack(_recv_exactly(sock, _HEAD.size))
     if size > limit:
         raise RpcError(f"a message of {size} bytes is longer than the limit of {limit}; is the other side Penstock?")

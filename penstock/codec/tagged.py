@@ -1,7 +1,7 @@
 """The tagged codec: plain Python values without a declared type, as self-describing bytes. Never pickle.
 
-Takes None, bool, int of any size, float, str, bytes, Decimal, date, time, datetime, timedelta, Instant, tuple, list,
-dict and Row, nested up to MAX_DEPTH. `encode` keeps everything that can be seen of a value. `encode_key` gives equal
+Encodes None, bool, int of any size, float, str, bytes, Decimal, date, time, datetime, timedelta, Instant, tuple, list,
+dict and Row, nested up to MAX_DEPTH. `encode` keeps everything that is visible of a value. `encode_key` gives equal
 bytes for equal values of equal types: it sorts dictionaries and folds -0.0 into 0.0, equal decimals into one and equal
 points in time into UTC; it refuses NaN. Values are: a tag byte, then a fixed number of bytes or a length and bytes.
 Changing a byte of this format needs a new tag.
@@ -27,7 +27,7 @@ _unpack_float = struct.Struct(">d").unpack_from
 _unpack_long = struct.Struct(">q").unpack_from
 
 Encoders: TypeAlias = dict[type, Callable[[Any, int, Any], bytes]]
-"""The encoder of each type: one table keeps all that can be seen, one is canonical."""
+"""The encoder of each type: one table keeps everything visible, one is canonical."""
 Decoder = Callable[[bytes, int, int], tuple[Any, int]]
 
 
@@ -50,7 +50,7 @@ def decode(data: bytes) -> Any:
     except (KeyError, IndexError, ValueError, TypeError, OverflowError, struct.error, InvalidOperation) as error:
         raise UnsupportedValueError(f"bytes are not a tagged value: {error!r} in {data[:40]!r}") from error
     if end != len(data):
-        raise UnsupportedValueError(f"bytes are not a tagged value: {len(data) - end} bytes behind it in {data[:40]!r}")
+        raise UnsupportedValueError(f"bytes are not a tagged value: {len(data) - end} bytes after it in {data[:40]!r}")
     return value
 
 
@@ -109,7 +109,7 @@ def _int_bytes(value: int) -> bytes:
     """The shortest two's complement form."""
     size = (value if value >= 0 else ~value).bit_length() // 8 + 1
     if size > MAX_NUMBER_BYTES:
-        raise UnsupportedValueError(f"an integer of {size} bytes; at most {MAX_NUMBER_BYTES} are taken")
+        raise UnsupportedValueError(f"an integer of {size} bytes; at most {MAX_NUMBER_BYTES} are supported")
     return value.to_bytes(size, "big", signed=True)
 
 

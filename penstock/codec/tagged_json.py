@@ -1,4 +1,4 @@
-"""Untyped values as JSON text and back, with nothing lost: for people, SQL and the command line.
+"""Untyped values as JSON text and back, without loss: for people, SQL and the command line.
 
 None, bool, int, float, str, lists and dictionaries with text keys are plain JSON. What JSON does not have is an object
 with one key that begins with `$`: `{"$tuple": [1, 2]}`, `{"$decimal": "1.50"}`, `{"$bytes": "AAE="}`, `{"$map": [[1,
@@ -49,7 +49,7 @@ def from_json(text: str) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """The value with nothing in it that JSON does not have."""
+    """The value in terms of what JSON has."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value

@@ -31,7 +31,7 @@ class FieldReduce(ReduceFunction):
 
 
 class RecordReduce(ReduceFunction):
-    """Keeps the record whose field wins: min_by and max_by."""
+    """Keeps the record with the least or greatest field: min_by and max_by."""
 
     def __init__(self, wins: Callable[[Any, Any], bool], position: int | str) -> None:
         self.wins = wins

@@ -37,9 +37,9 @@ class ExecutionGraph:
 
 
 def assign_subtasks(job: JobGraph, task_managers: Sequence[str]) -> ExecutionGraph:
-    """The job spread over the TaskManagers: subtask i of every stage goes to TaskManager i modulo their number.
+    """Assign subtask i of every stage to TaskManager i modulo their number.
 
-    So the same index of two stages is in one process, and a forward edge stays there.
+    So subtasks of two stages with the same index are in one process, and a forward edge stays there.
     """
     if not task_managers:
         raise UsageError("no TaskManager to assign subtasks to; start at least one")

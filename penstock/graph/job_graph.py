@@ -1,11 +1,11 @@
-"""The job as stages between exchanges: what runtime and spark execute.
+"""The job as stages between exchanges: what `runtime` and `spark` execute.
 
 A stage is a chain (or small tree) of operators that run one after the other in the same subtask, without an exchange
-between them. Everything in a `StagePlan` is plain data and pickles; user functions are in it as bytes
+between them. Everything in a `StagePlan` is plain data that can be pickled; user functions are in it as bytes
 (`graph.pickling.loads`). A `JobGraph` stays in the JobManager: its sources and sinks are live objects.
 
 Positions. Inside a stage a *position* names a producer of records: `p >= 0` is the output of `operators[p]`, `p < 0`
-is what arrives on `inputs[-1 - p]`. `OperatorPlan.inputs`, `StageOutput.position` and `WatermarkGenerator.position`
+is the input of `inputs[-1 - p]`. `OperatorPlan.inputs`, `StageOutput.position` and `WatermarkGenerator.position`
 use it.
 """
 
@@ -18,8 +18,8 @@ from penstock.model.types import TypeInformation
 
 Partitioning = Literal["key", "forward", "rebalance", "broadcast"]
 """key: by key group. forward: from a source that needs no key, or from subtask i to subtask i of a stage with the same
-parallelism. rebalance: evenly over all subtasks, where parallelism changes or the program says so. broadcast: every
-record to every subtask, also of a keyed stage."""
+parallelism. rebalance: evenly over all subtasks, where the parallelism changes or the program asks for it. broadcast:
+every record to every subtask, also of a keyed stage."""
 
 SPARK_SINK = "spark"
 """`EdgePlan.target` of an edge that ends in `JobGraph.spark_sinks`."""
@@ -34,7 +34,7 @@ class SourceRef:
 
 @dataclass(frozen=True)
 class StageOutput:
-    """An edge starts at a position of a stage; below 0 the stage's input is passed on (it only computes a key)."""
+    """An edge starts at a position of a stage. Below 0 the stage passes its input on: it only computes a key."""
 
     stage_id: str
     position: int
@@ -64,19 +64,19 @@ class OperatorPlan:
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
     watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions)."""
     uid_hash: str | None = None
-    """Whose state is restored: the id of an operator, or its derived uid."""
+    """The operator whose state is restored: its id, or its derived uid."""
 
 
 @dataclass(frozen=True)
 class EdgePlan:
-    """One exchange: records of one type from a source or a stage into a stage (or into a Spark sink)."""
+    """One exchange: records of one type from a source or a stage to a stage or a Spark sink."""
 
     id: int
     source: SourceRef | StageOutput
     target: str
     """Id of the stage that reads it, or `SPARK_SINK`."""
     record_type: TypeInformation
-    """Of the records that are shipped: after `jvm_ops`."""
+    """The type of the records that are shipped, after `jvm_ops`."""
     partitioning: Partitioning
     key_columns: tuple[str, ...] | None = None
     """The JVM hashes these columns of the record."""
@@ -91,10 +91,10 @@ class EdgePlan:
 
 @dataclass(frozen=True)
 class WatermarkGenerator:
-    """Where a stage makes watermarks: on a source edge with event time, or behind a `timestamps` operator."""
+    """Where a stage generates watermarks: on a source edge with event time, or after a `timestamps` operator."""
 
     uid: str
-    """Of the source or of the operator; the manifest keeps watermark and greatest timestamp under it."""
+    """Of the source or operator. The manifest keeps its watermark and its greatest timestamp under this uid."""
     out_of_orderness_ms: int
     position: int
     idle_after_ms: int | None = None
@@ -110,7 +110,7 @@ class StagePlan:
     parallelism: int
     max_parallelism: int
     key_types: tuple[TypeInformation, ...] | None
-    """Of the current key; None where the stage is not keyed."""
+    """The types of the current key; None if the stage is not keyed."""
     inputs: tuple[EdgePlan, ...]
     operators: tuple[OperatorPlan, ...]
     """In topological order: an operator comes after its inputs. Empty in a stage that only computes a key."""
@@ -124,7 +124,7 @@ class StagePlan:
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """Of its operators, in order."""
+        """The uids of its operators, in order."""
         return tuple(operator.uid for operator in self.operators)
 
 
@@ -145,7 +145,7 @@ class SourcePlan:
 
 @dataclass(frozen=True)
 class SinkPlan:
-    """One sink that runs in a stage, for the side that commits. `spec.config` is live."""
+    """One sink that runs in a stage, as the JobManager needs it to commit. `spec.config` is live."""
 
     uid: str
     name: str
@@ -196,10 +196,10 @@ class JobGraph:
 
     @property
     def bounded(self) -> bool:
-        """Every source ends by itself, so the job does."""
+        """Every source ends by itself, so the job does too."""
         return all(source.bounded for source in self.sources)
 
     @property
     def parallelism(self) -> int:
-        """The greatest parallelism of a stage: the number of TaskManagers that are useful."""
+        """The greatest parallelism of a stage, which is the number of TaskManagers that are useful."""
         return max((stage.parallelism for stage in self.stages), default=1)

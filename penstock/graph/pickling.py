@@ -1,4 +1,4 @@
-"""User functions to bytes and back, with cloudpickle: functions of `__main__`, lambdas and closures travel by value.
+"""User functions as bytes, with cloudpickle: functions of `__main__`, lambdas and closures are pickled by value.
 
 Only the plan is pickled this way, once per job. Records and state never are.
 """
@@ -20,7 +20,7 @@ _EMPTY_CELL = types.CellType()
 def dumps(function: Any, operator: str) -> bytes:
     """The function as bytes that `loads` turns into an equal one in another process.
 
-    Raises NotPicklableError that names the operator, the function and, if it can be found, the variable at fault.
+    Raises a NotPicklableError that names the operator, the function and, if it can be found, the variable at fault.
     """
     try:
         data: bytes = cloudpickle.dumps(function)
@@ -35,7 +35,7 @@ def loads(data: bytes) -> Any:
 
 
 def function_name(function: Any) -> str:
-    """How the program calls this function: the name of the function, or of the class of the object."""
+    """The name of the function in the program, or of the class of a function object."""
     function = as_written(function)
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return str(name).split("<locals>.")[-1].strip("<>")
@@ -47,17 +47,17 @@ def _explain(function: Any, operator: str, error: Exception) -> str:
     if not path:
         return (
             f"function {function_name(function)!r} of operator {operator!r} cannot be sent to the TaskManagers: "
-            f"{reason}; make what it needs in open(), which runs there"
+            f"{reason}; create what it needs in open(), which runs there"
         )
     return (
         f"function {function_name(function)!r} of operator {operator!r} cannot be sent to the TaskManagers: it uses "
-        f"{'.'.join(path)!r}, a {_type_name(value)}, which cannot be pickled ({reason}); make it in open(), which "
-        f"runs there, instead of carrying it along"
+        f"{'.'.join(path)!r}, a {_type_name(value)}, which cannot be pickled ({reason}); create it in open(), which "
+        f"runs there"
     )
 
 
 def _find_culprit(root: Any) -> tuple[list[str], Any]:
-    """The deepest named thing below `root` that cannot be pickled by itself: its path, and the thing."""
+    """The innermost named value below `root` that cannot be pickled by itself: its path, and the value."""
     path: list[str] = []
     value = as_written(root)
     seen: set[int] = set()
@@ -75,7 +75,7 @@ def _find_culprit(root: Any) -> tuple[list[str], Any]:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a function or an object drags along, by name: closure, globals it mentions, defaults, attributes."""
+    """What is pickled with a function or an object, by name: closure, globals it uses, defaults, attributes."""
     if isinstance(value, types.MethodType):
         yield "self", value.__self__
         value = value.__func__
@@ -90,7 +90,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(key), part) for key, part in value.items())
     elif isinstance(value, list | tuple):
         yield from ((f"[{index}]", part) for index, part in enumerate(value))
-    elif not any("__reduce__" in vars(base) for base in type(value).__mro__[:-1]):  # with its own, it decides itself
+    elif not any("__reduce__" in vars(base) for base in type(value).__mro__[:-1]):  # a class with one chooses itself
         yield from getattr(value, "__dict__", {}).items()
         if type(value).__module__ == "__main__" or "<locals>" in type(value).__qualname__:
             yield from (
@@ -101,7 +101,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _picklable(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
-    except Exception:  # anything a foreign __reduce__ raises means the same
+    except Exception:  # a foreign __reduce__ may raise anything
         return False
     return True
 

@@ -1,7 +1,7 @@
 """The job as JSON for people and tools: one node for each source, operator and sink, and the stages they run in.
 
-A key computed in Python is a node of its own, since it costs a pass; a key of columns and SQL steps are notes on the
-edge, since they stay in the JVM.
+A key computed in Python is a node, since it costs a pass over the records. A key of columns and SQL steps are
+attributes of the edge, since they stay in the JVM.
 """
 
 import json
@@ -25,13 +25,13 @@ def describe_plan(job: JobGraph) -> dict[str, Any]:
 
 
 class _Plan:
-    """Numbers the nodes from 1 while it writes them down, upstream first."""
+    """Numbers the nodes from 1, upstream first."""
 
     def __init__(self, job: JobGraph) -> None:
         self.job = job
         self.nodes: list[dict[str, Any]] = []
         self._ids: dict[tuple[str, int], int] = {}
-        """(stage id, position) and ("source", source id) to node id."""
+        """(stage id, position), ("source", source id) or ("selector", edge id) -> node id."""
         for source in job.sources:
             self._ids["source", source.id] = self._add(f"Source: {source.name}", "Data Source", 1, [], source.uid)
         for stage in job.stages:
@@ -75,7 +75,7 @@ class _Plan:
         self._ids["selector", edge.id] = self._add(contents, "Operator", stage.parallelism, [before])
 
     def _arrival(self, edge: EdgePlan) -> dict[str, Any]:
-        """How an edge looks from the node that reads it."""
+        """An edge as the node that reads it lists it."""
         if isinstance(edge.source, SourceRef):
             origin = self._ids["source", edge.source.source_id]
         elif edge.key_selector is not None:

@@ -1,4 +1,4 @@
-"""`project`: records cut down to some of their fields."""
+"""`project`: records reduced to some of their fields."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from penstock.model.types import TypeInformation, Types
 
 
 class Project(MapFunction):
-    """Takes fields out of tuples or rows, in a given order."""
+    """Selects fields of tuples or rows, in a given order."""
 
     def __init__(self, positions: tuple[int, ...], names: tuple[str, ...] | None) -> None:
         self.positions = positions

@@ -1,9 +1,9 @@
-"""From the program to stages: where an exchange is needed, and what runs together without one.
+"""Divides the program into stages: where an exchange is needed, and which operators run together without one.
 
 A stage ends where records must move to another subtask: at `key_by`, at a change of parallelism, at `rebalance`, or
-where chaining is switched off. What only touches the JVM (a source, SQL steps, `key_by` on columns) makes no stage:
-its work is in the edge. Operators with the same input and parallelism share a stage, so a source that is read twice
-in the same way is shipped once.
+where chaining is switched off. What runs in the JVM alone (a source, SQL steps, `key_by` on columns) makes no stage: it
+is part of the edge. Operators with the same input and parallelism share a stage, so a source that is read twice in the
+same way is shipped once.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ from penstock.model.types import TypeInformation
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """What the environment says about the whole job."""
+    """Settings of the environment for the whole job."""
 
     parallelism: int = 1
     max_parallelism: int | None = None
@@ -53,21 +53,21 @@ class GraphSettings:
 
 
 def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
-    """The stages of what has been added to the program since it was last executed."""
+    """The stages of everything that was added to the program since it was last executed."""
     nodes = graph.to_execute()
     if not nodes:
         raise UsageError(
             "No operators defined in streaming topology. Cannot execute; add an operator or a sink, such as .print()"
         )
-    cut = _Cut(graph, settings, assign_uids(nodes, generate=settings.generate_uids))
+    builder = _Stages(graph, settings, assign_uids(nodes, generate=settings.generate_uids))
     for node in nodes:
-        cut.take(node)
-    max_parallelism = _max_parallelism(nodes, settings, [stage.parallelism for stage in cut.stages])
+        builder.add(node)
+    max_parallelism = _max_parallelism(nodes, settings, [stage.parallelism for stage in builder.stages])
     return JobGraph(
-        stages=tuple(stage.close(max_parallelism) for stage in cut.stages),
-        sources=tuple(cut.sources.values()),
-        sinks=tuple(cut.sinks),
-        spark_sinks=tuple(cut.spark_sinks),
+        stages=tuple(stage.close(max_parallelism) for stage in builder.stages),
+        sources=tuple(builder.sources.values()),
+        sinks=tuple(builder.sinks),
+        spark_sinks=tuple(builder.spark_sinks),
         max_parallelism=max_parallelism,
         warnings=tuple(_warnings(nodes)),
     )
@@ -75,7 +75,7 @@ def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
 
 @dataclass(frozen=True)
 class _Feed:
-    """Records on their way to a consumer: from a source, with SQL steps, or from a position of a stage."""
+    """Records that a consumer reads: of a source, after SQL steps, or of a position of a stage."""
 
     record_type: TypeInformation
     source: int | None = None
@@ -84,13 +84,13 @@ class _Feed:
     stage: int | None = None
     position: int = 0
     exchange: int | None = None
-    """Id of the key_by or partition node that they have passed."""
+    """Id of the key_by or partition node between the records and their consumer."""
     chain: bool = True
 
 
 @dataclass
 class _OpenStage:
-    """A stage that still grows."""
+    """A stage to which operators are still added."""
 
     index: int
     parallelism: int
@@ -118,7 +118,7 @@ class _OpenStage:
         )
 
 
-class _Cut:
+class _Stages:
     """One pass over the nodes, in topological order; a stage's inputs are fixed when it is made."""
 
     def __init__(self, graph: StreamGraph, settings: GraphSettings, uids: dict[int, str]) -> None:
@@ -133,8 +133,8 @@ class _Cut:
         self._shared: dict[tuple[tuple[_Feed, ...], int], _OpenStage] = {}
         self._edge_count = 0
 
-    def take(self, node: Node) -> None:
-        """Note where the node's records come from; give an operator or a sink its place."""
+    def add(self, node: Node) -> None:
+        """Record where the node's records come from; add an operator or a sink to a stage."""
         inputs = tuple(feed for input_id in node.inputs for feed in self._feeds[input_id])
         match node.payload:
             case SourceSpec() as spec:
@@ -176,7 +176,7 @@ class _Cut:
         return _Feed(node.output_type, stage=stage.index, position=position, chain=node.chain_after)
 
     def _stage_to_chain(self, node: Node, feeds: tuple[_Feed, ...], parallelism: int) -> _OpenStage | None:
-        """The stage in which the node's input already is, if it may run there too."""
+        """The stage that produces the node's input, if the node may run there too."""
         index = feeds[0].stage
         if index is None or not (self.settings.chaining and node.chain_before):
             return None
@@ -184,10 +184,10 @@ class _Cut:
         return self.stages[index] if together and self.stages[index].parallelism == parallelism else None
 
     def _stage_for(self, feeds: tuple[_Feed, ...], parallelism: int, *, share: bool) -> _OpenStage:
-        """The stage that reads exactly these records; a new one unless there is one to share."""
+        """The stage that reads exactly these records; a new one unless one can be shared."""
         if share and (feeds, parallelism) in self._shared:
             return self._shared[feeds, parallelism]
-        arriving = [self._behind_selector(feed) for feed in feeds]  # may make stages, which then come before this one
+        arriving = [self._after_selector(feed) for feed in feeds]  # may make stages, which then come before this one
         key_by = self._key_by(feeds[0])
         stage = _OpenStage(len(self.stages), parallelism, key_by.key_types if key_by else None)
         self.stages.append(stage)
@@ -201,8 +201,8 @@ class _Cut:
             self._shared[feeds, parallelism] = stage
         return stage
 
-    def _behind_selector(self, feed: _Feed) -> _Feed:
-        """The same records; those of a source pass a stage first if their key is computed in Python."""
+    def _after_selector(self, feed: _Feed) -> _Feed:
+        """The same records. If the key of a source is computed in Python, a stage for that comes first."""
         key_by = self._key_by(feed)
         if feed.source is None or key_by is None or key_by.selector is None:
             return feed
@@ -217,7 +217,7 @@ class _Cut:
         return feed.exchange is not None and isinstance(self.graph[feed.exchange].payload, BroadcastTo)
 
     def _edge(self, feed: _Feed, target: _OpenStage) -> EdgePlan:
-        """A new edge into a stage: keyed, to all subtasks, to the same one, or spread evenly."""
+        """A new edge to a stage: by key, to all subtasks, to the same subtask, or evenly spread."""
         key_by = self._key_by(feed)
         edge = self._plain_edge(feed, target.id)
         if key_by is not None:
@@ -255,7 +255,7 @@ class _Cut:
         )
 
     def _spark_sink(self, node: Node, spec: SinkSpec, feeds: tuple[_Feed, ...]) -> SparkSinkPlan:
-        """Rows go to Spark from where they are: no exchange, and no stage if they never left the JVM."""
+        """Rows go to Spark without an exchange, and without a stage if they never left the JVM."""
         edges = []
         for feed in feeds:
             edge = self._plain_edge(feed, SPARK_SINK)
@@ -318,7 +318,7 @@ def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Seque
         asked.add(settings.max_parallelism)
     if len(asked) > 1:
         raise UsageError(
-            f"max parallelism {', '.join(map(str, sorted(asked)))} are all asked for, but a job has one number of key "
+            f"max parallelism {', '.join(map(str, sorted(asked)))} are all set, but a job has one number of key "
             f"groups; set it once, with env.set_max_parallelism(...)"
         )
     greatest = max(used, default=1)

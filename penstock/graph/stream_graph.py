@@ -1,8 +1,7 @@
 """The program as the user wrote it: one node for each call that made a stream.
 
-Nodes only grow; a node's inputs have lower ids than its own, so the list is in topological order. Names, uids and
-parallelism are set afterwards by `stream.uid(...)` and the like, which is why a `Node` is mutable until the job graph
-is built from it.
+Nodes are only added. A node's inputs have lower ids than its own, so the list is in topological order. Names, uids and
+parallelism are set afterwards by `stream.uid(...)` and the like, so a `Node` is mutable until the job graph is built.
 """
 
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class JvmSpec:
-    """A step in SQL. `frame` is the DataFrame behind it, kept for its schema."""
+    """A step in SQL. `frame` is its resulting DataFrame, kept for the schema."""
 
     op: JvmOp
     frame: Any
@@ -67,13 +66,13 @@ class KeyBy:
 
     @property
     def label(self) -> str:
-        """For people: the columns, or the name of the function."""
+        """The columns, or the name of the function, for messages and plans."""
         return ", ".join(self.columns) if self.columns is not None else function_name(self.selector)
 
 
 @dataclass(frozen=True)
 class BroadcastTo:
-    """Of a partition node: every record goes to every subtask."""
+    """The payload of a partition node that sends every record to every subtask."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Node:
     output_type: TypeInformation
     """Type of the records that leave the node; for a sink, of those that enter it."""
     given_name: str
-    """The name at the start, which a source's derived uid keeps when the other changes."""
+    """The original name: the derived uid of a source does not change with `name`."""
     uid: str | None = None
     uid_hash: str | None = None
     parallelism: int | None = None
@@ -110,14 +109,14 @@ class Node:
 
 
 class StreamGraph:
-    """All nodes of one environment. What runs is what leads to `roots`: operators and sinks not yet executed."""
+    """All nodes of one environment. What runs leads to `roots`: operators and sinks that were not executed yet."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.roots: list[int] = []
 
     def add(self, kind: NodeKind, name: str, inputs: Sequence[int], payload: Any, output_type: TypeInformation) -> Node:
-        """A new node behind `inputs`."""
+        """A new node that reads `inputs`."""
         node = Node(len(self.nodes), kind, name, tuple(inputs), payload, output_type, name)
         self.nodes.append(node)
         if kind in ("operator", "sink"):
@@ -129,12 +128,12 @@ class StreamGraph:
 
     def to_execute(self) -> list[Node]:
         """The nodes that lead to a root, in topological order."""
-        wanted = set(self.roots)
+        needed = set(self.roots)
         for node in reversed(self.nodes):
-            if node.id in wanted:
-                wanted.update(node.inputs)
-        return [node for node in self.nodes if node.id in wanted]
+            if node.id in needed:
+                needed.update(node.inputs)
+        return [node for node in self.nodes if node.id in needed]
 
     def executed(self) -> None:
-        """Forget the roots: the next job is what is added from now on, with whatever it reads."""
+        """Forget the roots: the next job consists of what is added from now on, with everything it reads."""
         self.roots.clear()

@@ -1,8 +1,8 @@
-"""Operator uids: the user's own, or derived ones that stay the same while the program does.
+"""Operator uids: explicit ones of the user, or derived ones that stay the same as long as the program does.
 
 A derived uid comes from what the operator is (kind and name of its function; for a source the name it was made with),
-from the uids of its inputs and, among operators equal in both, from their order. An explicit uid upstream therefore
-shields everything below it from changes further up; what `.name()` sets does not matter.
+from the uids of its inputs and, among operators equal in both, from their order. So an explicit uid shields everything
+downstream of it from changes further upstream; `.name()` does not matter.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ def assign_uids(nodes: Sequence[Node], *, generate: bool = True) -> dict[int, st
 
 
 def explicit_uid(node: Node) -> str | None:
-    """The uid or the uid hash that the program gave."""
+    """The uid or the uid hash that the program sets."""
     return node.uid or node.uid_hash
 
 

@@ -1,4 +1,4 @@
-"""What has happened to a job: its statuses, its failures, its checkpoints over all attempts (features P7)."""
+"""The history of a job: its statuses, its failures, its checkpoints over all attempts (features P7)."""
 
 import threading
 from collections import deque
@@ -17,16 +17,16 @@ from penstock.model.options import checkpointing_options
 FAILURE_COUNT = 16
 TRANSITION_COUNT = 64
 MESSAGE_CHARS = 4000
-"""Of a failure's message; the whole of it is in driver.log."""
+"""Of a failure's message; the whole message is in driver.log."""
 
 
 class JobHistory:
-    """Thread safe. A status that ends the job is the last."""
+    """Thread safe. A terminal status is the last one."""
 
     def __init__(
         self, clock: Clock, failures: Iterable[FailureRecord] = (), checkpoints: Iterable[CheckpointStats] = ()
     ) -> None:
-        """The failures and checkpoints that older drivers of the job have written down come first."""
+        """`failures` and `checkpoints` are those that older drivers of the job have recorded."""
         self._clock = clock
         self._lock = threading.Lock()
         self._transitions: deque[StatusChange] = deque(maxlen=TRANSITION_COUNT)
@@ -39,11 +39,11 @@ class JobHistory:
 
     @property
     def status(self) -> JobStatus:
-        """Where the job stands."""
+        """The current status."""
         return self._status
 
     def enter(self, status: JobStatus) -> None:
-        """The job has this status from now on; one that is being cancelled only ends, one that has ended stays."""
+        """Change the status. A job that is being cancelled only gets a terminal one, which then stays."""
         with self._lock:
             is_leaving = self._status is JobStatus.CANCELLING and not status.is_terminal_state()
             if not self._status.is_terminal_state() and not is_leaving:
@@ -56,7 +56,7 @@ class JobHistory:
             self._failures.append(failure_record(error, attempt, self._clock.now_ms()))
 
     def add_checkpoints(self, of_attempt: Iterable[CheckpointStats]) -> list[CheckpointStats]:
-        """The last checkpoints of the job, oldest first, with what is known now of those of an attempt."""
+        """The last checkpoints of the job, oldest first, updated with those of the running attempt."""
         with self._lock:
             known = {stats.checkpoint_id: stats for stats in of_attempt}
             self._tally.note(known.values())
@@ -80,7 +80,7 @@ class JobHistory:
         savepoints: Sequence[CheckpointStats],
         retained: frozenset[int] | None,
     ) -> CheckpointReport:
-        """All that is known of the job's checkpoints and savepoints now."""
+        """Everything that is known about the job's checkpoints and savepoints now."""
         return self._tally.report(self.add_checkpoints(of_attempt), savepoints[-HISTORY_LENGTH:], retained)
 
     def transitions(self) -> list[StatusChange]:
@@ -95,21 +95,21 @@ class JobHistory:
 
 
 class SlowCheckpoints:
-    """Says once that checkpoints take longer than their interval: some in a row, not the first alone."""
+    """Warns once if several checkpoints in a row take longer than their interval."""
 
     IN_A_ROW = 3
 
     def __init__(self, settings: CheckpointSettings | None) -> None:
         self._interval_ms = settings.interval_ms if settings is not None else None
-        self._said = False
+        self._has_warned = False
 
     def warning(self, history: Iterable[CheckpointStats]) -> str | None:
-        """What to say about the last checkpoints; None if they were fast, or if it was said before."""
+        """The warning about the last checkpoints; None if they were fast, or if there was a warning before."""
         durations = [stats.duration_ms or 0 for stats in history if stats.status == "completed"][-self.IN_A_ROW :]
         interval_ms = self._interval_ms
-        if self._said or interval_ms is None or len(durations) < self.IN_A_ROW or min(durations) <= interval_ms:
+        if self._has_warned or interval_ms is None or len(durations) < self.IN_A_ROW or min(durations) <= interval_ms:
             return None
-        self._said = True
+        self._has_warned = True
         return (
             f"the last {self.IN_A_ROW} checkpoints took {min(durations) / 1000:.1f} s and more, longer than the "
             f"interval of {interval_ms / 1000:g} s, so they follow each other without a pause; "
@@ -118,7 +118,7 @@ class SlowCheckpoints:
 
 
 def failure_record(error: BaseException, attempt: int, now_ms: int) -> FailureRecord:
-    """A failure as it is shown: its class, what it said, and what caused it."""
+    """A failure as it is shown: its class, its message, and its root cause."""
     root = error
     seen = {id(error)}
     while (cause := root.__cause__ or root.__context__) is not None and id(cause) not in seen:
@@ -129,11 +129,11 @@ def failure_record(error: BaseException, attempt: int, now_ms: int) -> FailureRe
 
 
 def last_line(error: BaseException) -> str:
-    """The line of an error that says what it was."""
+    """The last line of an error's message, or its class if it has none."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 
 
 def _end_of(text: str) -> str:
-    """The end of a message: there a traceback says what happened."""
+    """The end of a long message, where a traceback names the error."""
     return text if len(text) <= MESSAGE_CHARS else "… " + text[-MESSAGE_CHARS:]

@@ -1,4 +1,4 @@
-"""How a program's graph becomes a running job: its identity, new or resumed, and the job itself."""
+"""Submission: a program's graph becomes a running job, a new one or one that is resumed."""
 
 import sys
 from functools import partial
@@ -89,7 +89,7 @@ def _require_free(settings: JobSettings, configuration: Configuration, name: str
 
 
 def _resumable(settings: JobSettings, name: str) -> str | None:
-    """The newest job of that name that has not finished or been cancelled; JobConflictError if that is not one."""
+    """The job of that name that has not finished or been cancelled. Raises JobConflictError if there are several."""
     if settings.checkpoints is None:
         raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
     open_jobs = [
@@ -99,7 +99,7 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
         and view.claim.name == name
         and (view.status is None or view.status.status not in ("finished", "cancelled"))
     ]
-    resumable = [job_id for job_id, view in open_jobs if not _is_gone(view)]
+    resumable = [job_id for job_id, view in open_jobs if not _has_nothing_left(view)]
     if len(resumable) > 1:
         raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; remove the others")
     if open_jobs and not resumable:
@@ -111,8 +111,8 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
     return resumable[0] if resumable else None
 
 
-def _is_gone(view: LogView) -> bool:
-    """The job has ended, and its checkpoints went with it."""
+def _has_nothing_left(view: LogView) -> bool:
+    """The job has ended, and its checkpoints were deleted with it."""
     is_empty = view.started and not view.retained and view.origin is None
     return is_empty and view.status is not None
 

@@ -1,7 +1,7 @@
-"""Whether a program could start from a snapshot, operator by operator, without starting anything (features O4 to O12).
+"""Whether a program can start from a snapshot, operator by operator, without starting anything (features O4 to O12).
 
-To learn which states a program has, the functions of the first subtask of each stage are opened on a backend that is
-thrown away; sinks are not opened, and no Spark query starts.
+To find out which states a program has, the functions of the first subtask of each stage are opened on a temporary
+backend. Sinks are not opened, and no Spark query starts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ class StateReport(msgspec.Struct, frozen=True):
     name: str
     kind: str
     outcome: str
-    """same, evolves, migrates, refused, new, dropped; or waits: it is restored when the function asks for it."""
+    """same, evolves, migrates, refused, new, dropped; or waits: restored when the function asks for it."""
     changes: list[str] = []
     reason: str = ""
 
@@ -52,13 +52,13 @@ class OperatorReport(msgspec.Struct, frozen=True):
     """restored, new or dropped."""
     states: list[StateReport] = []
     was: str = ""
-    """Its uid in the snapshot, if that was another."""
+    """Its uid in the snapshot, if that differs."""
     parallelism: tuple[int | None, int | None] = (None, None)
-    """In the snapshot, and in the program."""
+    """In the snapshot and in the program."""
 
 
 class SourceReport(msgspec.Struct, frozen=True):
-    """One source: it goes on (restored), begins (new), or its position is left behind (dropped)."""
+    """One source: it continues (restored), begins (new), or its position is not used (dropped)."""
 
     uid: str
     outcome: str
@@ -76,16 +76,16 @@ class RestoreReport(msgspec.Struct, frozen=True):
     operators: list[OperatorReport]
     sources: list[SourceReport]
     changes: list[str]
-    """Of the job as a whole: max parallelism, backend."""
+    """Changes of the whole job: max parallelism, backend."""
     needed: list[str]
-    """What must be added before it is possible."""
+    """What must change before the restore is possible."""
     verified: int | None = None
-    """How many files were read against their hash; None: only their sizes were looked at."""
+    """How many files were verified by their hash; None: only their sizes were checked."""
 
 
 @dataclass(frozen=True)
 class ProgramToCheck:
-    """The program, and what its configuration says about the restore."""
+    """The program, and its settings for a restore."""
 
     graph: JobGraph
     start: StartOptions
@@ -96,9 +96,9 @@ class ProgramToCheck:
 def check_restore(
     program: ProgramToCheck, path: str, progress: Callable[[int, int], None] | None = None
 ) -> RestoreReport:
-    """What would happen. With `progress` every file is read against its hash; it is told how many bytes of how many.
+    """What a restore would do. With `progress` every file is verified; it is called with the bytes done and in total.
 
-    Raises what `open_snapshot` raises: then there is nothing to compare with.
+    Raises what `open_snapshot` raises: without a snapshot there is nothing to compare.
     """
     snapshot = open_snapshot(path)
     verified = None if progress is None else _verify(snapshot, progress)
@@ -167,7 +167,7 @@ def _stage_reports(
 
 
 def _uid_hints(graph: JobGraph, operators: Sequence[OperatorReport]) -> Iterator[str]:
-    """Of operators without a uid of their own, which may be those whose state has no place."""
+    """Hints for operators without an explicit uid, which may be those that the remaining state belongs to."""
     lost = [report.uid for report in operators if report.outcome == DROPPED]
     new = {report.uid for report in operators if report.outcome == NEW and report.states}
     for plan in (plan for stage in graph.stages for plan in stage.operators):
@@ -177,7 +177,7 @@ def _uid_hints(graph: JobGraph, operators: Sequence[OperatorReport]) -> Iterator
 
 
 def declared_states(stage: StagePlan, job_parameters: dict[str, str]) -> dict[str, _Declared]:
-    """Operator uid -> the states that its function asks for when it is opened."""
+    """Operator uid -> the states that its function declares when it is opened."""
     subtask = Subtask(SubtaskPlace("0" * 32, 1, stage, 0, job_parameters=job_parameters), _no_output)
     subtask.open_functions()
     found: dict[str, _Declared] = {}
@@ -191,11 +191,11 @@ def declared_states(stage: StagePlan, job_parameters: dict[str, str]) -> dict[st
 
 
 def _no_output(edge: EdgePlan) -> EdgeOutput:
-    raise AssertionError(f"a program that is only looked at emits nothing, but has an output for edge {edge.id}")
+    raise AssertionError(f"a program that is only checked emits nothing, but has an output for edge {edge.id}")
 
 
 def _saved_states(manifest: Manifest, uid: str) -> dict[tuple[str, str], StateTableInfo | OperatorStateInfo]:
-    """(registry, name) -> what was saved; timers and raw state are left out."""
+    """(registry, name) -> what was saved, without timers and raw state."""
     found: dict[tuple[str, str], StateTableInfo | OperatorStateInfo] = {}
     for old in manifest.subtasks:
         for info in old.tables:
@@ -254,7 +254,7 @@ def _changes(manifest: Manifest, program: ProgramToCheck) -> Iterator[str]:
 
 
 def _old_backend(manifest: Manifest, new: str) -> str | None:
-    """None where nothing says it: rows are the same from every backend, and may be of the new one too."""
+    """None if it is not known: rows are the same from every backend, and may be of the new one too."""
     files = [file for old in manifest.subtasks for file in old.files]
     native = [name.backend for _, name in files_of_format(files, NativeName)]
     if native:

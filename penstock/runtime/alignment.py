@@ -1,4 +1,4 @@
-"""Barriers of an epoch: which must be there, and the watermarks they carry (PROTOCOL R8, R9)."""
+"""The barriers of an epoch: which ones must arrive, and the watermarks they carry (PROTOCOL R8, R9)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,22 +13,22 @@ DRIVER = "driver"
 
 
 def channel(edge_id: int, upstream: SubtaskId) -> str:
-    """The name of one upstream subtask's end of an edge."""
+    """The name of the channel from one upstream subtask over an edge."""
     return f"{edge_id}:{upstream}"
 
 
 def source_key(source_id: int) -> str:
-    """Under which name a header carries the watermark of a source without event time."""
+    """The name under which a header carries the watermark of a source without event time."""
     return f"source-{source_id}"
 
 
 def align(
     stage: StagePlan, channels: Mapping[int, int], header: EpochHeader, barriers: Sequence[Barrier]
 ) -> dict[int, int]:
-    """The watermark of each input position, once every expected barrier is there exactly once.
+    """The watermark of each input position, if every expected barrier has arrived exactly once.
 
-    `channels` says how many upstream subtasks each edge from a stage has. A missing, doubled or foreign barrier means
-    that rows may be missing too: RpcError.
+    `channels` is the number of upstream subtasks of each edge from a stage. Raises RpcError if a barrier is missing,
+    repeated or foreign: rows may be missing too.
     """
     expected = _expected_channels(stage, channels)
     found = sorted(barrier.channel for barrier in barriers)

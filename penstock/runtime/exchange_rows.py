@@ -43,7 +43,7 @@ def has_timestamps(stage: StagePlan) -> bool:
 
 
 def positions_read(stage: StagePlan) -> set[int]:
-    """The positions whose records an operator or an output edge takes."""
+    """The positions whose records an operator or an output edge reads."""
     outputs = {edge.source.position for edge in stage.outputs if not isinstance(edge.source, SourceRef)}
     return outputs.union(*(operator.inputs for operator in stage.operators))
 
@@ -68,7 +68,7 @@ class StageInput:
         self._drop_untimed = drop_untimed
 
     def items(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EdgeBatch | Barrier]:
-        """Records and barriers, in the order in which they came."""
+        """Records and barriers, in the order of arrival."""
         for batch in batches:
             if batch.num_rows:
                 yield from self._split(batch)
@@ -87,7 +87,7 @@ class StageInput:
                 yield EdgeBatch(edge, decoded, timed.num_rows, part.num_rows - timed.num_rows, timed)
 
     def _with_event_time(self, edge: int, part: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a source that have an event time; where rows without one are not dropped they are an error."""
+        """The rows of a source that have an event time. Rows without one are an error, unless they are dropped."""
         event_time = self._event_times[edge]
         if event_time is None or not part.column(TIMESTAMP).null_count:
             return part
@@ -108,9 +108,9 @@ class EdgeColumns:
         self._names = [f"i{index}_{n}" for n in range(len(self._codec.fields))]
         self._keys: KeyCodec | None = None
         self._key_field: int | None = None
-        """The field that is the key as it is decoded."""
+        """The field that is the key, decoded."""
         self._own_names: list[str] = []
-        """Of key columns beside the record's."""
+        """Key columns that are not fields of the record."""
         if keyed:
             self._keys = KeyCodec(edge.key_types)
             if edge.key_selector is None:
@@ -122,7 +122,7 @@ class EdgeColumns:
                 self._key_names = self._own_names = [f"k{index}_{n}" for n in range(len(self._keys.fields))]
 
     def encode(self, batch: Batch) -> pa.RecordBatch:
-        """The rows of a batch as they come from an exchange, with their event time."""
+        """The rows of a batch as an exchange delivers them, with their event time."""
         arrays = [_timestamp_column(batch), *self._codec.encode(batch.records)]
         if self._own_names:
             assert self._keys is not None and batch.keys is not None
@@ -130,7 +130,7 @@ class EdgeColumns:
         return pa.RecordBatch.from_arrays(arrays, [TIMESTAMP, *self._names, *self._own_names])
 
     def select(self, part: pa.RecordBatch) -> pa.RecordBatch:
-        """Those columns of a stage's input that are this edge's."""
+        """The columns of a stage's input that belong to this edge."""
         timestamp = [TIMESTAMP] if TIMESTAMP in part.schema.names else []
         return part.select([*timestamp, *self._names, *self._own_names])
 
@@ -179,7 +179,7 @@ class ArrowOutput:
         self._batches = KeptBatches(self.schema, folder)
 
     def add(self, batch: Batch) -> None:
-        """Encode a batch at once, so that a value that does not fit is an error of the operator that made it."""
+        """Encode a batch immediately, so that a value that does not fit is an error of the operator that made it."""
         count = len(batch.records)
         if not count:
             return
@@ -192,7 +192,7 @@ class ArrowOutput:
         self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def end(self, barrier: Barrier) -> KeptBatches:
-        """The epoch's batches, with a barrier for each downstream subtask behind them."""
+        """The epoch's batches, followed by a barrier for each downstream subtask."""
         if self._targets:
             count = self._targets
             arrays = [pa.array(range(count), pa.int32()), pa.array([encode_barrier(barrier)] * count, pa.binary())]

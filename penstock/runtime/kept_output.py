@@ -1,4 +1,4 @@
-"""The output of an epoch, kept until the next one begins: a task that is tried again reads it again (PROTOCOL R10)."""
+"""The output of an epoch, kept until the next one begins: a task that is retried reads it again (PROTOCOL R10)."""
 
 import weakref
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from penstock.model.ids import new_nonce
 from penstock.model.units import MIB
 
 HELD_BYTES = 64 * MIB
-"""Of one edge of one subtask; what is more goes to disk."""
+"""Of one edge of one subtask; anything more is written to disk."""
 
 
 class KeptBatches:
-    """Batches in the order in which they came, in memory up to a limit. Read any number of times, after the last."""
+    """Batches in order, in memory up to a limit. They can be read any number of times after `end`."""
 
     def __init__(self, schema: pa.Schema, folder: Path | None) -> None:
         """Without a folder everything stays in memory."""
@@ -26,7 +26,7 @@ class KeptBatches:
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch behind the others."""
+        """Append a batch."""
         self._held.append(batch)
         self._held_bytes += batch.nbytes
         if self._folder is not None and self._held_bytes > HELD_BYTES:

@@ -1,7 +1,7 @@
 """Who may run a subtask's epoch: the decision table of PROTOCOL section 3, under the subtask's lock.
 
-One `Ownership` per subtask. It knows the version that the subtask's state has, the run that is under way and the kept
-output of the last finished epoch; it knows nothing of operators or state.
+One `Ownership` per subtask. It knows the version of the subtask's state, the current run and the kept output of the
+last finished epoch; it knows nothing of operators or state.
 """
 
 import threading
@@ -14,6 +14,7 @@ from penstock.model.ids import SubtaskId, Version
 from penstock.runtime.process.messages import TaskHeader
 
 LEAVE_TIMEOUT_S = 30.0
+"""For a cancelled run to leave the user's function."""
 
 
 @dataclass
@@ -25,12 +26,12 @@ class Run:
     task_attempt: int
     cancelled: threading.Event = field(default_factory=threading.Event)
     interrupt: Callable[[], None] = lambda: None
-    """Wakes the run if it waits for input."""
+    """Wakes the run if it is waiting for input."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The finished epoch: its output answers every later question about it, byte for byte."""
+    """A finished epoch: its output is replayed to every later task, byte for byte."""
 
     epoch: int
     parent: Version
@@ -52,11 +53,11 @@ class Ownership:
 
     @property
     def version(self) -> Version:
-        """Of the state as it is now."""
+        """The version of the current state."""
         return self._version
 
     def admit(self, header: TaskHeader) -> Run | Kept:
-        """What the task shall do: a `Run` it must end by `finish` or `drop`, or the `Kept` output to pass on.
+        """What the task does: a `Run` that it must end with `finish` or `drop`, or the `Kept` output to pass on.
 
         Raises SupersededTaskError (this task only) or StateLostError (the attempt is over). May wait for another run.
         """
@@ -110,7 +111,7 @@ class Ownership:
             raise StateLostError(f"a cancelled run of subtask {self.subtask} did not leave the user's function")
 
     def finish(self, run: Run, version: Version, output: Any) -> Kept:
-        """The run is done: its version and its output become the subtask's together."""
+        """The run has finished: its version and its output become the subtask's together."""
         with self._changed:
             if self._run is not run or run.cancelled.is_set():
                 raise SupersededTaskError(f"the run of subtask {self.subtask} was cancelled before it finished")
@@ -121,14 +122,14 @@ class Ownership:
             return self._kept
 
     def lose(self, why: str) -> None:
-        """The run is over and its changes could not be undone: nobody runs this subtask again in this attempt."""
+        """A run has ended and its changes could not be undone: this subtask does not run again in this attempt."""
         with self._changed:
             self._lost = why
             self._run = None
             self._changed.notify_all()
 
     def drop(self, run: Run) -> None:
-        """The run is over without a result; its changes have been undone."""
+        """The run has ended without a result; its changes have been undone."""
         with self._changed:
             if self._run is run:
                 self._run = None

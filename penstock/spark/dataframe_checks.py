@@ -1,4 +1,4 @@
-"""What a DataFrame is to us: a type of records, and whether it can be a source."""
+"""DataFrames as sources: the type of their records, and which ones are refused."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,8 +21,8 @@ STATEFUL_NODES = {
     "TransformWithStateInPySpark": "transformWithState()",
 }
 REPLAYABLE = frozenset({"rate", "rate-micro-batch", "kafka"})
-FORGETFUL = frozenset({"socket", "textSocket", "memory", "MemoryStream"})
-IN_KEYED_STATE = "do it behind from_dataframe() with keyed state, where snapshots hold it"
+IN_MEMORY = frozenset({"socket", "textSocket", "memory", "MemoryStream"})
+IN_KEYED_STATE = "do it after from_dataframe() with keyed state, which is part of every snapshot"
 
 
 def describe(frame: Any) -> TypeInformation:
@@ -33,7 +33,7 @@ def describe(frame: Any) -> TypeInformation:
 def check_source(frame: DataFrame, *, replayable: bool = False) -> None:
     """Raise UsageError unless the DataFrame can be a source (PROTOCOL R27).
 
-    `replayable`: the user says that every source in it gives the same rows for the same offsets, from a fixed start.
+    `replayable`: the user asserts that every source in it gives the same rows for the same offsets, from a fixed start.
     """
     if not frame.isStreaming:
         raise UsageError("the DataFrame is not streaming; read it with spark.readStream, or use from_collection")
@@ -42,7 +42,7 @@ def check_source(frame: DataFrame, *, replayable: bool = False) -> None:
         name = str(node.nodeName())
         if name == "EventTimeWatermark":
             raise UsageError(
-                "the DataFrame has a watermark of Spark's, which does nothing here; remove withWatermark() and say "
+                "the DataFrame has a watermark of Spark's, which has no effect here; remove withWatermark() and use "
                 "from_dataframe(df, event_time=…, max_out_of_orderness=…)"
             )
         if name in STATEFUL_NODES and (name != "Join" or _joins_streams(node)):
@@ -57,7 +57,7 @@ def check_source(frame: DataFrame, *, replayable: bool = False) -> None:
     if not analyzed.deterministic():
         raise UsageError(
             "the DataFrame contains an expression that gives another value each time, such as rand() or uuid(): rows "
-            "that are read again after a failure would differ; compute it in a function behind key_by()"
+            "that are read again after a failure would differ; compute it in a function after key_by()"
         )
 
 
@@ -68,26 +68,26 @@ def _check_file_source(relation: Any) -> None:
         if str(option._1()).lower() == "cleansource" and str(option._2()).lower() != "off":
             raise UsageError(
                 "the source has the option cleanSource, but a recovery may need files again that it has removed; leave "
-                "it out and remove old files by other means"
+                "the option out and remove old files by other means"
             )
 
 
 def _check_replayable(leaf: Any, *, replayable: bool) -> None:
-    """A recovery reads again what came after the checkpoint: the source must still have it, and begin where it began.
+    """A recovery reads again what came after the checkpoint: the source must still have it, and start where it started.
 
-    Spark's file, rate and Kafka sources do, and write down where they began. Of others nobody knows; a Python source's
-    `initialOffset` is asked again by every query that has no batch behind it.
+    Spark's file, rate and Kafka sources do, and record where they started. Of others that is not known; the
+    `initialOffset` of a Python source is called again by every query that has not committed a batch.
     """
     name = str(leaf.sourceName()) if str(leaf.nodeName()).startswith("StreamingRelation") else str(leaf.nodeName())
-    if name in FORGETFUL:
+    if name in IN_MEMORY:
         raise UsageError(
-            f"the source {name!r} keeps its rows in memory alone, so that a recovery could not read them again; write "
-            f"them to files or to Kafka and read those"
+            f"the source {name!r} keeps its rows only in memory, so a recovery could not read them again; write them "
+            f"to files or to Kafka and read those"
         )
     if not (replayable or name.startswith("FileSource[") or name in REPLAYABLE):
         raise UsageError(
-            f"nothing is known of the source {name!r}: a recovery reads the same offsets again and must get the same "
-            f"rows, and a first start that failed must begin at the same initial offset again; if the source does "
+            f"nothing is known about the source {name!r}: a recovery reads the same offsets again and must get the "
+            f"same rows, and after a failed first start it must begin at the same initial offset; if the source does "
             f"both, say so with from_dataframe(df, replayable=True)"
         )
 
@@ -97,7 +97,7 @@ def _joins_streams(join: Any) -> bool:
 
 
 def _streaming_nodes(node: Any) -> Iterator[Any]:
-    """The nodes through which a stream flows; what is static beside it keeps no state."""
+    """The nodes through which a stream flows; static inputs keep no state."""
     if not node.isStreaming():
         return
     yield node

@@ -1,7 +1,7 @@
 """Starts the TaskManagers: one Spark job whose tasks each start a process on their executor.
 
-The process is a plain child in the process group of PySpark's daemon: it outlives the worker that started it, gets the
-hang-up signal when the executor ends, and watches the executor's pid besides.
+The process is a plain child in the process group of PySpark's daemon: it outlives the worker that started it, and gets
+the hang-up signal when the executor ends. It also watches the executor's pid.
 """
 
 import os
@@ -31,7 +31,7 @@ from penstock.runtime.snapshots.local_copies import LocalBackup
 
 @dataclass(frozen=True)
 class TaskManagerTemplate:
-    """What every TaskManager of an attempt is told."""
+    """The configuration that all TaskManagers of an attempt share."""
 
     job_id: str
     attempt: int
@@ -41,13 +41,13 @@ class TaskManagerTemplate:
     log_dir: str
     sys_path: tuple[str, ...]
     driver: tuple[int, float] | None
-    """The driver's process, where it is on the same machine."""
+    """The driver's process, if it is on the same machine."""
     limits: InlineLimits = InlineLimits()
     local: LocalBackup = LocalBackup()
 
 
 def slot_count(session: SparkSession) -> int:
-    """How many tasks can run at once, so how many TaskManagers are useful."""
+    """How many tasks can run at once, which is how many TaskManagers are useful."""
     return int(session.sparkContext.defaultParallelism)
 
 
@@ -80,7 +80,7 @@ class _Starter:
 
 
 def executor_processes() -> list[tuple[int, float]]:
-    """The executor's JVM above this Python worker; none if there is none."""
+    """The executor's JVM that this Python worker belongs to; empty if there is none."""
     for parent in psutil.Process().parents():
         if "java" in parent.name():
             return [identity(parent.pid)]
@@ -88,7 +88,7 @@ def executor_processes() -> list[tuple[int, float]]:
 
 
 def start_process(template: TaskManagerTemplate, index: int, watch: list[tuple[int, float]]) -> int:
-    """Start one TaskManager; its configuration, with the token, goes through its standard input."""
+    """Start one TaskManager; it reads its configuration, with the token, from standard input."""
     name = f"tm-{template.attempt}-{index}-{new_nonce()}"
     log_path = os.path.join(template.log_dir, f"taskmanager-{template.attempt}-{index}.log")
     config = TaskManagerConfig(

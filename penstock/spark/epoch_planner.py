@@ -1,7 +1,7 @@
 """One epoch as a Spark plan: sources → exchange by key group → stage → exchange → … → one action.
 
-Nothing stands between `repartitionById` and `mapInArrow`; key hash, key group and subtask are computed by the JVM;
-barrier rows are unioned in, so that a subtask runs even when it has no data.
+Nothing may stand between `repartitionById` and `mapInArrow`. The JVM computes key hash, key group and subtask. Barrier
+rows are added by a union, so that a subtask runs even when it has no data.
 """
 
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ from penstock.spark.pipe import RESULT_DDL, SUBTASK, OwnerAddress, Pipe
 from penstock.spark.source_frames import split_source
 
 COPY = "__copy"
-"""The subtask that one of the rows made of a broadcast row is for."""
+"""The target subtask of one copy of a broadcast row."""
 
 
 @dataclass(frozen=True)
 class EpochRequest:
-    """Everything about one epoch but its rows."""
+    """Everything about one epoch except its rows."""
 
     header: EpochHeader
     token: str
@@ -55,7 +55,7 @@ class EpochPlanner:
         self._terminal = [stage for stage in graph.stages if not _stage_edges(graph, stage)]
 
     def plan(self, session: SparkSession, rows: DataFrame | None, request: EpochRequest) -> DataFrame:
-        """A DataFrame whose collection runs the epoch. `rows` is the batch of all sources, None in an empty epoch."""
+        """A DataFrame that runs the epoch when it is collected. `rows`: of all sources; None in an empty epoch."""
         frames = [self._run(session, rows, request, stage, None) for stage in self._terminal]
         plan = frames[0]
         for frame in frames[1:]:
@@ -63,7 +63,7 @@ class EpochPlanner:
         return plan
 
     def replay(self, session: SparkSession, request: EpochRequest, edge: EdgePlan) -> DataFrame:
-        """The rows of an edge of an epoch that is finished, from the output that its TaskManagers keep."""
+        """The rows of an edge in a finished epoch, from the output that its TaskManagers keep."""
         assert isinstance(edge.source, StageOutput)
         stage = self._graph.stage(edge.source.stage_id)
         ids = session.range(0, stage.parallelism, 1, 1).select(F.col("id").cast("int").alias(SUBTASK))
@@ -85,7 +85,7 @@ class EpochPlanner:
         stage: StagePlan,
         edge: EdgePlan | None,
     ) -> DataFrame:
-        """The output of a stage: on `edge`, or its one result row."""
+        """The output of a stage on `edge`; without one, its single result row."""
         frames = [
             frame
             for index in range(len(stage.inputs))
@@ -121,7 +121,7 @@ class EpochPlanner:
         stage: StagePlan,
         index: int,
     ) -> DataFrame | None:
-        """The rows of one input edge, laid out as the stage's input."""
+        """The rows of one input edge, in the columns of the stage's input."""
         edge = stage.inputs[index]
         if isinstance(edge.source, StageOutput):
             frame = self._run(session, rows, request, self._graph.stage(edge.source.stage_id), edge)
@@ -146,7 +146,7 @@ def _stage_edges(graph: JobGraph, stage: StagePlan) -> list[EdgePlan]:
 
 
 def edge_layout(stage: StagePlan, index: int) -> list[str]:
-    """The SQL that turns what comes on an edge, from a source or from a stage, into rows of the stage's input."""
+    """The SQL that turns the rows of an edge, from a source or from a stage, into rows of the stage's input."""
     edge = stage.inputs[index]
     codec = RowCodec(edge.record_type)
     names = [name for name, _ in codec.fields]
@@ -178,7 +178,7 @@ def copies(stage: StagePlan, edge: EdgePlan) -> str:
 
 
 def _placement(stage: StagePlan, edge: EdgePlan, keys: list[str]) -> str:
-    """The subtask of a row: the owner of its key group, or one that keeps the rows of a partition in order (R16)."""
+    """The subtask of a row: the owner of its key group, or one that keeps the order within a partition (R16)."""
     if edge.partitioning == "broadcast":
         return COPY
     if stage.keyed:

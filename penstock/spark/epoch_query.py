@@ -25,7 +25,7 @@ RunEpoch = Callable[[DataFrame, int], None]
 """Raises whatever goes wrong: an error that is swallowed makes Spark commit the batch."""
 
 WAITING = ("Waiting for data to arrive", "Waiting for next trigger")
-"""What Spark says of a query between two looks at its sources."""
+"""Spark's status of a query that has polled its sources and waits."""
 
 
 class EpochQuery:
@@ -47,7 +47,7 @@ class EpochQuery:
 
     @property
     def job_group(self) -> str:
-        """Under which Spark runs this query's jobs."""
+        """The job group of this query's Spark jobs."""
         return str(self._query.runId)
 
     def wait(self, timeout_s: float) -> bool:
@@ -58,8 +58,8 @@ class EpochQuery:
             return True
 
     @property
-    def has_looked(self) -> bool:
-        """The sources have been asked for rows at least once: they have written down where they begin."""
+    def has_polled(self) -> bool:
+        """The sources were polled at least once: they have recorded where they begin."""
         return str(self._query.status["message"]) in WAITING
 
     @property
@@ -77,11 +77,11 @@ class EpochQuery:
         try:
             self._query.stop()
         except PySparkException:
-            return  # it had ended with an error, which `failure` tells
+            return  # it had ended with an error, which is in `failure`
 
 
 class _settings:
-    """The query's session is a copy of the main one, made at the start: set ours only for that moment."""
+    """The query's session is a copy of the main one, made at its start: our settings are only set for that moment."""
 
     def __init__(self, session: SparkSession, values: Mapping[str, str]) -> None:
         self._session = session

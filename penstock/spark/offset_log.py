@@ -1,9 +1,9 @@
-"""Spark's offset log as a value: the position of all sources at a batch, taken from a query's folder and put into a
+"""Spark's offset log as a value: the position of all sources at a batch, read from a query's folder and written to a
 new one (PROTOCOL R19).
 
 A position is a zip of `metadata`, the offsets of the last two batches, and each source's own log cut to what those
-offsets name. Nothing is taken from `commits/`; restoring makes the two commit files that Spark needs. Folders are
-scratch: every attempt has a new one, and none is ever edited.
+offsets name. Nothing is copied from `commits/`; restoring creates the two commit files that Spark needs. Folders are
+temporary: every attempt has a new one, and none is ever edited.
 """
 
 import io
@@ -37,13 +37,13 @@ def capture(folder: Path, batch_id: int) -> bytes:
 
 
 def build(folder: Path, position: bytes | None, batch_id: int, *, new_query_id: bool = False) -> None:
-    """Make a folder from which a query goes on after `batch_id`."""
+    """Make a folder from which a query continues after `batch_id`."""
     folder.mkdir(parents=True)
     if position is None:
         return
     for name, data in _unpack(position).items():
         if name.startswith("offsets/"):
-            _log_offsets(data)  # damage is found before a query is started on it
+            _log_offsets(data)  # find damage before a query is started on it
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -56,16 +56,16 @@ def build(folder: Path, position: bytes | None, batch_id: int, *, new_query_id: 
             (commits / str(number)).write_text(COMMIT)
 
 
-def arrange(position: bytes, saved: Sequence[str], wanted: Sequence[str]) -> bytes | None:
+def arrange(position: bytes, saved: Sequence[str], current: Sequence[str]) -> bytes | None:
     """A position for a program with other sources or another order of them; None if none of the old ones is left.
 
-    `saved` and `wanted` are the sources' uids. Spark knows a source by its place alone: its offset line, and its folder
-    `sources/K`, move with its uid. A source that is new has no offset there, so it begins at its initial one.
+    `saved` and `current` are the sources' uids. Spark identifies a source by its index, so its offset line and its
+    folder `sources/K` move with its uid. A new source has no offset, so it begins at its initial one.
     """
-    if list(saved) == list(wanted) or not saved:
+    if list(saved) == list(current) or not saved:
         return position
     files = _unpack(position)
-    places = [saved.index(uid) if uid in saved else None for uid in wanted]
+    places = [saved.index(uid) if uid in saved else None for uid in current]
     arranged: dict[str, bytes] = {}
     for name, data in files.items():
         folder, _, rest = name.partition("/")
@@ -90,7 +90,7 @@ def _arranged_lines(data: bytes, places: Sequence[int | None], count: int) -> by
         raise SnapshotRefusedError(
             "UNMAPPED_SOURCES",
             f"the snapshot has {len(offsets)} positions for {count} sources, because one of them reads several "
-            f"streams: they cannot be told apart; keep the sources and their order as they were",
+            f"streams, and it is not known which belongs to which; keep the sources and their order as they were",
         )
     return "\n".join([*head, *("-" if place is None else offsets[place] for place in places)]).encode()
 
@@ -109,9 +109,9 @@ def batch_files(folder: Path, batch_id: int) -> list[str]:
 
 
 def _entries(source: Path, number: int) -> list[dict[str, Any]]:
-    """What a file source has written down under a number; a compaction repeats all earlier entries.
+    """The entries of a file source's log under a number; a compaction repeats all earlier entries.
 
-    A stream that is used twice has two offsets and one log: nothing is there for the second.
+    A stream that is used twice has two offsets and one log: the second has no entries.
     """
     for path in (source / str(number), source / f"{number}.compact"):
         if path.exists():
@@ -141,10 +141,10 @@ def _require_version(lines: Sequence[str]) -> None:
 def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:
     """The files of one source's log that belong to the position.
 
-    A file source numbers its entries by itself: those above `logOffset` are of later batches, and those below the
-    newest compaction are in it. The compaction before it is kept for its number: Spark takes the interval between the
-    last two for the one to go on with, and guesses another if it finds one alone. Other sources keep only their
-    initial offset there, which belongs to every position.
+    A file source numbers its entries itself: those above `logOffset` belong to later batches, and those below the
+    newest compaction are contained in it. The compaction before it is kept for its number: Spark derives the interval
+    of compactions from the last two, and guesses another if it finds only one. Other sources keep only their initial
+    offset there, which belongs to every position.
     """
     names = [path.name for path in source.iterdir() if path.name.removesuffix(".compact").isdigit()]
     if end is not None:
@@ -156,7 +156,7 @@ def _cut_source_log(source: Path, end: int | None) -> dict[str, bytes]:
             raise CheckpointError(f"entries up to {end} of the source log {str(source)!r} are gone")
         names += compactions[-2:-1]
     kept = {name: (source / name).read_bytes() for name in sorted(names)}
-    # Without an offset it is another kind of source, or a file source whose first batch is still to come.
+    # Without an offset it is another kind of source, or a file source before its first batch.
     return {f"sources/{source.name}/{n}": d for n, d in kept.items() if end is not None or not _is_file_entry(d)}
 
 
@@ -188,7 +188,7 @@ def _unpack(position: bytes) -> dict[str, bytes]:
                 parts = Path(info.filename).parts
                 is_outside = info.filename.startswith("/") or ".." in parts or "\\" in info.filename
                 if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    # What is compressed in another way is expanded as a whole, whatever the archive says of its size.
+                    # Other compressions are expanded as a whole, whatever size the archive claims.
                     raise CheckpointCorruptError("source position", "deflated files", f"{info.filename!r} is not")
                 if is_outside or not parts or parts[0] not in ("metadata", "offsets", "sources"):
                     raise CheckpointCorruptError(

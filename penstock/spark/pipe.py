@@ -1,6 +1,6 @@
-"""The Spark task's part: a pipe from Spark's rows to the TaskManager that owns the subtask, and back.
+"""The Spark task: a pipe from Spark's rows to the TaskManager that owns the subtask, and back.
 
-Runs in PySpark's Python workers, which come and go; it keeps nothing.
+Runs in PySpark's Python workers, which are short-lived; it keeps nothing between calls.
 """
 
 import os
@@ -36,7 +36,7 @@ class OwnerAddress:
 
 @dataclass(frozen=True)
 class Pipe:
-    """What `mapInArrow` calls for every partition of a stage in one epoch."""
+    """The function that `mapInArrow` calls for every partition of a stage in one epoch."""
 
     token: str
     stage: str
@@ -69,7 +69,7 @@ class Pipe:
 
 
 def connect_owner(owner: OwnerAddress) -> socket.socket:
-    """A connection to the TaskManager, by the nearest way."""
+    """A connection to the TaskManager: by its Unix socket on the same machine, otherwise by TCP."""
     if os.path.exists(owner.unix_path):
         connection = connect(owner.unix_path)
     else:
@@ -81,8 +81,8 @@ def connect_owner(owner: OwnerAddress) -> socket.socket:
 def _subtask_of(batches: Iterator[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
     """The subtask that a partition's rows are for, and the rows.
 
-    They say so themselves, and a barrier is always among them. The number of Spark's task does not: behind a union it
-    counts the partitions of the other side too.
+    It is in a column of the rows, and there is always at least a barrier. The index of Spark's task is another number:
+    after a union it counts the partitions of the other side too.
     """
     for first in batches:
         if first.num_rows:
@@ -97,7 +97,7 @@ def _exchange(connection: socket.socket, batches: Iterator[pa.RecordBatch]) -> F
         try:
             send_batches(connection, batches)
         except ConnectionLostError:
-            raise_refusal(_last_words(connection))
+            raise_refusal(_refusal_before_close(connection))
             raise
     finished = receive(connection)
     raise_refusal(finished)
@@ -106,8 +106,8 @@ def _exchange(connection: socket.socket, batches: Iterator[pa.RecordBatch]) -> F
     return finished
 
 
-def _last_words(connection: socket.socket) -> object:
-    """What the TaskManager said before it closed the connection, if anything."""
+def _refusal_before_close(connection: socket.socket) -> object:
+    """The message that the TaskManager sent before it closed the connection, if any."""
     try:
         return receive(connection)
     except RpcError:

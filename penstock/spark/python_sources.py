@@ -54,7 +54,7 @@ class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow, ABC):
         return ReadMaxRows(self.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Everything is there from the beginning."""
+        """Nothing to do: all records exist from the start."""
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:
         """The end of the next epoch; of the whole source where Spark gives no limit, as PySpark 4.1 never does."""
@@ -88,7 +88,7 @@ class SequenceReader(CountedReader):
 
 
 class CollectionReader(CountedReader):
-    """The records of a list, carried along as an Arrow stream."""
+    """The records of a list, shipped as an Arrow stream."""
 
     def __init__(self, data: bytes, total: int, max_rows: int) -> None:
         super().__init__(total, max_rows)
@@ -115,7 +115,7 @@ def read_collection(session: SparkSession, source: CollectionSource, max_rows: i
 
 
 def _load(session: SparkSession, stream_reader: CountedReader, ddl: str) -> DataFrame:
-    """Register a data source of its own for this reader: Spark finds data sources by class."""
+    """Register a separate data source for this reader: Spark finds data sources by class."""
     unique = f"penstock-{new_nonce()}"
 
     class Counted(DataSource):

@@ -1,7 +1,7 @@
-"""The Spark session: ours, locked down and quiet, or one that the user hands in.
+"""The Spark session: one that Penstock makes, or one that the user provides.
 
-A session that we make listens on loopback only, has no web UI, retries tasks also in local mode and writes its own log
-to a file. A session that is handed in keeps its settings; one we need and may not set is an error that names it.
+A session that Penstock makes listens on loopback only, has no web UI, retries tasks also in local mode and writes its
+log to a file. A session of the user keeps its settings; a setting that Penstock cannot run with is an error.
 """
 
 import os
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import UsageError
 
 DEFAULT_MASTER = "local[*,4]"
-OURS: dict[str, str] = {
+SESSION_SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -47,19 +47,19 @@ QUERY_SETTINGS: dict[str, str] = {
 
 
 def query_settings(batch_rows: int) -> dict[str, str]:
-    """The settings of a query whose TaskManagers get at most so many rows in an Arrow batch."""
+    """The settings of a query whose TaskManagers get at most `batch_rows` rows in an Arrow batch."""
     return {**QUERY_SETTINGS, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
 
 
 def make_session(settings: Mapping[str, str], log_level: str | None = None) -> SparkSession:
-    """A new session, or the one that is active. `log_level` lets Spark's own log through to the terminal."""
+    """A new session, or the active one. With a `log_level` Spark's own log goes to the terminal."""
     active = SparkSession.getActiveSession()
     if active is not None:
         check_session(active)
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    chosen = {"spark.master": DEFAULT_MASTER, **OURS, **_submitted(log_level), **settings}
+    chosen = {"spark.master": DEFAULT_MASTER, **SESSION_SETTINGS, **_submitted(log_level), **settings}
     builder = SparkSession.builder.appName("penstock")
     if chosen["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -73,7 +73,7 @@ def make_session(settings: Mapping[str, str], log_level: str | None = None) -> S
 
 
 def _submitted(log_level: str | None) -> dict[str, str]:
-    """What `spark-submit` was told, whose JVM is there already; nothing without it."""
+    """The settings of `spark-submit`, whose JVM runs already; empty without it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     SparkContext._ensure_initialized()
@@ -106,7 +106,7 @@ def require_classic(session: SparkSession) -> None:
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Whether Spark still answers, so that another attempt on it may succeed."""
+    """Whether the session still works, so that another attempt on it may succeed."""
     try:
         return not session.sparkContext._jsc.sc().isStopped()
     except Exception:
@@ -115,7 +115,7 @@ def is_alive(session: SparkSession) -> bool:
 
 @contextmanager
 def _quiet(log_level: str | None) -> Iterator[None]:
-    """The JVM inherits standard error when it starts: point that at a file, so that its chatter stays there."""
+    """The JVM inherits standard error when it starts: redirect that to a file, so that its messages stay there."""
     if log_level is not None:
         yield
         return
@@ -124,7 +124,7 @@ def _quiet(log_level: str | None) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         sink = os.open(folder / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError:
-        sink = os.open(os.devnull, os.O_WRONLY)  # a read-only home: the chatter is not worth failing for
+        sink = os.open(os.devnull, os.O_WRONLY)  # a read-only home is no reason to fail
     sys.stderr.flush()
     saved = os.dup(2)
     os.dup2(sink, 2)

@@ -1,4 +1,4 @@
-"""A file that goes before it was read is an error. Spark passes it by: a batch without its files is an empty one."""
+"""A file that disappears before it is read is an error. Spark itself would skip it and lose its rows."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,16 @@ from penstock.spark.offset_log import batch_files
 
 
 def require_files(session: SparkSession, folder: Path, batch_id: int) -> None:
-    """Raise SourceFileLostError unless every file of the batch is there.
+    """Raise SourceFileLostError unless every file of the batch exists.
 
-    Asked when Spark has planned the batch: a file that goes later fails the tasks that read it.
+    Called when Spark has planned the batch: a file that disappears later fails the tasks that read it.
     """
     lost = [address for address in batch_files(folder, batch_id) if not _exists(session, address)]
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise SourceFileLostError(
             f"the source file {lost[0]!r}{more} has gone before it was read; put it back and resume the job, or resume "
-            f"it without the file: its rows are left out then"
+            f"it without the file, and its rows are missing"
         )
 
 

@@ -21,7 +21,7 @@ SOURCE = "__source"
 
 @dataclass(frozen=True)
 class EpochLimits:
-    """How much of a source one epoch takes, where the source has such a limit; None: all that is there."""
+    """How much of a source one epoch reads, if the source has such a limit; None: everything available."""
 
     max_rows: int | None = None
     max_files: int | None = None
@@ -36,20 +36,23 @@ def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) ->
 
 
 def _require_distinct(frame: DataFrame) -> None:
-    """Spark writes one offset for each use of a stream, and one log for each stream: with several of both nothing says
-    which belong together, so a position could not be cut (PROTOCOL R19)."""
+    """Refuse a stream that is used twice beside another one, because its position could not be cut (PROTOCOL R19).
+
+    Spark writes one offset for each use of a stream, but one log for each stream. With several of both it is not known
+    which belong together.
+    """
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     streams = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming()]
     distinct = [leaf for index, leaf in enumerate(streams) if not any(leaf.equals(o) for o in streams[:index])]
     if 1 < len(distinct) < len(streams):
         raise UsageError(
             "one streaming DataFrame is used twice beside another one; call spark.readStream…load() once for each use, "
-            "or use from_dataframe() once and branch the stream behind it"
+            "or use from_dataframe() once and branch the stream after it"
         )
 
 
 def combine(frames: Sequence[DataFrame]) -> DataFrame:
-    """Several sources side by side: row by row, one struct is set and the others are null."""
+    """Several sources in one frame: in each row one struct is set and the others are null."""
     wrapped = []
     for index, frame in enumerate(frames):
         columns = [F.lit(index).alias(SOURCE)]
@@ -66,7 +69,7 @@ def combine(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def split_source(rows: DataFrame, graph: JobGraph, edge: EdgePlan) -> DataFrame:
-    """The rows of an edge's source, after its SQL steps, with the event time beside them where it has one."""
+    """The rows of an edge's source after its SQL steps, with a column for the event time if it has one."""
     assert isinstance(edge.source, SourceRef)
     position = [source.id for source in graph.sources].index(edge.source.source_id)
     frame = rows
@@ -82,7 +85,7 @@ def split_source(rows: DataFrame, graph: JobGraph, edge: EdgePlan) -> DataFrame:
 
 
 def apply_sql(frame: DataFrame, op: tuple[str, ...], carried: Sequence[str] = ()) -> DataFrame:
-    """One step in SQL; `carried` columns survive a select."""
+    """One SQL step; a select keeps the `carried` columns."""
     kind, *arguments = op
     if kind == "where":
         return frame.where(arguments[0])
@@ -117,7 +120,7 @@ def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> Dat
 
 
 def _read_files(session: SparkSession, source: FileSource, max_files: int | None) -> DataFrame:
-    # Spark passes files by that are a week older than the newest; a new file counts, however old it says it is.
+    # By default Spark skips files that are a week older than the newest; here a new file counts, whatever its age.
     reader = session.readStream.format(source.format).options(**source.options).option("maxFileAge", "36500d")
     if max_files is not None:
         reader = reader.option("maxFilesPerTrigger", max_files)

@@ -21,13 +21,13 @@ def column_types(frame: DataFrame) -> dict[str, Any]:
 
 
 def has_text(frame: DataFrame, names: Sequence[str]) -> bool:
-    """Whether one of the columns is text, or has text in it."""
+    """Whether one of the columns is text or contains text."""
     types = column_types(frame)
     return any("string" in types[name].simpleString() for name in names if name in types)
 
 
 def stored_columns(frame: DataFrame, columns: Sequence[StoredColumn], others: Sequence[Column]) -> DataFrame:
-    """The frame with stored columns; `others` go along. A column of another type is refused, not converted."""
+    """The frame with stored columns; `others` are kept. A column of another type is refused, not converted."""
     cast = frame.select([_fitted(frame, column) for column in columns] + list(others))
     if not any(has_untyped(column.type) for column in columns):
         return cast
@@ -35,7 +35,7 @@ def stored_columns(frame: DataFrame, columns: Sequence[StoredColumn], others: Se
 
 
 def stamps(frame: DataFrame, name: str, *, is_list: bool) -> Column:
-    """The column that says when entries expire or were used last, in whole milliseconds; null where it is missing."""
+    """When entries expire or were used last, in whole milliseconds; null if the column is missing."""
     if name not in frame.columns:
         nothing = "transform(value, x -> cast(null as timestamp))" if is_list else "cast(null as timestamp)"
         return F.expr(nothing).alias("expires_at")
@@ -55,12 +55,12 @@ def _fitted(frame: DataFrame, column: StoredColumn) -> Column:
     )
 
 
-def _is_list_of_wider(found: TypeInformation, wanted: TypeInformation) -> bool:
-    return found.name == wanted.name == "LIST" and widens(found.children[0], wanted.children[0])
+def _is_list_of_wider(found: TypeInformation, stored: TypeInformation) -> bool:
+    return found.name == stored.name == "LIST" and widens(found.children[0], stored.children[0])
 
 
 def timers_of(frame: DataFrame, domain: str, domains: Sequence[str]) -> DataFrame:
-    """The timers of one clock as keys and values; another word in `domain` is an error of the rows that have it."""
+    """The timers of one clock as keys and values; rows with an unknown `domain` are an error."""
     known = ", ".join(f"'{name}'" for name in domains)
     wrong = f"raise_error(concat('a timer has the domain ', coalesce(domain, 'null'), '; it is one of ', \"{known}\"))"
     checked = frame.where(F.expr(f"if(domain in ({known}), domain = '{domain}', {wrong})"))

@@ -52,7 +52,7 @@ def stored_frame(spark: SparkSession, snapshot: StoredSnapshot, selected: Readab
 
 @dataclass(frozen=True)
 class ReadParts:
-    """What `mapInArrow` calls: reads the old subtasks whose numbers it is given."""
+    """The function that `mapInArrow` calls: reads the old subtasks with the given numbers."""
 
     uri: str
     selected: ReadableState
@@ -60,7 +60,7 @@ class ReadParts:
 
     @property
     def parts(self) -> Sequence[Any]:
-        """Every subtask has all of a broadcast state: it is read once."""
+        """All old subtasks; only one for a broadcast state, of which every subtask has everything."""
         state = self.selected.state
         return state.parts[:1] if state.mode == "broadcast" else state.parts
 
@@ -74,7 +74,7 @@ class ReadParts:
 
 
 def metadata_frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
-    """A small table that is known in the driver."""
+    """A small table whose rows are in the driver."""
     return spark.createDataFrame([*rows], ddl)
 
 
@@ -84,7 +84,7 @@ def schema_ddl(schema: pa.Schema) -> str:
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns with the times that Spark has: microseconds."""
+    """The columns with timestamps in microseconds, as Spark has them."""
     return pa.schema([pa.field(field.name, _spark_type(field.type)) for field in schema])
 
 
@@ -127,7 +127,7 @@ def _tables(found: pa.Table | Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _parquet_files(snapshot: StoredSnapshot, selected: ReadableState) -> list[str]:
-    """The files that Spark can read alone; none if something has to be done to any of them, or if there is none."""
+    """The files that Spark can read by itself; empty if one of them must be converted, or if there is none."""
     state: State = selected.state
     root = parse_address(snapshot.storage.uri)
     if not isinstance(state, KeyedState) or not isinstance(root, Path) or not selected.is_as_stored:

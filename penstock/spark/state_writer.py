@@ -1,7 +1,7 @@
 """DataFrames as the files of a canonical savepoint, written by the executors.
 
 Key hash and key group are computed in the JVM; each task writes files of whole keys of one subtask and returns their
-handles. A task that Spark runs twice leaves files that nobody lists: the writer of the savepoint removes them.
+handles. A task that Spark runs twice leaves unlisted files, which the writer of the savepoint removes.
 """
 
 import hashlib
@@ -45,19 +45,19 @@ from penstock.state.operator.operator_file import schema_of as operator_columns
 from penstock.storage.storage import open_storage
 
 FILE_BYTES = 128 * MIB
-"""About the largest file, before compression."""
+"""Approximate size of the largest file, before compression."""
 COPY_TASKS = 32
 HANDLE_DDL = "subtask int, file string"
 HANDLE_SCHEMA = pa.schema([("subtask", pa.int32()), ("file", pa.string())])
 _RAISED = re.compile(r"penstock\.errors\.(\w+): (.*?)(?:\n\n|\Z)", re.DOTALL)
 
 Handles = list[tuple[int, StateFile]]
-"""The files of a state, each with the subtask that it is of."""
+"""The files of a state, each with the index of its subtask."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go: a savepoint's folder, and the subtasks of one stage."""
+    """Where rows are written: a savepoint's folder, and the subtasks of one stage."""
 
     uri: str
     stage: str
@@ -65,7 +65,7 @@ class Target:
     max_parallelism: int
 
     def subtask(self, index: int) -> SubtaskId:
-        """One of them."""
+        """One of the subtasks."""
         return SubtaskId(StageId(self.stage), index)
 
 
@@ -75,7 +75,7 @@ def hashed(frame: DataFrame) -> DataFrame:
 
 
 def write_keyed(frame: DataFrame, info: StateTableInfo, ttl_ms: int, target: Target) -> Handles:
-    """Write stored rows, with their hashes, each to the subtask that owns its key group."""
+    """Write stored rows with their hashes, each for the subtask that owns its key group."""
     group = F.pmod(F.col(HASH_COLUMN), F.lit(target.max_parallelism))
     place = F.expr(f"cast({KEY_GROUP_COLUMN} * {target.parallelism} div {target.max_parallelism} as int)")
     placed = frame.withColumn(KEY_GROUP_COLUMN, group).withColumn(SUBTASK, place)
@@ -86,7 +86,7 @@ def write_keyed(frame: DataFrame, info: StateTableInfo, ttl_ms: int, target: Tar
 
 
 def write_operator(frame: DataFrame, info: OperatorStateInfo, target: Target) -> Handles:
-    """Write the elements of an operator state: those of a list spread over the subtasks, or where the frame says."""
+    """Write the elements of an operator state, spread over the subtasks, or to the subtasks that the frame names."""
     names = list(operator_columns(info).names)
     if info.mode == "broadcast":
         split = frame.select(F.lit(0).cast("int").alias(SUBTASK), *names).coalesce(1)
@@ -107,17 +107,17 @@ def write_operator(frame: DataFrame, info: OperatorStateInfo, target: Target) ->
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """One column that a user gives, and the type it is stored with."""
+    """One column of the user's frame, and the type it is stored with."""
 
     name: str
     type: TypeInformation
     text: str
-    """What text is where a value has no declared type: json or plain."""
+    """How text stands for an untyped value: json or plain."""
     is_key: bool
 
 
 def to_stored(frame: DataFrame, columns: Sequence[StoredColumn], others: Sequence[Column]) -> DataFrame:
-    """A frame whose untyped columns are stored values; `others` go along unchanged."""
+    """A frame whose untyped columns are stored values; `others` are unchanged."""
     ddl = schema_ddl(pa.schema([(column.name, column.type.arrow) for column in columns]))
     passed = frame.select([F.col(column.name) for column in columns] + list(others))
     rest = [field for field in passed.schema.fields if field.name not in {column.name for column in columns}]
@@ -127,7 +127,7 @@ def to_stored(frame: DataFrame, columns: Sequence[StoredColumn], others: Sequenc
 
 @dataclass(frozen=True)
 class EncodeColumns:
-    """What `mapInArrow` calls: untyped columns to their stored form."""
+    """The function that `mapInArrow` calls: converts untyped columns to their stored form."""
 
     columns: tuple[StoredColumn, ...]
 
@@ -145,7 +145,7 @@ class EncodeColumns:
 
 @dataclass(frozen=True)
 class WriteKeyed:
-    """What `mapInArrow` calls: rows by subtask, key group and hash, to files of whole keys."""
+    """The function that `mapInArrow` calls: writes rows, sorted by subtask, key group and hash, to files."""
 
     info: StateTableInfo
     ttl_ms: int
@@ -171,7 +171,7 @@ class WriteKeyed:
         return _put(self.target.uri, path, data, TableFile(*_place(self.info), "keyed", count, self.ttl_ms))
 
     def _require_values(self, table: pa.Table) -> None:
-        """No entry of a state is null, but for values of a map."""
+        """Raise UsageError for null entries; only values of a map may be null."""
         where = f"state {self.info.name!r} of operator {self.info.operator_uid!r}"
         if self.info.kind != "map" and table[VALUE_COLUMN].null_count:
             row = pc.index(table[VALUE_COLUMN].is_null(), value=True).as_py()
@@ -189,7 +189,7 @@ class WriteKeyed:
 
 @dataclass(frozen=True)
 class WriteOperator:
-    """What `mapInArrow` calls: the elements of one operator state, a file per subtask."""
+    """The function that `mapInArrow` calls: writes the elements of one operator state, one file per subtask."""
 
     info: OperatorStateInfo
     target: Target
@@ -229,7 +229,7 @@ class Copy:
 
 
 def copy_files(spark: SparkSession, source: str, target: str, copies: Sequence[Copy]) -> list[StateFile]:
-    """Copy files, each held against its hash, on the executors; in the order in which they are given."""
+    """Copy files on the executors, each verified by its hash; the new files, in the given order."""
     if not copies:
         return []
     tasks = min(len(copies), COPY_TASKS)
@@ -241,7 +241,7 @@ def copy_files(spark: SparkSession, source: str, target: str, copies: Sequence[C
 
 @dataclass(frozen=True)
 class CopyFiles:
-    """What `mapInArrow` calls: copies the files whose numbers it is given."""
+    """The function that `mapInArrow` calls: copies the files with the given numbers."""
 
     source: str
     target: str
@@ -256,7 +256,7 @@ class CopyFiles:
 
 
 def _collect(frame: DataFrame) -> Handles:
-    """Run the tasks. An error of ours is raised as it was, without the way it took through Spark."""
+    """Run the tasks. An error of ours is raised as it was, without Spark's traceback."""
     try:
         rows = frame.collect()
     except PySparkException as error:
@@ -264,7 +264,7 @@ def _collect(frame: DataFrame) -> Handles:
         kind = getattr(errors, found[1], None) if found else None
         if found is None or not isinstance(kind, type) or not issubclass(kind, (UsageError, CheckpointError)):
             raise
-        # Some errors about files have arguments of their own; their text says all of them.
+        # Some errors about files have several arguments; their text contains all of them.
         raise (kind if issubclass(kind, UsageError) else CheckpointError)(found[2].strip()) from None
     return [(row["subtask"], msgspec.json.decode(row["file"], type=StateFile)) for row in rows]
 
@@ -279,7 +279,7 @@ def _put(uri: str, path: str, data: bytes, table: TableFile) -> StateFile:
 
 
 def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of one file after the other, with their subtask; all rows of a key are in one file."""
+    """The rows of each file, one after the other, with their subtask; all rows of a key are in one file."""
     held: list[pa.Table] = []
     index = -1
     for batch in batches:
@@ -308,13 +308,13 @@ def _by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 
 def _last_hash(table: pa.Table) -> int:
-    """Where the rows with the last row's hash begin."""
+    """The index of the first row with the last row's hash."""
     hashes = table[HASH_COLUMN].to_numpy()
     return int(np.flatnonzero(hashes != hashes[-1])[-1] + 1) if (hashes != hashes[-1]).any() else 0
 
 
 def _checked_key(key: pa.Array, info: StateTableInfo) -> pa.Array:
-    """The keys with one zero; null and NaN are refused, as a job refuses them."""
+    """The keys, with -0.0 as 0.0; null and NaN are refused, as in a job."""
     where = f"state {info.name!r} of operator {info.operator_uid!r}"
     if key.null_count:
         raise StateAccessError(f"{where} has a null key, which no record can have; leave the row out")
@@ -329,7 +329,7 @@ def _checked_key(key: pa.Array, info: StateTableInfo) -> pa.Array:
 
 
 def _twice(table: pa.Table, info: StateTableInfo) -> str:
-    """Which entry is there twice."""
+    """The error message that names an entry which occurs twice."""
     names = [KEY_COLUMN, *([MAP_KEY_COLUMN] if info.map_key_type is not None else [])]
     names += [VALUE_COLUMN] if info.kind == "timer" else []
     seen: set[str] = set()
@@ -341,7 +341,7 @@ def _twice(table: pa.Table, info: StateTableInfo) -> str:
                 f"to one per key"
             )
         seen.add(repr(entry))
-    raise AssertionError("no entry is there twice")
+    raise AssertionError("no entry occurs twice")
 
 
 def _place(info: StateTableInfo) -> tuple[str, str]:

@@ -94,14 +94,14 @@ def test_r23_no_epoch_comes_before_a_new_source_has_written_down_where_it_begins
 ) -> None:
     """A checkpoint without its initial offset would let it begin somewhere else after a failure."""
     running = Running(tmp_path, bounded=False, is_known=False)
-    running.query.has_looked = False
+    running.query.has_polled = False
     running.tracker.waiting = 1  # an epoch is due
     polls = iter([False] * 3)
     epochs: list[int] = []
 
     def wait(seconds: float) -> bool:
         if next(polls, None) is None:
-            running.query.has_looked = True
+            running.query.has_polled = True
         return False
 
     def empty_epoch() -> None:

@@ -1,4 +1,4 @@
-"""Going back behind a damaged checkpoint: what it means, in words for the user (PROTOCOL R24)."""
+"""Falling back behind a damaged checkpoint: what it means, as messages for the user (PROTOCOL R24)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Damage:
 
 @dataclass(frozen=True)
 class Fallback:
-    """An intact checkpoint behind damaged ones, newest first."""
+    """An intact checkpoint that is older than damaged ones; `passed` has those, newest first."""
 
     manifest: Manifest
     passed: list[Damage]
     last_epoch: int
-    """Of the newest checkpoint there is: also of one that an earlier attempt has gone behind."""
+    """The epoch of the newest checkpoint, also if an earlier attempt has fallen back behind it."""
 
     @property
     def replayed(self) -> str:
@@ -35,7 +35,7 @@ class Fallback:
         return f"the input of epochs {self.manifest.epoch + 1} to {self.last_epoch}, and all that followed"
 
     def warning(self) -> str:
-        """What a user must know about going back."""
+        """What the user must know about the fallback."""
         return (
             f"{'; '.join(map(str, self.passed))}. Going back to checkpoint {self.manifest.checkpoint_id} (epoch "
             f"{self.manifest.epoch}): {self.replayed}, is read and processed again, and what sinks have shown of it "
@@ -43,7 +43,7 @@ class Fallback:
         )
 
     def refusal(self) -> str:
-        """Why the job does not go back by itself, and what can be done."""
+        """Why the job does not fall back by itself, and what can be done."""
         return (
             f"{'; '.join(map(str, self.passed))}. Checkpoint {self.manifest.checkpoint_id} (epoch "
             f"{self.manifest.epoch}) is there, but output up to epoch {self.last_epoch} may be committed "

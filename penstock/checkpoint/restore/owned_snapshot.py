@@ -1,8 +1,8 @@
 """The snapshot that a job was started from and owns (features O9, CLAIM): it goes when newer checkpoints replace it.
 
-It counts as the oldest of the retained checkpoints. All its files come under `discard`s first, its manifest in the last
-of them (PROTOCOL R3); then they are deleted, the manifest first. A crash in between leaves that to the next attempt.
-When that is done the log says so: what is put at the same place later belongs to somebody else.
+It counts as the oldest of the retained checkpoints. First all its files are discarded in the log, its manifest last
+(PROTOCOL R3); then they are deleted, the manifest first. After a crash in between, the next attempt goes on. A last
+entry says that everything is deleted: what is put at the same place later is not the job's.
 """
 
 from contextlib import suppress
@@ -29,9 +29,9 @@ from penstock.storage.storage import Storage, open_storage
 
 
 def collect_claimed(log: JobLog, retained: int) -> str | None:
-    """Discard and delete the claimed snapshot, if so many newer checkpoints are kept that nobody needs it.
+    """Discard and delete the claimed snapshot if enough newer checkpoints are retained.
 
-    Returns why it stays although the job does not need it; None if there is no reason.
+    Returns why it is kept although the job does not need it; None if there is no reason.
     """
     view = log.view()
     is_replaced = (
@@ -48,10 +48,10 @@ def collect_claimed(log: JobLog, retained: int) -> str | None:
 
 
 def delete_claimed(log: JobLog) -> None:
-    """Delete what is under a `discard` of a claimed snapshot, and say that it is done."""
+    """Delete the discarded files of a claimed snapshot, and record that it is done."""
     view = log.view()
     if view.claimed is not None or not view.claimed_deletes:
-        return  # not all of its files are under a `discard`
+        return  # not all of its files are discarded in the log
     place = parse_address(view.claimed_root)
     if not isinstance(place, Path) or place.is_dir():
         storage = open_storage(view.claimed_root)
@@ -66,13 +66,13 @@ def delete_claimed(log: JobLog) -> None:
 
 
 def finish_claimed_deletes(log: JobLog) -> None:
-    """What earlier attempts have begun; a storage that does not answer keeps no job from starting."""
+    """Finish what earlier attempts have begun. A storage that does not answer does not keep the job from starting."""
     with suppress(StorageError):
         delete_claimed(log)
 
 
 def _discard(log: JobLog, root: str, files: list[str]) -> None:
-    """Write the `discard`, in several entries if the files are many; without any it says that nothing is left."""
+    """Append the `discard`, in several entries for many files; one without files says that nothing is left."""
     while True:
         failpoint.before("C22")
         log.append(Discard([], files[:MAX_FILES_PER_DISCARD], root))
@@ -101,13 +101,13 @@ def _own_files(path: str, sha256: str) -> tuple[str, list[str]]:
 
 
 def _require_ended(place: OpenSnapshot) -> None:
-    """Raise CheckpointError if the job of a claimed checkpoint is at work again: it may build on its files."""
+    """Raise CheckpointError if the job of a claimed checkpoint runs again: it may build on its files."""
     if not read_log(place.storage).is_terminal:
         raise CheckpointError("its own job has been resumed")
 
 
 def _is_another(storage: Storage, path: str, sha256: str) -> bool:
-    """The manifest there is not the one that was claimed."""
+    """Whether the manifest at this path is not the one that was claimed."""
     try:
         return sha256 not in ("", digest(read_metadata(storage, path)))
     except FileMissingError:
@@ -117,7 +117,7 @@ def _is_another(storage: Storage, path: str, sha256: str) -> bool:
 
 
 def _needed_by_others(storage: Storage, metadata_path: str) -> set[str]:
-    """The files of all other checkpoints of a job. One that cannot be read is an error: then nothing is deleted."""
+    """The files of all other checkpoints of a job. If one cannot be read, that is an error and nothing is deleted."""
     needed: set[str] = set()
     for path in storage.list(CHECKPOINT_FOLDERS):
         name = parse_name(path)

@@ -15,7 +15,7 @@ from penstock.model.snapshot import (
 )
 
 Shares = list[list[OperatorStateShare]]
-"""For each new subtask, in the order in which the elements stand in the whole."""
+"""For each new subtask its parts, in the order of the elements."""
 
 
 def snapshots_to_load(
@@ -35,7 +35,7 @@ def snapshots_to_load(
 
 
 def redistribute(manifest: Manifest, operator_uid: str, parallelism: int, max_parallelism: int) -> Shares:
-    """The shares of an operator's new subtasks in what its old subtasks have saved."""
+    """The shares that an operator's new subtasks get of what its old subtasks have saved."""
     old = sorted((s for s in manifest.subtasks if operator_uid in s.operator_uids), key=lambda s: s.subtask.index)
     shares: Shares = [[] for _ in range(parallelism)]
     starts = {"split": 0, "raw": 0}

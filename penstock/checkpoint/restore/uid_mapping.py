@@ -1,7 +1,7 @@
 """Which operator and source of a program gets which state of a snapshot (features O1 to O7, PROTOCOL R26).
 
 State is found by uid. An operator with a uid hash (`set_uid_hash`) gets the state of the operator whose id is that
-hash, or whose derived uid it is; the state is kept under the operator's present uid from then on.
+hash, or whose derived uid it is; from then on the state is kept under the operator's current uid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ UNMAPPED = "UNMAPPED_STATE"
 
 @dataclass(frozen=True)
 class ProgramUids:
-    """What a program has: uid -> uid hash, None where it has none."""
+    """The uids of a program -> their uid hash, None for those without."""
 
     operators: Mapping[str, str | None]
-    """Sinks too."""
+    """Including sinks."""
     sources: Mapping[str, str | None] = field(default_factory=dict)
     sinks: frozenset[str] = frozenset()
     """The operators that commit."""
@@ -31,7 +31,7 @@ class ProgramUids:
 def stateful_uids(manifest: Manifest) -> list[str]:
     """The operators that the snapshot has state of, in order of their names.
 
-    A canonical savepoint says how many rows each table has; otherwise a table counts, as its rows are not known here.
+    A canonical savepoint knows how many rows each table has. In other snapshots every table counts.
     """
     if manifest.savepoint == "canonical":
         files = [file for old in manifest.subtasks for file in (*old.files, *old.operator_files)]
@@ -41,12 +41,12 @@ def stateful_uids(manifest: Manifest) -> list[str]:
 
 
 def source_uids(manifest: Manifest) -> list[str]:
-    """The sources whose position the snapshot has."""
+    """The sources that have a position in the snapshot."""
     return list(manifest.sources.source_uids) if manifest.sources.file is not None else []
 
 
 def find_renames(manifest: Manifest, program: ProgramUids) -> dict[str, str]:
-    """Uids in the snapshot whose state goes to an operator or a source of another uid."""
+    """Uids in the snapshot whose state goes to an operator or a source with another uid."""
     operators = {uid for old in manifest.subtasks for uid in old.operator_uids} | set(stateful_uids(manifest))
     operators |= {committable.sink_uid for committable in manifest.committables}
     return {
@@ -56,7 +56,7 @@ def find_renames(manifest: Manifest, program: ProgramUids) -> dict[str, str]:
 
 
 def rename(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:
-    """The manifest under the program's uids. What is inside files keeps the old ones."""
+    """The manifest under the program's uids. Files keep the old ones."""
     if not renames:
         return manifest
     sources = manifest.sources
@@ -71,7 +71,7 @@ def rename(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:
 
 
 def unmapped(manifest: Manifest, program: ProgramUids) -> list[str]:
-    """The operators and sources whose state the program has no place for. The manifest is under the program's uids."""
+    """The operators and sources in the manifest, which is under the program's uids, that the program does not have."""
     lost = [uid for uid in stateful_uids(manifest) if uid not in program.operators]
     return lost + [uid for uid in source_uids(manifest) if uid not in program.sources]
 
@@ -79,9 +79,9 @@ def unmapped(manifest: Manifest, program: ProgramUids) -> list[str]:
 def require_mapped(
     manifest: Manifest, program: ProgramUids, *, path: str = "", allow_non_restored: bool = False
 ) -> None:
-    """Return if the program has a place for everything in the manifest, which is under the program's uids.
+    """Raise SnapshotRefusedError unless the program has an operator or source for everything in the manifest.
 
-    Raises SnapshotRefusedError otherwise. `path`: where the snapshot is; empty for a checkpoint of the job itself.
+    The manifest is under the program's uids. `path`: where it is; empty for a checkpoint of the job itself.
     """
     lost = unmapped(manifest, program)
     if lost and not allow_non_restored:
@@ -92,13 +92,13 @@ def require_mapped(
             f"because the operator is not available in the new program. If you want to allow to skip this, you can set "
             f"the --allowNonRestoredState option on the CLI.{_others(lost)}",
         )
-    # PROTOCOL R26: output that the checkpoint promises must be committed by somebody.
-    silent = sorted({committable.sink_uid for committable in manifest.committables}.difference(program.sinks))
-    if silent:
+    # PROTOCOL R26: somebody must commit the output that the checkpoint lists.
+    missing = sorted({committable.sink_uid for committable in manifest.committables}.difference(program.sinks))
+    if missing:
         raise SnapshotRefusedError(
-            f"{UNMAPPED} op={silent[0]}",
+            f"{UNMAPPED} op={missing[0]}",
             f"checkpoint {manifest.checkpoint_id} has output to commit for sinks that the program does not have: "
-            f"{silent}; start the old program until its next checkpoint, then remove the sink",
+            f"{missing}; start the old program until its next checkpoint, then remove the sink",
         )
 
 
@@ -106,12 +106,12 @@ def _others(lost: list[str]) -> str:
     return f" The same holds for {', '.join(map(repr, lost[1:]))}." if len(lost) > 1 else ""
 
 
-def _renames(saved: Iterable[str], wanted: Mapping[str, str | None]) -> dict[str, str]:
-    """Old uid -> new uid. An operator of the same uid always comes first."""
+def _renames(saved: Iterable[str], program: Mapping[str, str | None]) -> dict[str, str]:
+    """Old uid -> new uid. An operator with the same uid takes precedence."""
     saved = set(saved)
-    left = {uid: operator_id(uid) for uid in sorted(saved.difference(wanted))}
+    left = {uid: operator_id(uid) for uid in sorted(saved.difference(program))}
     found: dict[str, str] = {}
-    for uid, uid_hash in wanted.items():
+    for uid, uid_hash in program.items():
         ids = {operator_id(uid), uid_hash}
         old = next((old for old, old_id in left.items() if old_id in ids or old == uid_hash), None)
         if old is None or uid in saved:

@@ -13,7 +13,7 @@ class EpochLog:
         self._path = os.environ.get("PENSTOCK_EPOCH_LOG")
 
     def write(self, summary: EpochSummary, started_ms: int, finished_ms: int) -> None:
-        """Note a committed epoch."""
+        """Append a line for a committed epoch."""
         if self._path is None:
             return
         line = {

@@ -256,6 +256,6 @@ class EpochLoop:
 
     @property
     def _are_sources_known(self) -> bool:
-        """Every source has an offset, or has been asked for rows and has recorded where it begins (R23)."""
-        self._sources.is_known = self._sources.is_known or self._query.has_looked
+        """Every source has an offset, or was polled and has recorded where it begins (R23)."""
+        self._sources.is_known = self._sources.is_known or self._query.has_polled
         return self._sources.is_known

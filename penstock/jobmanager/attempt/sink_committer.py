@@ -21,12 +21,12 @@ class GraphCommitter:
         return GraphCommitter(job_id, {sink.uid: sink.spec.config for sink in graph.sinks if sink.spec.kind == "sink"})
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Make the transactions visible; again changes nothing."""
+        """Make the transactions visible; repeating it changes nothing."""
         for committable in committables:
             self._sink(committable).commit(committable)
 
     def sweep(self, keep: Sequence[Committable], attempt: int) -> None:
-        """Abort what attempts older than `attempt` left behind, except `keep`."""
+        """Abort the transactions of attempts before `attempt`, except those in `keep`."""
         for uid, sink in self._sinks.items():
             sink.sweep(self._job_id, uid, [c for c in keep if c.sink_uid == uid], attempt)
 

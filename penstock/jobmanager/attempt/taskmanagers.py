@@ -1,4 +1,4 @@
-"""The TaskManagers of one attempt: they register, get their subtasks, report, and are missed when they go silent."""
+"""The TaskManagers of one attempt: registration, deployment, their messages, and the loss of one."""
 
 import shutil
 import threading
@@ -40,7 +40,7 @@ CHECK_S = 1.0
 
 @dataclass(frozen=True)
 class AttemptEvents:
-    """Where the TaskManagers' messages go."""
+    """Receives the TaskManagers' messages."""
 
     report: Callable[[SubtaskReport], None]
     ack: Callable[[CheckpointAck], None]
@@ -64,11 +64,11 @@ class TaskManagers:
         self._lost_early: list[tuple[str, str]] = []
         self._changed = threading.Condition()
         self._closing = threading.Event()
-        self._server = RpcServer(host, hello, self._handle, self._gone)
+        self._server = RpcServer(host, hello, self._handle, self._disconnected)
         self.address = self._server.address
 
     def listen(self, events: AttemptEvents) -> None:
-        """Pass messages on from now on, and watch for silence. One that has gone meanwhile is told at once."""
+        """Pass on messages from now on, and watch heartbeats. A TaskManager that was lost before is reported now."""
         with self._changed:
             self._events = events
         for name, why in self._lost_early:
@@ -76,7 +76,7 @@ class TaskManagers:
         threading.Thread(target=self._watch, name="heartbeats", daemon=True).start()
 
     def wait_for_registration(self, count: int) -> list[Register]:
-        """The TaskManagers, in the order of their names, once there are `count`."""
+        """The TaskManagers, sorted by name, once `count` have registered."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._registered) >= count, REGISTER_TIMEOUT_S)
             if len(self._registered) < count:
@@ -87,8 +87,8 @@ class TaskManagers:
             return [self._registered[name] for name in sorted(self._registered)]
 
     def deploy(self, orders: Mapping[str, Deploy]) -> Deployed:
-        """Give each TaskManager its subtasks; what all of them have restored."""
-        all_of_them = Deployed([], [], [])
+        """Give each TaskManager its subtasks; return what all of them have restored."""
+        restored = Deployed([], [], [])
         results: list[Any] = []
         threads = [
             threading.Thread(target=self._deploy_one, args=(name, order, results)) for name, order in orders.items()
@@ -100,14 +100,14 @@ class TaskManagers:
         for result in results:
             if isinstance(result, PenstockError):
                 raise result
-            all_of_them.versions.extend(result.versions)
-            all_of_them.next_timers.extend(result.next_timers)
-            all_of_them.waiting.extend(result.waiting)
+            restored.versions.extend(result.versions)
+            restored.next_timers.extend(result.next_timers)
+            restored.waiting.extend(result.waiting)
         if len(results) != len(orders):
             raise TaskManagerLostError(
                 f"only {len(results)} of {len(orders)} TaskManagers restored their state in time"
             )
-        return all_of_them
+        return restored
 
     def _deploy_one(self, name: str, order: Deploy, results: list[Any]) -> None:
         register = self._registered[name]
@@ -154,7 +154,7 @@ class TaskManagers:
             raise RpcError(f"a JobManager does not take a {type(message).__name__}")
         return None
 
-    def _gone(self, sender: str) -> None:
+    def _disconnected(self, sender: str) -> None:
         self._lost(sender, "its connection has ended")
 
     def _lost(self, name: str, why: str) -> None:
@@ -173,16 +173,16 @@ class TaskManagers:
                     self._lost(name, f"no heartbeat for {now - seen:.0f} s")
 
     def close(self, reason: str, *, job_ended: bool) -> None:
-        """Stop every TaskManager and end the endpoint; those that do not listen end by themselves."""
+        """Stop every TaskManager and close the endpoint; those that do not answer end by themselves."""
         self._closing.set()
         for client in self._clients.values():
             try:
                 client.call(Stop(reason, job_ended), 5.0)
             except PenstockError:
-                continue  # it is gone already, or its watchdog ends it
+                continue  # it has ended already, or its watchdog ends it
             finally:
                 client.close()
         self._server.close()
         for register in self._registered.values():
-            # One that was killed could not remove its folder; on another machine there is none of this name.
+            # A killed TaskManager could not remove its folder. On another machine this path does not exist.
             shutil.rmtree(Path(register.unix_path).parent, ignore_errors=True)

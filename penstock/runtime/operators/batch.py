@@ -1,4 +1,4 @@
-"""Records on their way through the operators of one subtask."""
+"""Batches of records between the operators of one subtask."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 @dataclass(slots=True)
 class Batch:
-    """Some records of an epoch, in order. Keys are there only where the stage's current key applies."""
+    """Some records of an epoch, in order. `keys` is set only where the stage's current key applies."""
 
     records: list[Any]
     timestamps: list[int | None] | None = None
@@ -19,7 +19,7 @@ class Batch:
         return len(self.records)
 
     def slice(self, start: int, stop: int) -> "Batch":
-        """Some of the records, with what belongs to them."""
+        """Some of the records, with their timestamps and keys."""
         timestamps = None if self.timestamps is None else self.timestamps[start:stop]
         return Batch(self.records[start:stop], timestamps, None if self.keys is None else self.keys[start:stop])
 
@@ -34,9 +34,9 @@ class EdgeBatch:
     """Empty if nothing reads the edge."""
     rows: int
     dropped: int = 0
-    """Rows that were left out because they had no event time."""
+    """Rows that were dropped because they had no event time."""
     columns: pa.RecordBatch | None = None
-    """The rows as they came, where they came as Arrow columns."""
+    """The rows as they arrived, if they arrived as Arrow columns."""
 
     def slice(self, start: int, stop: int) -> "EdgeBatch":
         """Some of the rows, of a batch that is read."""

@@ -1,4 +1,4 @@
-"""Operators on two streams, one of them broadcast: every subtask gets all of its records (features C4)."""
+"""Operators on two streams of which one is broadcast: every subtask gets all of its records (features C4)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,8 +45,8 @@ class BroadcastStates:
         return descriptor.name
 
 
-class Now:
-    """The times of the record or timer in hand; one object per operator, used again for every record."""
+class CurrentTime:
+    """The times of the current record or timer; one object per operator, reused for every record."""
 
     def __init__(self, timers: OperatorTimers) -> None:
         self.timers = timers
@@ -59,9 +59,9 @@ Writing = BroadcastProcessFunction.Context
 
 
 class WritingContext(KeyedWriting, Writing):
-    """The broadcast side's."""
+    """The context of the broadcast side, which may change the state."""
 
-    def __init__(self, states: BroadcastStates, now: Now, operator: OperatorContext) -> None:
+    def __init__(self, states: BroadcastStates, now: CurrentTime, operator: OperatorContext) -> None:
         self._states = states
         self._now = now
         self._operator = operator
@@ -91,9 +91,9 @@ class WritingContext(KeyedWriting, Writing):
 
 
 class ReadingContext(KeyedBroadcastProcessFunction.OnTimerContext, BroadcastProcessFunction.ReadOnlyContext):
-    """The other side's, and of timers."""
+    """The context of the other side and of timers, which may only read the state."""
 
-    def __init__(self, states: BroadcastStates, now: Now, operator: OperatorContext) -> None:
+    def __init__(self, states: BroadcastStates, now: CurrentTime, operator: OperatorContext) -> None:
         self._states = states
         self._now = now
         self._operator = operator
@@ -128,7 +128,7 @@ class BroadcastOperator(Operator):
         super().__init__(plan, context)
         service = OperatorTimers(self, context.backend() if plan.keyed else None)
         self.timers = service if plan.keyed else None
-        self._now = Now(service)
+        self._now = CurrentTime(service)
         self._broadcast_positions = frozenset(plan.config["broadcast_inputs"])
 
     def open(self) -> None:

@@ -16,14 +16,14 @@ from penstock.runtime.process.messages import EpochHeader
 
 
 class InitializationContext(FunctionInitializationContext):
-    """Of one function's `initialize_state`."""
+    """The context of one function's `initialize_state`."""
 
     def __init__(self, operator: OperatorContext, restored_checkpoint: int | None) -> None:
         self._operator = operator
         self._restored_checkpoint = restored_checkpoint
 
     def is_restored(self) -> bool:
-        # A function made anew after a lost task finds the state of the epochs before it (PROTOCOL R11).
+        # A function that is made again after a lost task finds the state of the epochs before (PROTOCOL R11).
         return self._restored_checkpoint is not None or self._operator.operator_states.epochs > 0
 
     def get_restored_checkpoint_id(self) -> int | None:
@@ -40,7 +40,7 @@ class InitializationContext(FunctionInitializationContext):
 
 
 class SnapshotContext(FunctionSnapshotContext):
-    """Of one function's `snapshot_state`."""
+    """The context of one function's `snapshot_state`."""
 
     def __init__(self, operator: OperatorContext, header: EpochHeader) -> None:
         self._operator = operator
@@ -69,14 +69,14 @@ def _raw_state(operator: OperatorContext) -> RawState:
 
 
 def initialize_function(function: Any, operator: OperatorContext, restored_checkpoint: int | None) -> None:
-    """Hand a new function object the state of its subtask."""
+    """Give a new function object the state of its subtask."""
     operator.operator_states.start_function()
     if isinstance(function, CheckpointedFunction):
         function.initialize_state(InitializationContext(operator, restored_checkpoint))
 
 
 def snapshot_function(function: Any, operator: OperatorContext, header: EpochHeader) -> None:
-    """Let a function write what it keeps, at the end of every epoch (PROTOCOL R11)."""
+    """Let a function write its state at the end of every epoch (PROTOCOL R11)."""
     if isinstance(function, CheckpointedFunction):
         raw = operator.operator_states.raw
         raw.begin_snapshot()
@@ -85,7 +85,7 @@ def snapshot_function(function: Any, operator: OperatorContext, header: EpochHea
 
 
 def notify_function(function: Any, completed: int | None, aborted: list[int]) -> None:
-    """Say how checkpoints ended; aborted ones first, as a completed one stands for all before it."""
+    """Notify a function of aborted checkpoints, then of the newest completed one, which covers all before it."""
     if isinstance(function, CheckpointListener):
         for checkpoint_id in aborted:
             function.notify_checkpoint_aborted(checkpoint_id)

@@ -1,4 +1,4 @@
-"""What a user's function sees: its runtime context with state, its per-record context, its timers."""
+"""What a user's function sees: its runtime context with state, its context of each record, its timers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ NOT_KEYED = (
 
 @dataclass
 class SubtaskInfo:
-    """Facts about the subtask that its functions may ask for; `now_ms` is the running epoch's."""
+    """Facts about the subtask that its functions can read; `now_ms` is the running epoch's."""
 
     stage_name: str
     index: int
@@ -63,7 +63,7 @@ class OperatorContext(RuntimeContext):
         return self._backend
 
     def current_key(self) -> CurrentKey:
-        """Where the key of the record in hand stands."""
+        """Holds the key of the current record."""
         return self.backend().keys
 
     def reduce_state(self, plan: OperatorPlan) -> Any:
@@ -113,7 +113,7 @@ class OperatorContext(RuntimeContext):
 
 
 class OperatorTimers(TimerService):
-    """The timer service of one operator. Without keyed state it only tells the time."""
+    """The timer service of one operator. Without keyed state it only knows the time."""
 
     def __init__(self, clocks: Any, backend: KeyedBackend | None) -> None:
         self._clocks = clocks
@@ -165,7 +165,7 @@ class OperatorTimers(TimerService):
 
 
 class Context(KeyedProcessFunction.OnTimerContext):
-    """The context of one record or one timer; one object per operator, used again for every record."""
+    """The context of one record or one timer; one object per operator, reused for every record."""
 
     def __init__(self, operator: OperatorContext, timers: OperatorTimers) -> None:
         self._operator = operator
@@ -174,11 +174,11 @@ class Context(KeyedProcessFunction.OnTimerContext):
         self._domain = TimeDomain.EVENT_TIME
 
     def set_timestamp(self, timestamp: int | None) -> None:
-        """Move on to a record with this event time."""
+        """The next record has this event time."""
         self._timestamp = timestamp
 
     def for_timer(self, timestamp: int, domain: TimeDomain) -> "Context":
-        """This context, for a timer that fires."""
+        """This context, set to a timer that fires."""
         self._timestamp, self._domain = timestamp, domain
         return self
 

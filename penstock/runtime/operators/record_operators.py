@@ -1,4 +1,4 @@
-"""The operators a stage is made of: a batch in, a batch out, the user's function called for each record.
+"""The operators of a stage: a batch in, a batch out, the user's function called for each record.
 
 An operator belongs to one subtask and one thread. Records go through a chain batch by batch, so the inner loops are
 plain Python loops over lists. If the user's function raises, `position` says which record of the batch it was.
@@ -20,7 +20,7 @@ class Operator(ABC):
     """One operator in one subtask. `open` before the first batch, `close` at the end."""
 
     timers: OperatorTimers | None = None
-    """Where the function can register timers."""
+    """The function's timer service, if it can register timers."""
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
         self.plan = plan
@@ -35,7 +35,7 @@ class Operator(ABC):
         self.function.open(self.context)
 
     def close(self) -> None:
-        """Let the function go."""
+        """Close the function."""
         self.function.close()
 
     @property
@@ -44,7 +44,7 @@ class Operator(ABC):
         return self._count - length_hint(self._records) - 1 if self._records is not None else -1
 
     def _each(self, batch: Batch) -> Iterator[Any]:
-        """The batch's records, remembered so that `position` can tell where we are."""
+        """The batch's records; `position` knows which one is being processed."""
         self._records = iter(batch.records)
         self._count = len(batch.records)
         return self._records
@@ -54,11 +54,11 @@ class Operator(ABC):
         """What the batch makes this operator emit."""
 
     def process_from(self, position: int, batch: Batch) -> Batch | None:
-        """The same, for an operator to which it matters where the batch comes from."""
+        """The same, for an operator that distinguishes the inputs that batches come from."""
         return self.process(batch)
 
     def advance(self, watermark: int, now_ms: int) -> Batch | None:
-        """Move both clocks; what the timers that are due emit."""
+        """Advance both clocks; what the timers that are due emit."""
         self.watermark = watermark
         return None
 
@@ -72,7 +72,7 @@ class Map(Operator):
 
 
 class FlatMap(Operator):
-    """Any number of records out."""
+    """Any number of records out for each record in."""
 
     def process(self, batch: Batch) -> Batch | None:
         call, out = self.function.flat_map, Output(batch.timestamps)
@@ -82,7 +82,7 @@ class FlatMap(Operator):
 
 
 class Filter(Operator):
-    """Some of the records."""
+    """The records for which the function returns true."""
 
     def process(self, batch: Batch) -> Batch | None:
         call = self.function.filter
@@ -93,7 +93,7 @@ class Filter(Operator):
 
 
 class Process(Operator):
-    """A ProcessFunction: any number of records out, with the record's timestamp at hand."""
+    """A ProcessFunction: any number of records out; the function can read the record's timestamp."""
 
     def process(self, batch: Batch) -> Batch | None:
         out = Output(batch.timestamps)
@@ -107,7 +107,7 @@ class Process(Operator):
 
 
 class Timestamps(Operator):
-    """Gives records their event time; the JobManager makes the watermark of the maxima (PROTOCOL R9)."""
+    """Assigns event time to records; the JobManager computes the watermark from the maxima (PROTOCOL R9)."""
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
         super().__init__(plan, context)
@@ -118,7 +118,7 @@ class Timestamps(Operator):
         """Nothing to fetch: a strategy has no state."""
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Nothing to close."""
 
     def process(self, batch: Batch) -> Batch | None:
         if self._assigner is None:

@@ -15,7 +15,7 @@ from penstock.model.types import TypeInformation
 
 
 class EpochSink(Protocol):
-    """What a subtask asks of its sinks in each epoch."""
+    """A sink as a subtask uses it in each epoch."""
 
     def begin_epoch(self) -> None: ...
     def write(self, records: Sequence[Any]) -> None: ...
@@ -25,7 +25,7 @@ class EpochSink(Protocol):
 
 
 class Transactions:
-    """A user's sink: its writer makes transactions, the JobManager commits them."""
+    """A user's sink: its writer pre-commits transactions, the JobManager commits them."""
 
     def __init__(self, plan: OperatorPlan, context: SinkContext) -> None:
         self._context = context
@@ -76,7 +76,7 @@ class Printed:
 
 
 class Collected:
-    """`execute_and_collect()`: the epoch's records travel to the JobManager as Arrow streams."""
+    """`execute_and_collect()`: the epoch's records are sent to the JobManager as Arrow streams."""
 
     def __init__(self, plan: OperatorPlan) -> None:
         self.uid = plan.uid
@@ -87,7 +87,7 @@ class Collected:
         self.payloads = []
 
     def write(self, records: Sequence[Any]) -> None:
-        """Encodes at once, so that a value that does not fit is an error of the operator that made it."""
+        """Encodes immediately, so that a value that does not fit is an error of the operator that made it."""
         self.payloads.append(encode_records(records, self._type))
 
     def roll_back(self) -> None:

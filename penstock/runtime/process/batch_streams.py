@@ -1,7 +1,7 @@
 """Arrow batches over a connection: the schema, then one frame per batch, then an empty frame.
 
-The empty frame is the proof that the sender had no more rows; a connection that just ends raises ConnectionLostError,
-so that a half-sent epoch is never taken for a whole one.
+The empty frame proves that the sender had no more rows. A connection that just ends raises ConnectionLostError, so a
+half-sent epoch is never taken for a complete one.
 """
 
 import socket
@@ -16,7 +16,7 @@ BATCH_LIMIT_BYTES = 1 << 30
 
 
 def send_batches(connection: socket.socket, batches: Iterable[pa.RecordBatch]) -> int:
-    """Send every batch and the end mark; the number of rows."""
+    """Send every batch and the end mark; return the number of rows."""
     rows = 0
     schema_sent = False
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What JobManager, TaskManagers and Spark tasks say to each other: msgspec structs, never pickles.
+"""The messages between JobManager, TaskManagers and Spark tasks: msgspec structs, never pickles.
 
 The one exception is `Deploy.plan`, the job graph with the user's own functions, sent once per attempt by the process
 that holds the attempt's token.
@@ -24,7 +24,7 @@ from penstock.runtime.snapshots.local_copies import RestoreFigures
 
 
 class Barrier(msgspec.Struct, frozen=True, array_like=True):
-    """The control row behind an epoch's rows: one from each upstream channel to each downstream subtask."""
+    """The control row after an epoch's rows: one from each upstream channel to each downstream subtask."""
 
     epoch: int
     checkpoint: int | None
@@ -48,16 +48,16 @@ class EpochHeader(msgspec.Struct, frozen=True):
     watermarks: dict[str, int] = {}
     """Watermark generator uid -> watermark of this epoch."""
     commit_epoch: bool = False
-    """Sinks end their transaction with this epoch although it has no checkpoint."""
+    """Sinks end their transaction with this epoch, although it has no checkpoint."""
     final: bool = False
     completed: int | None = None
-    """The newest checkpoint that has been completed since the last epoch, for functions that listen."""
+    """The newest checkpoint that was completed since the last epoch, for functions that listen."""
     aborted: list[int] = []
-    """Checkpoints that have been given up since the last epoch."""
+    """Checkpoints that were aborted since the last epoch."""
     spool_after_ms: int | None = None
-    """So long after its header a subtask lets the rest of its rows wait for the next epoch; None: never (R13)."""
+    """After this time a subtask leaves the rest of its rows for the next epoch; None: never (R13)."""
     drain: bool = False
-    """Event time comes to its end with this epoch, although the input has not."""
+    """Event time ends with this epoch, although the input has not."""
     savepoint: SavepointOrder | None = None
     """A savepoint is taken at this epoch's barrier."""
 
@@ -68,7 +68,7 @@ class EpochHeader(msgspec.Struct, frozen=True):
 
 
 class TaskHeader(msgspec.Struct, frozen=True, tag="task"):
-    """A Spark task asks the owner of its subtask to take an epoch's rows."""
+    """The request of a Spark task to the owner of its subtask: process an epoch's rows."""
 
     token: str
     subtask: SubtaskId
@@ -76,18 +76,18 @@ class TaskHeader(msgspec.Struct, frozen=True, tag="task"):
     consumer: str
     task_attempt: int
     edge: int | None
-    """The output edge whose rows the task passes on; None for a task that ends a branch."""
+    """The output edge whose rows the task passes on; None for the last task of a branch."""
     epoch: EpochHeader
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="admitted"):
-    """The owner's answer: send the rows (`run`), or do not (`replay`: the epoch is finished)."""
+    """The owner's answer: send the rows (`run`), or do not, because the epoch is finished and its output replayed."""
 
     run: bool
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The owner does not take the task, or its run failed. `error` is a class of penstock.errors."""
+    """The owner refuses the task, or its run failed. `error` is a class of penstock.errors."""
 
     error: str
     args: list[str]
@@ -100,7 +100,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 class Register(msgspec.Struct, frozen=True, tag="register"):
-    """A TaskManager is up and waits for its subtasks."""
+    """A TaskManager has started and waits for its subtasks."""
 
     taskmanager: str
     pid: int
@@ -122,11 +122,11 @@ class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     restored_epoch: int
     max_parallelism_restored: int
     operator_state: list[list[OperatorStateShare]] = []
-    """For each subtask its shares in the operator state that is restored."""
+    """For each subtask its shares of the restored operator state."""
     origin: str = ""
     """The address of the folder with the files, if it is not the job's own: then no increment builds on them."""
     renamed: dict[str, str] = {}
-    """Uids of operators inside the files -> what the program calls them now."""
+    """Uids of operators inside the files -> their uids in the program."""
 
 
 class Deployed(msgspec.Struct, frozen=True, tag="deployed"):
@@ -135,7 +135,7 @@ class Deployed(msgspec.Struct, frozen=True, tag="deployed"):
     versions: list[tuple[SubtaskId, Version]]
     next_timers: list[tuple[int | None, int | None]] = []
     waiting: list[int] = []
-    """Of every subtask the rows in flight that were restored."""
+    """For each subtask the number of rows in flight that were restored."""
     restored: RestoreFigures = RestoreFigures()
 
 
@@ -155,7 +155,7 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     printed: list[str]
     collected: list[tuple[str, bytes]]
     untimed: int = 0
-    """Rows of a source that were left out because they had no event time."""
+    """Rows of a source that were dropped because they had no event time."""
     waiting: int = 0
     """Rows that wait for the next epoch."""
 
@@ -183,28 +183,28 @@ class Declined(msgspec.Struct, frozen=True, tag="decline"):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """A TaskManager lives."""
+    """A TaskManager is alive."""
 
     taskmanager: str
 
 
 class CheckpointsEnded(msgspec.Struct, frozen=True, tag="checkpoints_ended"):
-    """How checkpoints ended, where no epoch follows that could say so."""
+    """The last checkpoints have ended, and no epoch follows whose header could say so."""
 
     completed: int | None
     aborted: list[int]
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """A TaskManager shall end."""
+    """A TaskManager must end."""
 
     reason: str
     job_ended: bool = False
-    """Nobody will ask for the job's local copies again."""
+    """The job's local copies are not needed any more."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """First message on every control connection: who speaks, and for which attempt."""
+    """The first message on every control connection: the sender and its attempt."""
 
     token: str
     attempt: int

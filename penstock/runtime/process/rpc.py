@@ -28,10 +28,10 @@ Handler = Callable[[str, Any], Any]
 class RpcServer:
     """Answers messages of clients that know the token. `close` ends the listener and every connection."""
 
-    def __init__(self, host: str, hello: Hello, handle: Handler, gone: Callable[[str], None]) -> None:
+    def __init__(self, host: str, hello: Hello, handle: Handler, disconnected: Callable[[str], None]) -> None:
         self._hello = hello
         self._handle = handle
-        self._gone = gone
+        self._disconnected = disconnected
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -70,7 +70,7 @@ class RpcServer:
                 self._connections.discard(connection)
             connection.close()
             if sender and not self._closed:
-                self._gone(sender)
+                self._disconnected(sender)
 
     def _answer(self, sender: str, message: Any) -> Any:
         try:
@@ -89,7 +89,7 @@ class RpcServer:
 
 
 class RpcClient:
-    """One control connection. Calls may come from several threads; they go one after the other."""
+    """One control connection. Several threads may call it; the calls are made one after the other."""
 
     def __init__(self, address: tuple[str, int] | str, hello: Hello) -> None:
         self._lock = threading.Lock()
@@ -135,7 +135,7 @@ def send(connection: socket.socket, message: Any) -> None:
 
 
 def receive(connection: socket.socket) -> Any:
-    """The next message; RpcError when the peer has gone or speaks something else."""
+    """The next message. Raises RpcError if the connection has ended or the message is unreadable."""
     try:
         return messages.decode(recv_frame(connection))
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -143,7 +143,7 @@ def receive(connection: socket.socket) -> Any:
 
 
 def check_hello(hello: Any, expected: Hello) -> None:
-    """Raise unless the peer knows the token and is of the same attempt."""
+    """Raise StaleAttemptError unless the peer knows the token and belongs to the same attempt."""
     if not isinstance(hello, Hello) or not hmac.compare_digest(hello.token, expected.token):
         raise StaleAttemptError("the peer does not know this attempt's token")
     if hello.attempt != expected.attempt:

@@ -1,7 +1,7 @@
-"""A folder of this process for what backends keep on disk. What killed processes left is removed.
+"""This process's folder for the files of state backends. Folders that killed processes left are removed.
 
-A process holds a lock in its folder as long as it lives. Its name says which one it is, but containers that share a
-disk do not see each other's processes.
+A process holds a lock in its folder as long as it lives. The folder's name has the process id too, but containers that
+share a disk do not see each other's processes.
 """
 
 import fcntl
@@ -19,20 +19,20 @@ _NAME = re.compile(r"penstock-state-([0-9]+)-([0-9]+\.[0-9]+)-.*")
 
 
 def make_state_folder(local_dirs: Sequence[str], number: int) -> Path:
-    """A new folder in one of the local directories: processes with other numbers take the others in turn."""
+    """A new folder in one of the local directories, chosen by `number`, so that processes spread over them."""
     parent = Path(local_dirs[number % len(local_dirs)] if local_dirs else tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(parent)
     pid, started = identity(os.getpid())
     made = Path(tempfile.mkdtemp(prefix=f"new-penstock-state-{pid}-{started!r}-", dir=parent))
     fcntl.flock(os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
-    folder = made.rename(made.with_name(made.name.removeprefix("new-")))  # nobody sees it without its lock
+    folder = made.rename(made.with_name(made.name.removeprefix("new-")))  # so that nobody finds it without its lock
     remove_at_exit(str(folder))
     return folder
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the folders of processes that are no more: after `kill -9` nobody else does."""
+    """Remove the folders of processes that do not exist any more, for example after `kill -9`."""
     for folder in parent.glob("penstock-state-*"):
         name = _NAME.fullmatch(folder.name)
         if name is not None and not is_same_process(int(name[1]), float(name[2])) and not _is_locked(folder):
@@ -40,7 +40,7 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def _is_locked(folder: Path) -> bool:
-    """Whether a process holds the folder's lock; True where that cannot be found out."""
+    """Whether a process holds the folder's lock; True if that cannot be found out."""
     try:
         with open(folder / _LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""The subtasks of one TaskManager: restored, run, sealed and written. Sockets and processes are the caller's.
+"""The subtasks of one TaskManager: restored, run, sealed and written. Knows nothing of sockets and processes.
 
-The TaskManager process feeds it from connections, the test harness by plain calls; both get the same protocol.
+The TaskManager process calls it for connections, the test harness directly; both get the same protocol.
 """
 
 import logging
@@ -44,7 +44,7 @@ MAX_WAITING_WRITES = 4
 
 
 class JobManagerGateway(Protocol):
-    """What a TaskManager tells the JobManager."""
+    """What a TaskManager sends to the JobManager."""
 
     def report(self, report: SubtaskReport) -> None: ...
     def ack(self, ack: CheckpointAck) -> None: ...
@@ -54,7 +54,7 @@ class JobManagerGateway(Protocol):
 
 @dataclass(frozen=True)
 class HostPlace:
-    """Which job and attempt this host serves, and how subtasks hand on their output."""
+    """Which job and attempt this host serves, and what its subtasks share."""
 
     job_id: str
     attempt: int
@@ -63,14 +63,14 @@ class HostPlace:
     """Edge id -> number of upstream subtasks, for edges that start at a stage."""
     backend: BackendSettings = BackendSettings()
     folder: str = ""
-    """Of this process, for what a backend keeps on disk."""
+    """Where this process keeps the files of backends."""
     limits: InlineLimits | None = None
     """Which states go into the manifest; None: the defaults."""
     max_spool_bytes: int = MAX_SPOOL_BYTES
     copies: LocalCopies | None = None
-    """Second copies of keyed state on this machine."""
+    """Local copies of keyed state on this machine."""
     open_storage: Callable[[str], Storage] = open_storage
-    """Of savepoints, by the address of their folder."""
+    """Opens the folder of a savepoint by its address."""
     job_parameters: dict[str, str] = field(default_factory=dict)
 
 
@@ -93,12 +93,12 @@ class SubtaskHost:
         self._owned: dict[SubtaskId, _Owned] = {}
         self._writes: deque[tuple[SnapshotWriter, WriteJob]] = deque()
         self._savepoints: deque[tuple[SavepointWriter, SavepointJob]] = deque()
-        """Written beside snapshots: a checkpoint does not wait for a savepoint, which may take long."""
+        """Written by a thread of their own: a checkpoint does not wait for a savepoint, which may take long."""
         self._has_writes = threading.Condition()
         self._closed = False
 
     def deploy(self, stages: dict[str, StagePlan], deploy: Deploy) -> Deployed:
-        """Restore and open the given subtasks; each has its first version of this attempt then."""
+        """Restore and open the given subtasks. Afterwards each has its first version of this attempt."""
         versions = []
         restored = RestoreFigures()
         source = self._place.open_storage(deploy.origin) if deploy.origin else self._storage
@@ -144,7 +144,7 @@ class SubtaskHost:
         return subtask.next_timer(TimeDomain.EVENT_TIME), subtask.next_timer(TimeDomain.PROCESSING_TIME)
 
     def admit(self, header: TaskHeader) -> Run | Kept:
-        """PROTOCOL section 3: what the task shall do."""
+        """What the task does: run the epoch, or replay its output (PROTOCOL section 3)."""
         return self._get(header.subtask).ownership.admit(header)
 
     def execute(self, header: TaskHeader, run: Run, items: Iterable[EdgeBatch | Barrier]) -> Kept:
@@ -178,7 +178,7 @@ class SubtaskHost:
         return kept
 
     def _forget(self, owned: _Owned, aborted: list[int]) -> None:
-        """Nobody waits for snapshots of checkpoints that were given up: they would hold up those that count."""
+        """Drop waiting snapshots of aborted checkpoints: they would only delay the others."""
         if aborted:
             owned.writer.forget(aborted)
             with self._has_writes:
@@ -189,18 +189,18 @@ class SubtaskHost:
                 )
 
     def _undo(self, owned: _Owned, run: Run, cause: Exception) -> None:
-        """Take the run back; where that fails the subtask is not given to anybody else (PROTOCOL R11)."""
+        """Undo the run. If that fails, the subtask does not run again in this attempt (PROTOCOL R11)."""
         try:
             owned.subtask.roll_back()
         except Exception as error:
             owned.ownership.lose(f"{type(error).__name__}: {error}")
             if isinstance(cause, UserFunctionError):
-                return  # it ends the attempt anyway, and is what its author must see
+                return  # it ends the attempt anyway, and is the error that the user must see
             raise
         owned.ownership.drop(run)
 
     def _seal(self, owned: _Owned, header: TaskHeader, version: Version) -> None:
-        """The short part of a snapshot; nothing else runs here until the version is reported (PROTOCOL R12)."""
+        """The synchronous part of a snapshot, which delays the epoch (PROTOCOL R12)."""
         checkpoint = header.epoch.checkpoint
         assert checkpoint is not None
         failpoint.before("C8")
@@ -261,7 +261,7 @@ class SubtaskHost:
             writer, job = self._writes.popleft()
         try:
             ack = writer.write(job)
-        except Exception as error:  # any failed write declines the checkpoint; the job goes on
+        except Exception as error:  # a failed write declines the checkpoint; the job goes on
             reason = f"{type(error).__name__}: {error}"
             decline = CheckpointDecline(job.checkpoint, writer.subtask_id, job.version, reason, asynchronous=True)
             self._jobmanager.decline(decline)
@@ -272,7 +272,7 @@ class SubtaskHost:
         return True
 
     def notify(self, completed: int | None, aborted: list[int]) -> None:
-        """Let every function know how checkpoints ended, when no epoch follows that could say so."""
+        """Notify every function of ended checkpoints when no epoch follows whose header could do so."""
         for owned in self._owned.values():
             owned.subtask.notify(completed, aborted)
 

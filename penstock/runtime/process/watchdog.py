@@ -1,4 +1,4 @@
-"""A TaskManager ends with its executor: no process is left behind after any kind of death of the driver."""
+"""A TaskManager ends with its executor and its driver: no process is left behind, however they die."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ _folders: list[str] = []
 
 
 class ProcessWatch(threading.Thread):
-    """Ends this process as soon as one of the watched processes is gone."""
+    """Ends this process as soon as one of the watched processes has ended."""
 
     def __init__(self, watched: list[tuple[int, float]]) -> None:
         super().__init__(name="watchdog", daemon=True)
@@ -24,7 +24,7 @@ class ProcessWatch(threading.Thread):
         while not self._pause.wait(CHECK_S):
             for pid, started in self._watched:
                 if not is_same_process(pid, started):
-                    exit_now(f"process {pid} has gone")
+                    exit_now(f"process {pid} has ended")
 
 
 def is_same_process(pid: int, started: float) -> bool:
@@ -37,12 +37,12 @@ def is_same_process(pid: int, started: float) -> bool:
 
 
 def identity(pid: int) -> tuple[int, float]:
-    """(pid, start time): names one process for ever."""
+    """(pid, start time), which identifies one process forever."""
     return pid, _started(psutil.Process(pid))
 
 
 def _started(process: psutil.Process) -> float:
-    """In seconds since the system started, where it says so: the time of day may be set while the process runs."""
+    """In seconds since the system start, if known: the time of day may be set while the process runs."""
     try:
         fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -51,12 +51,12 @@ def _started(process: psutil.Process) -> float:
 
 
 def remove_at_exit(folder: str) -> None:
-    """This folder of the process is gone after `exit_now`."""
+    """Let `exit_now` remove this folder."""
     _folders.append(folder)
 
 
 def exit_now(reason: str) -> None:
-    """End the process at once, without running anything of the user's."""
+    """End the process immediately, without running any of the user's code."""
     logging.getLogger(__name__).warning("TaskManager ends: %s", reason)
     logging.shutdown()
     for folder in _folders:
