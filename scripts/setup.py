@@ -18,20 +18,20 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 def main() -> int:
     """Exit code 0 when the environment is complete."""
     if sys.version_info < (3, 10):  # noqa: UP036 - this runs on whatever Python the machine has
-        say(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}; use make PYTHON=python3.11")
+        print_line(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}; use make PYTHON=python3.11")
         return 2
     if not PYTHON.exists():
-        say("making .venv")
+        print_line("making .venv")
         try:
             venv.create(ENVIRONMENT, with_pip=True)
         except (ImportError, subprocess.CalledProcessError) as error:
-            say(f"this Python cannot make environments with pip ({error}); on Debian install python3-venv")
+            print_line(f"this Python cannot make environments with pip ({error}); on Debian install python3-venv")
             return 1
-    say("installing penstock and its tools into .venv")
+    print_line("installing penstock and its tools into .venv")
     if install_with_uv() or install_with_pip():
         (ENVIRONMENT / "ready").touch()
         return 0
-    say("the packages could not be installed; is a package index reachable?")
+    print_line("the packages could not be installed; is a package index reachable?")
     return 1
 
 
@@ -44,7 +44,7 @@ def install_with_uv() -> bool:
 
 def install_with_pip() -> bool:
     """True if pip has installed everything."""
-    say("uv did not do it: using pip")
+    print_line("uv did not do it: using pip")
     return succeeds("pip", "install", "-q", "-e", f"{ROOT}[dev]")
 
 
@@ -55,8 +55,8 @@ def succeeds(*module_and_arguments: str) -> bool:
     return subprocess.run([str(PYTHON), "-m", *module_and_arguments], env=environment, check=False).returncode == 0
 
 
-def say(text: str) -> None:
-    """One line for the person at the terminal."""
+def print_line(text: str) -> None:
+    """Print a line on stderr."""
     print(f"setup: {text}", file=sys.stderr, flush=True)
 
 

@@ -37,9 +37,9 @@ class Tokens:
 
     def scope_of(self, token: str) -> Scope | None:
         """What a token allows; None for a wrong one. The comparison takes constant time."""
-        given = token.encode("utf-8", "surrogateescape")
-        is_admin = hmac.compare_digest(given, self.admin.encode())
-        is_read = hmac.compare_digest(given, self.read.encode())
+        encoded = token.encode("utf-8", "surrogateescape")
+        is_admin = hmac.compare_digest(encoded, self.admin.encode())
+        is_read = hmac.compare_digest(encoded, self.read.encode())
         return "admin" if is_admin else "read" if is_read else None
 
     def write(self, folder: Path) -> None:

@@ -49,8 +49,8 @@ class Access:
 
     def identify(self, headers: Headers) -> Caller:
         """The caller. A wrong token and a missing one get the same answer."""
-        given = _only(headers, b"authorization", 401, "UNAUTHORIZED", lower=False) or ""
-        kind, _, token = given.partition(" ")
+        header = _only(headers, b"authorization", 401, "UNAUTHORIZED", lower=False) or ""
+        kind, _, token = header.partition(" ")
         scope = self.tokens.scope_of(token.strip())
         if kind.lower() != "bearer" or scope is None:
             raise RequestRefusedError(401, "UNAUTHORIZED", "this needs a valid token: Authorization: Bearer …")

@@ -169,10 +169,11 @@ class RowSelection:
         key_hash = codec.hash(self.key)
         group = key_group_of(key_hash, self.snapshot.manifest.max_parallelism)
         columns = codec.encode([self.key])
-        wanted = columns[0][0].as_py() if len(columns) == 1 else {f"f{n}": c[0].as_py() for n, c in enumerate(columns)}
+        parts = [column[0].as_py() for column in columns]
+        stored = parts[0] if len(parts) == 1 else {f"f{number}": part for number, part in enumerate(parts)}
         for table in state.read(self.snapshot.storage, (group, group)):
             near = table.filter(pa.array(table[HASH_COLUMN].to_numpy() == np.int32(key_hash)))
-            same = [key == wanted for key in near[KEY_COLUMN].to_pylist()]
+            same = [key == stored for key in near[KEY_COLUMN].to_pylist()]
             if any(same):
                 yield self.readable.of(near.filter(pa.array(same)))
 
@@ -189,8 +190,8 @@ def parse_key(text: str, key_types: list[str]) -> Any:
         value = _parse_typed(text, types[0]) if len(types) == 1 else _parse_parts(text, types)
         return codec.to_state_key(value)
     except (ValueError, TypeError, InvalidOperation, PenstockError) as error:
-        wanted = ", ".join(map(str, types))
-        raise UsageError(f"{text!r} is not a key of type {wanted}: {error}") from error
+        expected = ", ".join(map(str, types))
+        raise UsageError(f"{text!r} is not a key of type {expected}: {error}") from error
 
 
 def _parse_parts(text: str, types: list[TypeInformation]) -> tuple[Any, ...]:
