@@ -125,6 +125,29 @@ def test_only_the_spark_folder_imports_pyspark() -> None:
     )
 
 
+def test_only_the_terminal_module_prints() -> None:
+    """So that a line never breaks a progress display or `--json`. The version, the help and a schema are asked for."""
+    allowed = ("penstock.control.terminal", "penstock.cli.main", "penstock.datastream.data_stream")
+    calls = ("print", "sys.stdout.write", "sys.stderr.write")
+    expect_none(
+        f"{module}:{node.lineno}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in calls and module not in allowed
+    )
+
+
+def test_one_module_knows_the_name_of_the_drivers_log() -> None:
+    """It is written by one object for each job."""
+    found = [
+        module
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == "driver.log"
+    ]
+    assert found == ["penstock.control.driver_log"]
+
+
 def test_modules_are_named_after_what_they_hold() -> None:
     expect_none(m for m in MODULES if re.search(r"(^|_)(utils?|helpers?|managers?|misc)$", m.rsplit(".", 1)[-1]))
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Literal
 
-from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
@@ -53,24 +52,23 @@ class Job:
     """One job in this process. It runs in a thread of its own; `wait` and `cancel` from any other."""
 
     def __init__(self, request: JobRequest, spark: Any, clock: Clock) -> None:
-        settings = request.settings.checkpoints
+        settings = request.settings
         self._request = request
         self._spark = spark
         self._clock = clock
-        self._registry = Registry(request.settings.registry_dir)
+        self._registry = Registry(settings.registry_dir)
         self._storage: Storage | None = None
-        if settings is not None:
-            self._storage = request.settings.storage.open(self.job_id, resumed=request.resumed)
+        if settings.takes_checkpoints:
+            self._storage = settings.storage.open(self.job_id, resumed=request.resumed)
         self.log = DriverLog(self._registry.log_dir(self.job_id), self.job_id, clock)
-        is_held = settings is not None and settings.exactly_once
-        self._output = JobOutput(collect_sinks(request.graph), checkpointing=is_held)
-        self._rows = RowCounts(clock, checkpointing=settings is not None)
+        self._output = JobOutput(collect_sinks(request.graph), checkpointing=settings.commits_with_checkpoints)
+        self._rows = RowCounts(clock, checkpointing=settings.takes_checkpoints)
         self._history = JobHistory(clock, self._known_failures(), self._registry.read_checkpoints(self.job_id))
         self._checkpoints = JobCheckpoints(
             self.job_id, settings, self._registry, self.log, self._history, self._release
         )
-        self._savepoints = JobSavepoints(request.settings.savepoint_dir)
-        self._restarts = Restarts(request.settings.restart, clock, lambda: random.uniform(-1, 1))
+        self._savepoints = JobSavepoints(settings.savepoint_dir)
+        self._restarts = Restarts(settings.restart, clock, lambda: random.uniform(-1, 1))
         self._recorder = JobRecorder(self._registry, self.record, request.report)
         self._started_ms = clock.now_ms()
         self._ended_ms: int | None = None
@@ -225,7 +223,7 @@ class Job:
         self._savepoints.detach()
         self._checkpoints.forget()  # those of the older attempt, which the claim fences
         options = RecoveryOptions(
-            request.settings.checkpoints or CheckpointSettings(None),
+            request.settings.attempt_settings,
             request.allow_fallback,
             request.resumed,
             warn=print_warning,

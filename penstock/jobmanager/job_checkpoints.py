@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.no_checkpoints import AttemptLog, Coordinator, NoCheckpoints, NoJobLog
@@ -15,6 +14,7 @@ from penstock.errors import CheckpointFailedError, StorageError
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.jobmanager.job_history import JobHistory, SlowCheckpoints
 from penstock.jobmanager.job_savepoints import JobSavepoints
+from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.execution import JobStatus
 from penstock.model.snapshot import StateSize
 
@@ -25,7 +25,7 @@ class JobCheckpoints:
     def __init__(
         self,
         job_id: str,
-        settings: CheckpointSettings | None,
+        settings: JobSettings,
         registry: Registry,
         log: DriverLog,
         history: JobHistory,
@@ -33,12 +33,12 @@ class JobCheckpoints:
     ) -> None:
         """`release` is called with the epoch of each completed checkpoint: what it covers is final."""
         self._job_id = job_id
-        self._has_checkpoints = settings is not None
+        self._has_checkpoints = settings.takes_checkpoints
         self._registry = registry
         self._driver_log = log
         self._history = history
         self._release = release
-        self._slow = SlowCheckpoints(settings)
+        self._slow = SlowCheckpoints(settings.attempt_settings)
         self._attempt = 0
         self._coordinator: Coordinator = NoCheckpoints()
         self._log: AttemptLog = NoJobLog()

@@ -99,8 +99,8 @@ class SlowCheckpoints:
 
     IN_A_ROW = 3
 
-    def __init__(self, settings: CheckpointSettings | None) -> None:
-        self._interval_ms = settings.interval_ms if settings is not None else None
+    def __init__(self, settings: CheckpointSettings) -> None:
+        self._interval_ms = settings.interval_ms
         self._has_warned = False
 
     def warning(self, history: Iterable[CheckpointStats]) -> str | None:

@@ -90,7 +90,7 @@ def _require_free(settings: JobSettings, configuration: Configuration, name: str
 
 def _resumable(settings: JobSettings, name: str) -> str | None:
     """The job of that name that has not finished or been cancelled. Raises JobConflictError if there are several."""
-    if settings.checkpoints is None:
+    if not settings.takes_checkpoints:
         raise UsageError("--resume needs checkpoints: call env.enable_checkpointing(…) in the program")
     open_jobs = [
         (job_id, view)

@@ -94,4 +94,4 @@ def test_k15_one_warning_says_that_checkpoints_take_longer_than_the_interval() -
     warning = slow.warning([fast, first, second, failed, third])
     assert warning is not None and "took 7.2 s and more, longer than the interval of 5 s" in warning
     assert slow.warning([first, second, third]) is None
-    assert SlowCheckpoints(None).warning([first, second, third]) is None
+    assert SlowCheckpoints(CheckpointSettings(interval_ms=None)).warning([first, second, third]) is None

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.restore.redistribution import redistribute, snapshots_to_load
 from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import SPARK_SINK, JobGraph, StagePlan
@@ -67,7 +66,6 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
     stages = {stage.id: _without_operators(stage) if settings.passthrough else stage for stage in graph.stages}
     edges = [edge for stage in graph.stages for edge in stage.outputs]
     targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
-    checkpoints = settings.checkpoints or CheckpointSettings(None)
     return DeployedPlan(
         stages,
         graph.channel_counts,
@@ -75,7 +73,7 @@ def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
         drop_untimed=settings.null_event_time == "drop",
         backend=settings.backend,
         backends=registered_backends(),
-        max_spool_bytes=checkpoints.max_spool_bytes,
+        max_spool_bytes=settings.attempt_settings.max_spool_bytes,
         job_parameters=settings.job_parameters,
     )
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.clock import Clock
 from penstock.errors import JobFailedError, PenstockError
@@ -156,8 +155,7 @@ class SparkAttempt:
 
     def _epoch_committer(self) -> GraphCommitter | None:
         """Commits the sinks at the end of each epoch; None if checkpoints do it (PROTOCOL R28)."""
-        settings = self._settings.checkpoints
-        if settings is not None and settings.exactly_once:
+        if self._settings.commits_with_checkpoints:
             return None
         return GraphCommitter.of(self._attempt.job.job_id, self._graph)
 
@@ -217,6 +215,5 @@ class SparkAttempt:
 
 def _savepoint_place(attempt: Attempt, settings: JobSettings) -> SavepointPlace:
     """How the attempt's savepoints are written."""
-    checkpoints = settings.checkpoints or CheckpointSettings(None)
     inline = settings.storage.limits.max_state_bytes is not None and attempt.storage is not None
-    return SavepointPlace(attempt.writer, inline, checkpoints.timeout_ms)
+    return SavepointPlace(attempt.writer, inline, settings.attempt_settings.timeout_ms)

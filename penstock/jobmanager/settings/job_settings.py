@@ -43,6 +43,21 @@ class JobSettings:
     warnings: tuple[str, ...] = ()
     """About settings that contradict each other. They are printed once, when the job starts."""
 
+    @property
+    def takes_checkpoints(self) -> bool:
+        """Whether the job has a log and checkpoints; otherwise a new attempt starts from the beginning."""
+        return self.checkpoints is not None
+
+    @property
+    def commits_with_checkpoints(self) -> bool:
+        """Whether output waits for a completed checkpoint; otherwise each epoch commits its own (PROTOCOL R28)."""
+        return self.checkpoints is not None and self.checkpoints.exactly_once
+
+    @property
+    def attempt_settings(self) -> CheckpointSettings:
+        """The settings of checkpoints, or their defaults for a job without, which can still take savepoints."""
+        return self.checkpoints or CheckpointSettings(None)
+
     @staticmethod
     def of(name: str, configuration: Configuration) -> "JobSettings":
         """The settings in a configuration."""
