@@ -1,4 +1,4 @@
-"""Functions that the graph brings along: wrapped callables, aggregates, projection."""
+"""Functions that the graph provides: wrapped callables, aggregates, projection."""
 
 import operator
 from typing import Any

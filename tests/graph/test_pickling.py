@@ -1,4 +1,4 @@
-"""Functions to bytes, and what is said when they cannot be."""
+"""Functions as bytes, and the errors for those that cannot be pickled."""
 
 import threading
 from typing import Any

@@ -32,7 +32,7 @@ def test_records_wait_for_their_checkpoint() -> None:
 
 def test_a_checkpoint_that_is_faster_than_its_epochs_records_loses_none() -> None:
     output, records = collected()
-    output.release(1)  # the completing thread was first
+    output.release(1)  # the completing thread was faster
     output.committed(epoch(1, 10))
     output.end(None)
     assert list(records) == [10]
@@ -42,7 +42,7 @@ def test_what_a_recovery_starts_behind_is_certain_and_the_rest_comes_again() -> 
     output, records = collected()
     output.committed(epoch(1, 10))
     output.committed(epoch(2, 20))
-    output.roll_back(1)  # checkpoint 1 was complete, but nobody had said so when the attempt ended
+    output.roll_back(1)  # checkpoint 1 was complete, but not released when the attempt ended
     output.committed(epoch(2, 21))
     output.release(2)
     output.end(None)
@@ -56,7 +56,7 @@ def test_r24_behind_a_damaged_checkpoint_records_come_again_but_not_before_their
     output.release(2)
     output.roll_back(1)
     output.committed(epoch(2, 21))
-    output.roll_back(1)  # once more: what the epoch has shown this time was never certain
+    output.roll_back(1)  # once more: the second run of the epoch never became final
     output.committed(epoch(2, 22))
     output.release(2)
     output.end(None)

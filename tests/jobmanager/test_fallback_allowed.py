@@ -1,4 +1,4 @@
-"""Which jobs go back behind a damaged checkpoint by themselves (PROTOCOL R24)."""
+"""Which jobs fall back behind a damaged checkpoint by themselves (PROTOCOL R24)."""
 
 import pytest
 

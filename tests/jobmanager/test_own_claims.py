@@ -1,4 +1,4 @@
-"""A driver that restarts goes on only behind its own claim: it never takes a job back (PROTOCOL R4)."""
+"""A driver that restarts a job continues only after its own claim: it never takes a job back (PROTOCOL R4)."""
 
 import pytest
 
@@ -17,7 +17,7 @@ JOB = JobIdentity("0" * 32, "job", "job.py")
 
 
 def options() -> RecoveryOptions:
-    """Of one driver, for all its attempts."""
+    """The options of one driver, for all its attempts."""
     return RecoveryOptions(CheckpointSettings(interval_ms=None))
 
 

@@ -1,4 +1,4 @@
-"""Which job `--resume` goes on with, beside jobs that cannot be read (PROTOCOL R6)."""
+"""Which job `--resume` continues, also if other jobs cannot be read (PROTOCOL R6)."""
 
 from pathlib import Path
 

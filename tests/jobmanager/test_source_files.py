@@ -14,7 +14,7 @@ NO_SESSION: Any = None
 
 
 def write_batch(folder: Path, batch_id: int, *log_offsets: int | None) -> None:
-    """An offset log in which each source stands there after the batch; None: not a file source."""
+    """An offset log in which each source has this offset after the batch; None: not a file source."""
     (folder / "offsets").mkdir(exist_ok=True)
     lines = ["v1", "{}", *("7" if end is None else json.dumps({"logOffset": end}) for end in log_offsets)]
     (folder / "offsets" / str(batch_id)).write_text("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Positions of sources by uid: what Spark knows by place moves with its source."""
+"""Positions of sources by uid: what Spark finds by index moves with its source."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def offsets_of(*offsets: str) -> str:
 
 
 def position(*offsets: str) -> bytes:
-    """Of sources that stand at these offsets after batch 4, each with a log of its own."""
+    """The position of sources with these offsets after batch 4, each with a log of its own."""
     files = {"metadata": b'{"id":"old"}'}
     for batch in (3, 4):
         files[f"offsets/{batch}"] = offsets_of(*(f"{offset}{batch}" for offset in offsets)).encode()

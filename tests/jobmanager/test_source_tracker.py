@@ -1,4 +1,4 @@
-"""From where the query of a new attempt goes on: behind the batch of the checkpoint, no earlier and no later (R19)."""
+"""Where the query of a new attempt continues: right after the batch of the checkpoint (R19)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is said when a job goes on with another number of key groups."""
+"""The warning when a job continues with another number of key groups."""
 
 from typing import Any
 

@@ -42,7 +42,7 @@ def keyed_stage(function: Any, key: Callable[[Any], Any] = lambda record: record
 
 @dataclass
 class Recorder:
-    """A JobManager that writes down what it is told."""
+    """A JobManager that records what it receives."""
 
     reports: list[SubtaskReport] = field(default_factory=list)
     acks: list[CheckpointAck] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Tasks:
     def task(
         self, header: EpochHeader, subtask: SubtaskId = SUBTASK, attempt: int = 0, consumer: str = "end"
     ) -> TaskHeader:
-        """A task that asks for this epoch."""
+        """A task that requests this epoch."""
         return TaskHeader("token", subtask, self.versions[subtask], consumer, attempt, None, header)
 
     def run(

@@ -40,7 +40,7 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 
 
 def selected(edge_id: int, record_type: TypeInformation, function: Any, upstream: str = "s0") -> EdgePlan:
-    """An edge whose key a function takes out of the record."""
+    """An edge whose key is computed by a function."""
     selector = dumps(CallableKeySelector(function), "key_by")
     return EdgePlan(
         edge_id, StageOutput(upstream, 0), "s9", record_type, "key", key_selector=selector, key_types=(TAGGED,)

@@ -26,7 +26,7 @@ SUBTASK = SubtaskId(StageId("s0"), 1)
 
 
 class Counted(NoFaults):
-    """Notes which state files are read."""
+    """Records which state files are read."""
 
     def __init__(self) -> None:
         self.read: list[str] = []

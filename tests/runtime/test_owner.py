@@ -35,7 +35,7 @@ def finished() -> Ownership:
 
 
 class Asking(threading.Thread):
-    """A task that asks in a thread of its own, because it may have to wait."""
+    """A task in a thread of its own, because it may have to wait."""
 
     def __init__(self, ownership: Ownership, header: TaskHeader) -> None:
         super().__init__(daemon=True)

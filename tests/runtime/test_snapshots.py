@@ -208,7 +208,7 @@ class TwoStates(KeyedProcessFunction):
 
 
 def test_a_table_that_became_empty_stays_empty_after_a_restore() -> None:
-    # The last session ends and nothing else changes: the delta has no row, only the word that the table is empty.
+    # The last session ends and nothing else changes: the delta has no row, it only says that the table is empty.
     tasks = Tasks(keyed_stage(TwoStates()))
     tasks.run([("a", "ada")], checkpoint=1)
     tasks.run([("a", "clear")], checkpoint=2, base=1)
@@ -324,7 +324,7 @@ def test_snapshots_of_checkpoints_that_were_given_up_are_not_written(monkeypatch
 
 
 class FailingStorage:
-    """A storage script: writes fail while it is told so."""
+    """A storage script: writes fail while it is switched on."""
 
     failing = False
 

@@ -1,4 +1,4 @@
-"""Processes are known by when they started, and their folders are removed when they are no more, not before."""
+"""Processes are identified by their start time; their folders are removed after they have ended, not before."""
 
 import os
 import subprocess

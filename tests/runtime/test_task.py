@@ -1,4 +1,4 @@
-"""One epoch of one subtask: barriers, watermarks, what a failed epoch leaves behind, and what the user is told."""
+"""One epoch of one subtask: barriers, watermarks, what a failed epoch leaves behind, and errors of the user's code."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -82,7 +82,7 @@ def state_of(tasks: Tasks, key: Any = "a") -> dict[str, Any]:
 
 
 def two_channel_stage() -> StagePlan:
-    """A keyed stage behind two subtasks of stage s5."""
+    """A keyed stage that reads two subtasks of stage s5."""
     stage = keyed_stage(Remember())
     (edge,) = stage.inputs
     return replace(stage, inputs=(replace(edge, id=4, source=StageOutput("s5", 0)),))
@@ -241,7 +241,7 @@ def test_a_function_that_is_thrown_away_is_closed_first() -> None:
 
 
 class StuckSink(Sink):
-    """Its writer cannot go back."""
+    """A sink whose writer cannot roll back."""
 
     def open(self, context: SinkContext) -> SinkWriter:
         return StuckWriter()
@@ -289,7 +289,7 @@ def test_a_subtask_of_another_host_is_refused() -> None:
         tasks.host.admit(elsewhere)
 
 
-# ---- what the user is told
+# ---- errors of the user's code
 
 
 def failing_line(record: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A TaskManager that can take no more tasks ends: one that only no longer listened would be waited for without end."""
+"""A TaskManager that cannot serve tasks any more ends: Spark would wait forever for one that only stopped listening."""
 
 import socket
 import threading
@@ -13,7 +13,7 @@ from penstock.testing import ManualClock
 
 
 class Ended(BaseException):
-    """In place of the end of the process."""
+    """Raised in place of the end of the process."""
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ class CountKeys(KeyedProcessFunction):
 
 
 class JobManagerStub:
-    """The other end of the control connection: writes down what the TaskManager says."""
+    """The other end of the control connection: records what the TaskManager sends."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -102,7 +102,7 @@ class Cluster:
         self.jobmanager.server.close()
 
     def task(self, header: EpochHeader, attempt: int = 1, consumer: str = "1", token: str = TOKEN) -> "Task":
-        """A task that has asked for the epoch."""
+        """A task that has requested the epoch."""
         wanted = TaskHeader(token, SUBTASK, self.parent, consumer, attempt, STAGE_OUTPUT, header)
         self._tasks.append(Task(connect(self.register.unix_path), wanted))
         return self._tasks[-1]
@@ -117,7 +117,7 @@ class Task:
         send(connection, header)
 
     def admitted(self) -> bool:
-        """Whether the rows are wanted."""
+        """Whether the TaskManager asks for the rows."""
         answer = receive(self._connection)
         raise_refusal(answer)
         assert isinstance(answer, Admitted)
@@ -182,7 +182,7 @@ def test_a_task_brings_rows_and_takes_the_output_and_a_later_one_gets_the_same_b
     assert records_of(batches) == [("a", 1), ("b", 1), ("a", 2)]
     for attempt, consumer in ((2, "1"), (1, "2")):
         again = cluster.task(header, attempt, consumer)
-        assert not again.admitted()  # its rows are not wanted
+        assert not again.admitted()  # its rows are not needed
         same, replayed = again.output()
         assert same == version
         assert [b.serialize().to_pybytes() for b in replayed] == [b.serialize().to_pybytes() for b in batches]

@@ -1,0 +1,41 @@
+"""How many rows a job has processed, over epochs that a recovery undoes."""
+
+from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
+from penstock.jobmanager.row_counts import RowCounts
+from penstock.testing import ManualClock
+
+
+def epoch(number: int, rows: int, dropped: int = 0) -> EpochSummary:
+    return EpochSummary(number, rows, 0, 0, [], [], [], None, dropped)
+
+
+def test_rows_of_epochs_that_a_recovery_undoes_do_not_count() -> None:
+    counts = RowCounts(ManualClock(), checkpointing=True)
+    for number in (1, 2, 3):
+        counts.committed(epoch(number, 10, dropped=1))
+    counts.release(1)
+    counts.release(2)
+    counts.roll_back(2)
+    assert (counts.rows, counts.dropped) == (20, 2)
+    counts.roll_back(1)  # behind a damaged checkpoint
+    assert (counts.rows, counts.dropped) == (10, 1)
+    counts.committed(epoch(2, 5))
+    assert (counts.rows, counts.dropped) == (15, 1)
+
+
+def test_without_checkpoints_rows_count_when_their_epoch_is_committed() -> None:
+    counts = RowCounts(ManualClock(), checkpointing=False)
+    counts.committed(epoch(1, 10))
+    counts.roll_back(0)  # a new attempt starts from the beginning
+    assert counts.rows == 0
+    counts.committed(epoch(1, 7))
+    assert counts.rows == 7
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    clock = ManualClock()
+    counts = RowCounts(clock, checkpointing=False)
+    counts.committed(epoch(1, 50))
+    assert counts.per_second == 10.0
+    clock.advance(6_000)
+    assert counts.per_second == 0.0
