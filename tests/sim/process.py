@@ -1,6 +1,6 @@
 """One process of the simulated job: a driver with its TaskManager, from its claim to its end.
 
-It is the code of a real job, put together as `SparkAttempt` does: recovery, the subtasks' host, the epochs' book and
+It is the code of a real job, put together as `SparkAttempt` does: recovery, the subtasks' host, the epoch tracker and
 the coordinator. What Spark, sockets and threads do there is done here by actors that a seed schedules.
 """
 
