@@ -9,7 +9,7 @@ CLASSES := .tools/spark-classes.jsa
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-all test-large test-faults test-versions check format sim mutants bench bench-quick dist clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-all test-large test-faults test-versions check docs docs-sources format sim mutants bench bench-quick dist clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,11 +54,25 @@ test-faults: $(CLASSES) ## Fault matrix, fencing, every failpoint and thirty kil
 test-versions: $(READY) ## Smoke tests on the oldest and newest patch of every supported PySpark, ARGS="4.1.0"
 	@$(SPARK) $(PY) scripts/spark_versions.py $(ARGS)
 
-check: $(READY) ## Format, lint, types and tidiness, as CI runs them
+check: $(READY) ## Format, lint, types, tidiness and the documentation, as CI runs them
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@$(PY) -m pytest -q tests/test_tidy.py tests/test_citations.py tests/test_specification.py
+	@$(MAKE) --no-print-directory docs
+
+$(VENV)/docs-ready: $(READY)
+	@$(PYTHON) scripts/setup.py docs
+
+docs: $(VENV)/docs-ready ## Build the documentation as a site in site/; every link is checked
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict --clean
+
+docs-sources: $(READY) ## Write the pages and figures of docs/ that are made from the code
+	@$(PY) scripts/error_reference.py
+	@$(PY) scripts/options_page.py
+	@$(PY) scripts/feature_rows.py
+	@$(PY) scripts/api_reference.py
+	@$(PY) scripts/house.py
 
 format: $(READY) ## Bring the code into form
 	@$(PY) -m ruff format .
@@ -81,5 +95,5 @@ dist: $(READY) ## Build the source distribution and the wheel into dist/
 	@$(PY) -m build --no-isolation
 
 clean: ## Remove what the targets have made, .venv included
-	rm -rf $(VENV) .tools .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .tools .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

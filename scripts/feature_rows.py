@@ -1,4 +1,4 @@
-"""Which tests show which rows of docs/internals/features.md: the tables in checkpointing.md and savepoints.md.
+"""Which tests show which rows of docs/internals/features.md: the tables in two pages beside it.
 
     python scripts/feature_rows.py            # writes the tables anew
     python scripts/feature_rows.py --check    # fails if they are not what it would write
@@ -16,9 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FEATURES = ROOT / "docs" / "internals" / "features.md"
-REFERENCE = ROOT / "docs" / "reference"
+INTERNALS = ROOT / "docs" / "internals"
 BEGIN, END = "<!-- rows: begin -->\n", "<!-- rows: end -->\n"
-PAGES = {"checkpointing.md": "KLMP", "savepoints.md": "NOS"}
+PAGES = {"tests-of-checkpointing.md": "KLMP", "tests-of-savepoints.md": "NOS"}
 """Page -> the sections of the feature table whose rows it lists."""
 _ROW = re.compile(r"^\| ([A-X]\d+) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 _TEST = re.compile(r"^\s*def (test_\w+)", re.MULTILINE)
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     if bare:
         print(f"no test shows {', '.join(bare)}: name one test_{bare[0].lower()}_…", file=sys.stderr)
         return 1
-    return max(update(REFERENCE / name, table(page, found), check=check) for name, page in listed.items())
+    return max(update(INTERNALS / name, table(page, found), check=check) for name, page in listed.items())
 
 
 def read_rows(page: Path) -> list[Row]:

@@ -1,7 +1,8 @@
 """Makes `.venv` with everything that the make targets need. Needs only a Python 3.10 or newer with `venv`.
 
 Uses uv where it can be installed, which is faster, and pip otherwise. `python3 scripts/setup.py` may be run again at
-any time; an existing environment is brought up to date.
+any time; an existing environment is brought up to date. `python3 scripts/setup.py docs` adds what builds the
+documentation; other extras of pyproject.toml work the same way.
 """
 
 import os
@@ -15,7 +16,7 @@ ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
 
 
-def main() -> int:
+def main(extras: list[str]) -> int:
     """Exit code 0 when the environment is complete."""
     if sys.version_info < (3, 10):  # noqa: UP036 - this runs on whatever Python the machine has
         print_line(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}; use make PYTHON=python3.11")
@@ -28,24 +29,26 @@ def main() -> int:
             print_line(f"this Python cannot make environments with pip ({error}); on Debian install python3-venv")
             return 1
     print_line("installing penstock and its tools into .venv")
-    if install_with_uv() or install_with_pip():
-        (ENVIRONMENT / "ready").touch()
+    wanted = f"{ROOT}[{','.join(['dev', *extras])}]"
+    if install_with_uv(wanted) or install_with_pip(wanted):
+        for mark in ("ready", *(f"{extra}-ready" for extra in extras)):
+            (ENVIRONMENT / mark).touch()
         return 0
     print_line("the packages could not be installed; is a package index reachable?")
     return 1
 
 
-def install_with_uv() -> bool:
+def install_with_uv(wanted: str) -> bool:
     """True if uv is there, or could be installed, and has installed everything."""
     if not succeeds("pip", "install", "-q", "uv"):
         return False
-    return succeeds("uv", "pip", "install", "-q", "--python", str(PYTHON), "-e", f"{ROOT}[dev]")
+    return succeeds("uv", "pip", "install", "-q", "--python", str(PYTHON), "-e", wanted)
 
 
-def install_with_pip() -> bool:
+def install_with_pip(wanted: str) -> bool:
     """True if pip has installed everything."""
     print_line("uv did not do it: using pip")
-    return succeeds("pip", "install", "-q", "-e", f"{ROOT}[dev]")
+    return succeeds("pip", "install", "-q", "-e", wanted)
 
 
 def succeeds(*module_and_arguments: str) -> bool:
@@ -61,4 +64,4 @@ def print_line(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

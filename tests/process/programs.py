@@ -1,4 +1,4 @@
-"""Programs and processes of the tests: the smallest program of the documentation, and ways to start it."""
+"""Programs and processes of the tests: the README's program and a longer one like it, and ways to start them."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.docs.pages import blocks_of, files_of
 from tests.waiting import LIMIT_S, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -45,7 +46,11 @@ orders = env.from_dataframe(
     .print()
 )
 """
-SMALLEST = FUNCTION + STREAM + 'env.execute("totals")\n'
+README = ROOT / "README.md"
+SMALLEST = files_of("README.md")["totals.py"]
+"""The README's own program, its input and what it prints at parallelism 2."""
+SMALLEST_INPUT = next(block.text for block in blocks_of(README) if block.language == "json")
+SMALLEST_OUTPUT = next(block.text for block in blocks_of(README) if block.language == "output").splitlines()
 ORDERS = [("ada", 2.0), ("bob", 1.5), ("ada", 3.0), ("cyd", 4.0)]
 TOTALS = ["ada 2.0", "ada 5.0", "bob 1.5", "cyd 4.0"]
 

@@ -1,4 +1,4 @@
-"""The smallest program of the documentation gives the same by every way of starting it, soon and quietly."""
+"""The README's program prints what the README shows, however it is started, soon and quietly."""
 
 import signal
 from pathlib import Path
@@ -11,6 +11,8 @@ from tests import quick_jvm
 from tests.process.programs import (
     FUNCTION,
     SMALLEST,
+    SMALLEST_INPUT,
+    SMALLEST_OUTPUT,
     STREAM,
     TOTALS,
     Started,
@@ -26,9 +28,9 @@ FIRST_OUTPUT_S = 30.0
 BUSY_CORES = 0.5
 """Where other processes use more than this, a start that is too slow says nothing about us."""
 WAYS = {
-    "python": ["python", "job.py"],
-    "penstock run": ["penstock", "run", "job.py"],
-    "spark-submit": ["spark-submit", "job.py"],
+    "python": ["python", "totals.py"],
+    "penstock run": ["penstock", "run", "-p", "2", "totals.py"],
+    "spark-submit": ["spark-submit", "totals.py"],
 }
 IMPORTS = """
 import time
@@ -53,19 +55,21 @@ def test_the_smallest_program_gives_the_same_output_within_30_seconds(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(quick_jvm.VARIABLE)  # as users start it
-    (tmp_path / "job.py").write_text(SMALLEST, encoding="utf-8")
-    write_orders(tmp_path)
+    (tmp_path / "totals.py").write_text(SMALLEST, encoding="utf-8")
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "1.json").write_text(SMALLEST_INPUT, encoding="utf-8")
     run = Started.of(WAYS[way], tmp_path)
     try:
-        first = run.await_totals(len(TOTALS))
+        first = run.await_totals(len(SMALLEST_OUTPUT))
     finally:
         exit_code = run.interrupt()
-    assert totals_in(run.out.splitlines()) == TOTALS
+    assert totals_in(run.out.splitlines()) == totals_in(SMALLEST_OUTPUT)
     assert exit_code in (130, -signal.SIGINT)
     if way == "penstock run":
         lines = run.out.splitlines()
         job_id = lines[0].removeprefix("Job has been submitted with JobID ")
         assert len(job_id) == 32 and lines[-1] == f"Job {job_id} CANCELED"
+        assert sorted(line for line in lines if "> " in line) == SMALLEST_OUTPUT
         assert all(line.startswith("totals ") for line in run.err.splitlines()), run.err
     if way == "python":
         assert run.err.splitlines()[0] == "Traceback (most recent call last):"

@@ -1,4 +1,4 @@
-"""The tables of rows and tests in the reference pages on checkpointing and savepoints."""
+"""The tables of rows and tests in docs/internals."""
 
 from pathlib import Path
 
@@ -48,11 +48,11 @@ def test_the_table_is_written_between_its_marks(
     (tmp_path / "tests" / "test_all.py").write_text(f"def test_{ids}_and_more(): ...\n", encoding="utf-8")
     for name in rows.PAGES:
         (tmp_path / name).write_text(f"before\n{rows.BEGIN}old\n{rows.END}after\n", encoding="utf-8")
-    page = tmp_path / "checkpointing.md"
+    page = tmp_path / "tests-of-checkpointing.md"
     monkeypatch.setattr(rows, "ROOT", tmp_path)
-    monkeypatch.setattr(rows, "REFERENCE", tmp_path)
+    monkeypatch.setattr(rows, "INTERNALS", tmp_path)
     assert rows.main(["--check"]) == 1
-    assert "checkpointing.md is not current" in capsys.readouterr().err
+    assert "tests-of-checkpointing.md is not current" in capsys.readouterr().err
     assert rows.main([]) == rows.main(["--check"]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{rows.BEGIN}| row | feature |") and text.endswith(f"{rows.END}after\n")
