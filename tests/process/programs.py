@@ -72,6 +72,11 @@ def totals_in(lines: list[str]) -> list[str]:
     return sorted(value.removeprefix("Row(customer='").removesuffix(")").replace("', total=", " ") for value in values)
 
 
+def said_in(text: str) -> list[str]:
+    """The lines on standard error, but for what is said of checkpoints on a machine that is too busy for them."""
+    return [line for line in text.splitlines() if not line.startswith("warning: the last 3 checkpoints took ")]
+
+
 def environment(folder: Path) -> dict[str, str]:
     """With all state of the jobs below `folder`, and commands of this Python first."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])

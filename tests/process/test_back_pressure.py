@@ -34,4 +34,4 @@ def test_l5_k11_unaligned_checkpoints_go_on_under_a_backlog_and_a_kill_while_spo
     overtaken = [stats for stats in figures.checkpoints if stats.checkpoint_type == "UNALIGNED_CHECKPOINT"]
     assert len(overtaken) >= 2 and all(stats.persisted_bytes > 0 for stats in overtaken)
     # Fewer seconds than the backlog has, however busy the machine is.
-    assert min(stats.alignment_ms for stats in overtaken) < 2_000
+    assert min(stats.alignment_ms for stats in overtaken) < 4_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.programs import environment
+from tests.process.programs import environment, said_in
 from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.process
@@ -36,6 +36,7 @@ def test_the_demo_kills_a_taskmanager_and_ends_exact_and_clean(tmp_path: Path) -
     assert lines[-1] == "12000 events, 0 lost, 0 counted twice"
     assert re.search(r"^3  kill -9 \d+: a TaskManager", run.stdout, re.MULTILINE)
     assert re.search(r"recovered after [\d.]+ s: attempt 2 has restored checkpoint \d+", run.stdout)
-    assert re.fullmatch(r"attempt 1 has failed, the job restarts in 1 s: .* is lost: .*\n", run.stderr)
+    (said,) = said_in(run.stderr)
+    assert re.fullmatch(r"attempt 1 has failed, the job restarts in 1 s: .* is lost: .*", said)
     assert [path.name for path in scratch.iterdir()] == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tmp"]
