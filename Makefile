@@ -54,18 +54,17 @@ test-faults: $(CLASSES) ## Fault matrix, fencing, every failpoint and thirty kil
 test-versions: $(READY) ## Smoke tests on the oldest and newest patch of every supported PySpark, ARGS="4.1.0"
 	@$(SPARK) $(PY) scripts/spark_versions.py $(ARGS)
 
-check: $(READY) ## Format, lint, types, tidiness and the documentation, as CI runs them
+check: $(READY) ## Format, lint, types and tidiness, as CI runs them
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@$(PY) -m pytest -q tests/test_tidy.py tests/test_citations.py tests/test_specification.py
-	@$(MAKE) --no-print-directory docs
 
 $(VENV)/docs-ready: $(READY)
 	@$(PYTHON) scripts/setup.py docs
 
 docs: $(VENV)/docs-ready ## Build the documentation as a site in site/; every link is checked
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict --clean
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
 
 docs-sources: $(READY) ## Write the pages and figures of docs/ that are made from the code
 	@$(PY) scripts/error_reference.py
