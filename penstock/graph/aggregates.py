@@ -59,7 +59,7 @@ def index_in(record: Any, position: int | str) -> int:
 
 
 def resolve_position(position: object, record_type: TypeInformation) -> int | str:
-    """The field as an index where the type of the records tells it, checked against it.
+    """The field as an index if the type of the records is known, checked against that type.
 
     Raises TypeError, as PyFlink does, for anything but a number or a name.
     """

@@ -8,7 +8,7 @@ from contextlib import suppress
 from penstock.control.registry import JobRecord, Registry
 from penstock.errors import JobNotFoundError, StorageError
 
-INTERVAL_S = 1.0
+RECORD_INTERVAL_S = 1.0
 
 
 class JobRecorder:
@@ -28,7 +28,7 @@ class JobRecorder:
         """Write the record until the job has ended."""
 
         def keep() -> None:
-            while not ended.wait(INTERVAL_S):
+            while not ended.wait(RECORD_INTERVAL_S):
                 self.write_if_possible()
 
         threading.Thread(target=keep, name="job-record", daemon=True).start()

@@ -83,7 +83,7 @@ def _require_free(settings: JobSettings, configuration: Configuration, name: str
     limit_ms = configuration.get(execution_options.DRIVER_TIMEOUT)
     for record in require_free(Registry(settings.registry_dir), name, limit_ms):
         print_message(
-            f"the driver of job {record.job_id} (process {record.pid} on {record.host}) has said nothing for "
+            f"the driver of job {record.job_id} (process {record.pid} on {record.host}) has been silent for "
             f"{limit_ms / 1000:g} s or more: this one takes the job over"
         )
 

@@ -85,7 +85,7 @@ class EpochCount:
         """Epochs after this one run again; 0: all of them."""
         with self._lock:
             self._waiting = {number: rows for number, rows in self._waiting.items() if number <= epoch}
-            while self._final_at and self._final_at[-1][0] > epoch:  # behind a damaged checkpoint
+            while self._final_at and self._final_at[-1][0] > epoch:  # fallen back behind a damaged checkpoint
                 del self._final_at[-1]
                 self._final = self._final_at[-1][1] if self._final_at else 0
             self._final_at = self._final_at or [(0, 0)]

@@ -242,7 +242,7 @@ class OperatorChain:
         return [committable for sink in self._sinks.values() for committable in sink.pre_commit(epoch)]
 
     def end_outputs(self, header: EpochHeader, watermarks: Mapping[int, int], *, waits: bool) -> dict[int, Any]:
-        """The epoch's output by edge id, each with a barrier behind it."""
+        """The epoch's output by edge id, each followed by a barrier."""
         outputs: dict[int, Any] = {}
         for position, edges in self._outputs.items():
             for edge_id, output in edges:
@@ -252,7 +252,7 @@ class OperatorChain:
         return outputs
 
     def finish_epoch(self) -> None:
-        """The epoch has its version: a function made anew starts with the watermarks of now."""
+        """The epoch has its version: functions that are made again start with its watermarks."""
         self._watermarks = {position: operator.watermark for position, operator in self._operators.items()}
 
     @property

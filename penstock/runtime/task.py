@@ -6,8 +6,8 @@
 `intake`, barriers are matched in `alignment`; who may run an epoch at all is decided in `ownership`.
 
 Nothing here knows Spark, sockets or processes: a TaskManager feeds it Arrow batches, the test harness plain objects.
-Until `finish_epoch` everything an epoch changed can be undone by `roll_back`, which also makes the user's functions
-anew (PROTOCOL R11).
+Until `finish_epoch` everything an epoch changed can be undone by `roll_back`, which also replaces the user's functions
+by new objects (PROTOCOL R11).
 """
 
 from collections.abc import Callable, Iterable

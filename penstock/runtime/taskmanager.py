@@ -2,7 +2,7 @@
 
 Long-lived, one per executor core. It registers with the JobManager, is given its subtasks, and then serves Spark tasks:
 a header, the epoch's rows as an Arrow stream, the answer, and the output as an Arrow stream. It ends with its executor,
-with its JobManager, or when told to, and leaves nothing that a later attempt could take for its own.
+with its JobManager, or when it is stopped, and leaves nothing that a later attempt could take for its own.
 """
 
 import gc

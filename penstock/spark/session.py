@@ -80,10 +80,10 @@ def _submitted(log_level: str | None) -> dict[str, str]:
     if log_level is None:
         log4j: Any = SparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
         log4j.core.config.Configurator.setRootLevel(log4j.Level.OFF)
-    told = dict(SparkConf().getAll())
-    if told.get("spark.master") == "local[*]":
-        del told["spark.master"]  # what spark-submit says when it was not told
-    return told
+    settings = dict(SparkConf().getAll())
+    if settings.get("spark.master") == "local[*]":
+        del settings["spark.master"]  # the default of spark-submit
+    return settings
 
 
 def check_session(session: SparkSession) -> None:

@@ -8,7 +8,7 @@ import cloudpickle
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.jobmanager import job
+from penstock.jobmanager import job_recorder
 from penstock.spark.session import make_session
 from tests.spark import recoveries
 from tests.spark.jobs import Jobs
@@ -39,7 +39,7 @@ def functions_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 def frequent_records() -> Iterator[None]:
     """A job writes its record more often than once a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "RECORD_INTERVAL_S", RECORD_INTERVAL_S)
+        patch.setattr(job_recorder, "RECORD_INTERVAL_S", RECORD_INTERVAL_S)
         yield
 
 

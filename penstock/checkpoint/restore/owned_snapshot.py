@@ -85,7 +85,7 @@ def _discard(log: JobLog, root: str, files: list[str]) -> None:
 def _own_files(path: str, sha256: str) -> tuple[str, list[str]]:
     """The root of the snapshot, and its files that no other snapshot there needs, its manifest last.
 
-    None if somebody has deleted it, or has put another one there.
+    No files if it was deleted, or if another one is at its place.
     """
     try:
         place = locate(path)

@@ -14,7 +14,7 @@ def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitt
     """
     committables = manifest.committables if manifest is not None else []
     log.check_fenced()  # PROTOCOL R4: before commits
-    # PROTOCOL R21: behind a later `complete` they were all confirmed, and a sink may have forgotten them since.
+    # PROTOCOL R21: a later `complete` means that all were confirmed, and a sink may have forgotten them since.
     is_confirmed = manifest is not None and manifest.checkpoint_id in log.view().confirmed
     try:
         for committable in committables if not is_confirmed else []:
