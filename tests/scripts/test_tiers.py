@@ -41,6 +41,17 @@ def test_all_tiers_run_and_one_that_fails_fails_all(
     ]
 
 
+def test_a_tier_on_two_workers_counts_as_one_on_none() -> None:
+    """Through a file that the process writes which was started, not its workers."""
+    some = "tests/model/test_watermark.py"
+    alone, spread = (
+        tiers.run_tier(tiers.Tier("not spark", 60, options), [some, "-p", "no:cacheprovider"])
+        for options in ((), tiers.SPREAD)
+    )
+    assert alone.exit_code == spread.exit_code == 0
+    assert alone.counts == spread.counts and alone.counts["passed"] > 0
+
+
 def test_an_unknown_tier_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert tiers.main(["units"]) == 2
     assert "unit, sim, spark, process" in capsys.readouterr().err
