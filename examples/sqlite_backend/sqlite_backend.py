@@ -38,9 +38,9 @@ from penstock.state.backend.map_iteration import ABSENT
 from penstock.state.backend.map_keys import map_keys_of
 from penstock.state.backend.sealed_state import SealedTable, SealedTables
 from penstock.state.backend.value_guard import Guard, guard_of
-from penstock.state.format.entry_bytes import BytesForm, key_bytes, map_key_bytes, value_bytes
+from penstock.state.format.entry_bytes import BytesForm, address_bytes, address_order, map_key_bytes, value_bytes
 from penstock.state.format.opaque_types import opaque, opaque_info
-from penstock.state.format.table_rows import BATCH_ROWS, Rows, encode_rows, key_codec_of
+from penstock.state.format.table_rows import BATCH_ROWS, Rows, encode_rows
 from penstock.state.heap.heap_timers import TimerTable
 
 CACHE = Option("state.backend.sqlite.cache", Size(least=1), 64 * 1024 * 1024, "SQLite's page cache, for each operator.")
@@ -106,7 +106,7 @@ class SqliteBackend(KeyedBackend):
     # ---- states
 
     def _new_table(self, info: StateTableInfo) -> "SqliteTable | TimerTable":
-        return TimerTable(self.key_codec.order) if info.kind == "timer" else SqliteTable(self._database, info)
+        return TimerTable(address_order(info)) if info.kind == "timer" else SqliteTable(self._database, info)
 
     def _new_handle(self, descriptor: StateDescriptor, table: "SqliteTable", current: CurrentKey) -> State:
         if descriptor.map_key_type is not None:
@@ -263,11 +263,11 @@ class Reader:
 
 
 def forms(info: StateTableInfo) -> tuple[BytesForm, BytesForm, BytesForm]:
-    """How state keys, map keys and values are stored."""
+    """How keys (with their namespaces, if the state has any), map keys and values are stored."""
     map_key = BytesForm(lambda kept: b"", lambda data: None)  # of a state that is no map
     if info.map_key_type is not None:
         map_key = map_key_bytes(parse_type(info.map_key_type))
-    return key_bytes(key_codec_of(info)), map_key, value_bytes(parse_type(info.value_type))
+    return address_bytes(info), map_key, value_bytes(parse_type(info.value_type))
 
 
 def connect(path: Path) -> sqlite3.Connection:

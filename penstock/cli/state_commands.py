@@ -156,7 +156,7 @@ def summary_text(summary: SnapshotSummary) -> str:
 
 
 def _state_row(state: StateSummary) -> list[str]:
-    sides = [part for part in (state.key, state.map_key, state.value) if part is not None]
+    sides = [part for part in (state.key, state.namespace or None, state.map_key, state.value) if part is not None]
     ttl = "" if state.ttl_ms is None else " ttl" + (f" {state.ttl_ms} ms" if state.ttl_ms else "")
     rows = "-" if state.rows is None else str(state.rows)
     size = "-" if state.size_bytes is None else bytes_text(state.size_bytes)

@@ -101,6 +101,13 @@ class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     map_key_type: str | None = None
     ttl: bool = False
     """Entries are stored with a stamp: `value_type` is a pair of stamp and value, for a list a list of such pairs."""
+    namespace_type: str | msgspec.UnsetType = msgspec.UNSET
+    """Left out of the manifest where the state has no namespaces."""
+
+    @property
+    def namespace(self) -> str | None:
+        """The type of its namespaces: entries are addressed by key and namespace. None: by the key alone."""
+        return None if self.namespace_type is msgspec.UNSET else self.namespace_type
 
 
 class OperatorStateInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

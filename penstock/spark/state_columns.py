@@ -64,4 +64,5 @@ def timers_of(frame: DataFrame, domain: str, domains: Sequence[str]) -> DataFram
     known = ", ".join(f"'{name}'" for name in domains)
     wrong = f"raise_error(concat('a timer has the domain ', coalesce(domain, 'null'), '; it is one of ', \"{known}\"))"
     checked = frame.where(F.expr(f"if(domain in ({known}), domain = '{domain}', {wrong})"))
-    return checked.select("key", F.col("timestamp").alias("value"))
+    namespaces = ["namespace"] if "namespace" in frame.columns else []
+    return checked.select("key", *namespaces, F.col("timestamp").alias("value"))

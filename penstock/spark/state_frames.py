@@ -29,6 +29,7 @@ STATES_DDL = (
     "operator_uid string, state string, kind string, key_type string, map_key_type string, value_type string, "
     "ttl_ms bigint, rows bigint, size_in_bytes bigint"
 )
+NAMESPACED_STATES_DDL = STATES_DDL + ", namespace_type string"
 
 
 def state_frame(spark: SparkSession, snapshot: StoredSnapshot, selected: ReadableState) -> DataFrame:
@@ -89,23 +90,39 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def joined_states(frames: Sequence[tuple[str, str, DataFrame]]) -> DataFrame:
-    """States (name, kind, rows) as one table: a row per key, a column per state."""
+    """States (name, kind, rows) as one table: a row per key, a column per state.
+
+    A map state is a map, and a state with namespaces a map of what it has in each of them.
+    """
     whole: DataFrame | None = None
     for name, kind, frame in frames:
-        keyed = frame.select("key_group", "key", *(["map_key"] if kind == "map" else []), F.col("value").alias(name))
+        place = ["key_group", "key", *(["namespace"] if "namespace" in frame.columns else [])]
+        keyed = frame.select(*place, *(["map_key"] if kind == "map" else []), F.col("value").alias(name))
         if kind == "map":
-            entry = F.struct(F.col("map_key"), F.col(f"`{name}`"))
-            grouped = keyed.groupBy("key_group", "key")
-            keyed = grouped.agg(F.map_from_entries(F.collect_list(entry)).alias(name))
+            keyed = _as_map(keyed, place, "map_key", name)
+        if "namespace" in place:
+            keyed = _as_map(keyed, place[:-1], "namespace", name)
         whole = keyed if whole is None else whole.join(keyed, ["key_group", "key"], "full")
     assert whole is not None
     return whole
 
 
+def _as_map(frame: DataFrame, place: Sequence[str], key: str, name: str) -> DataFrame:
+    """A row for each place, with a map of what the column of that name has for each key."""
+    entry = F.struct(F.col(key), F.col(f"`{name}`"))
+    return frame.groupBy(*place).agg(F.map_from_entries(F.collect_list(entry)).alias(name))
+
+
 def timers_frame(frames: Sequence[tuple[str, DataFrame]]) -> DataFrame:
-    """Timers of both clocks: key_group, key, domain, timestamp in milliseconds."""
+    """Timers of both clocks: key_group, key, namespace if they have any, domain, timestamp in milliseconds."""
     parts = [
-        frame.select("key_group", "key", F.lit(domain).alias("domain"), F.col("value").alias("timestamp"))
+        frame.select(
+            "key_group",
+            "key",
+            *(["namespace"] if "namespace" in frame.columns else []),
+            F.lit(domain).alias("domain"),
+            F.col("value").alias("timestamp"),
+        )
         for domain, frame in frames
     ]
     whole = parts[0]

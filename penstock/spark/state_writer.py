@@ -39,7 +39,7 @@ from penstock.state.format.keyed_parquet import (
     rows_of,
 )
 from penstock.state.format.operator_parquet import POSITION_COLUMN, encode_operator_table
-from penstock.state.format.table_rows import HASH_COLUMN, MAP_KEY_COLUMN, VALUE_COLUMN
+from penstock.state.format.table_rows import HASH_COLUMN, MAP_KEY_COLUMN, NAMESPACE_COLUMN, VALUE_COLUMN
 from penstock.state.operator.operator_file import SealedOperatorState
 from penstock.state.operator.operator_file import schema_of as operator_columns
 from penstock.storage.storage import open_storage
@@ -179,6 +179,8 @@ class WriteKeyed:
             raise UsageError(
                 f"{where} has a null value for the key {key!r}; leave the row out: a key has a value or none"
             )
+        if self.info.namespace is not None and table[NAMESPACE_COLUMN].null_count:
+            raise UsageError(f"{where} has a null namespace; leave the row out")
         if self.info.map_key_type is not None and table[MAP_KEY_COLUMN].null_count:
             raise UsageError(f"{where} has a null map key; leave the row out")
         if self.info.ttl and self.info.kind == "list":
@@ -330,7 +332,8 @@ def _checked_key(key: pa.Array, info: StateTableInfo) -> pa.Array:
 
 def _twice(table: pa.Table, info: StateTableInfo) -> str:
     """The error message that names an entry which occurs twice."""
-    names = [KEY_COLUMN, *([MAP_KEY_COLUMN] if info.map_key_type is not None else [])]
+    names = [KEY_COLUMN, *([NAMESPACE_COLUMN] if info.namespace is not None else [])]
+    names += [MAP_KEY_COLUMN] if info.map_key_type is not None else []
     names += [VALUE_COLUMN] if info.kind == "timer" else []
     seen: set[str] = set()
     for entry in zip(*(table[name].to_pylist() for name in names), strict=True):

@@ -1,10 +1,14 @@
-"""Timers of one operator: registered for the current key, fired in the order of (timestamp, key)."""
+"""Timers of one operator: registered for the current key, fired in the order of (timestamp, key).
+
+With namespaces: registered for the current key and namespace, fired in the order of (timestamp, key, namespace).
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import UnsupportedValueError
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.model.type_information import TypeInformation
 from penstock.state.backend.keyed_backend import KeyedBackend
 
 TIMER_NAMES = {TimeDomain.EVENT_TIME: "_timers_event", TimeDomain.PROCESSING_TIME: "_timers_processing"}
@@ -16,9 +20,11 @@ class Timers:
 
     __slots__ = ("_current", "_table")
 
-    def __init__(self, backend: KeyedBackend, domain: TimeDomain) -> None:
-        self._current = backend.keys
-        self._table = backend.timer_table(TIMER_NAMES[domain])
+    def __init__(
+        self, backend: KeyedBackend, domain: TimeDomain, namespace_type: TypeInformation | None = None
+    ) -> None:
+        self._current = backend.keys if namespace_type is None else backend.scope
+        self._table = backend.timer_table(TIMER_NAMES[domain], namespace_type)
 
     def register(self, timestamp: int) -> None:
         """Fire for the current key at this time. The same time again is the same timer."""
@@ -36,6 +42,7 @@ class Timers:
         """Timers up to and including `limit` as (timestamp, state key), each no longer pending when it is given out.
 
         Timers that are registered meanwhile are included; order is (timestamp, key) among those pending at each step.
+        With namespaces the second part is the pair of state key and namespace, for `KeyedBackend.enter`.
         """
         table = self._table
         while (timer := table.first()) is not None and timer[0] <= limit:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from penstock.codec.readable import has_untyped
 from penstock.errors import UsageError
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
@@ -35,6 +37,8 @@ def keyed_state_of(
     if (spec.kind or (old.kind if old is not None else "value")) == "map":
         require_columns(list(columns), ["key", "map_key", "value"], what)
     info = keyed_info(spec, columns, old, keys)
+    if info.namespace is not None:
+        require_columns(list(columns), ["key", "namespace", "value"], what)
     if spec.ttl_ms is not None:
         ttl_ms = spec.ttl_ms
     else:
@@ -50,12 +54,26 @@ def timers_of_frame(
     require_columns(list(columns), ["key", "domain", "timestamp"], f"timers of operator {spec.uid!r}")
     as_values = state_columns.timers_of(frame, domain, TIMER_DOMAINS)
     value_spec = KeyedStateSpec(
-        spec.uid, spec.name, "value", StateTypes(spec.types.key, "bigint", None, spec.types.text), 0
+        spec.uid,
+        spec.name,
+        "value",
+        StateTypes(spec.types.key, "bigint", None, spec.types.text, _saved_namespace(spec.types, saved)),
+        0,
     )
     typed = keyed_info(value_spec, state_columns.column_types(as_values), None, keys)
-    info = StateTableInfo(spec.uid, spec.name, "timer", typed.key_types, "LONG")
+    if typed.namespace is not None:
+        require_columns(list(columns), ["key", "namespace", "domain", "timestamp"], f"timers of {spec.uid!r}")
+    info = msgspec.structs.replace(typed, kind="timer", value_type="LONG")
     stored = _stored(as_values, info, spec.types, 0, is_saved=saved is not None)
     return PlannedState(info, 0, None, stored, as_values)
+
+
+def _saved_namespace(types: StateTypes, saved: PlannedState | None) -> Any:
+    """The type that the namespaces of timers have now, unless the user declares another."""
+    info = saved.info if saved is not None else None
+    if types.namespace is not None or not isinstance(info, StateTableInfo) or info.namespace is None:
+        return types.namespace
+    return parse_type(info.namespace)
 
 
 def operator_state_of(
@@ -87,6 +105,8 @@ def _stored(frame: Any, info: StateTableInfo, types: StateTypes, ttl_ms: int, *,
     """A frame with the stored columns of a keyed state, and the hashes of its keys."""
     plain = without_ttl(info)
     stored_types = {"key": key_column_type(info)}
+    if info.namespace is not None:
+        stored_types["namespace"] = parse_type(info.namespace)
     if info.map_key_type is not None:
         stored_types["map_key"] = parse_type(info.map_key_type)
     stored_types["value"] = parse_type(plain.value_type)

@@ -96,12 +96,17 @@ class Savepoint:
     def operators(self) -> Any:
         """A DataFrame with a row per state of the loaded snapshot: its operator, kind, types, rows and bytes."""
         rows = [msgspec.structs.astuple(state) for state in summarise(self._loaded(), count_rows=False).states]
-        return state_frames.metadata_frame(self.spark, rows, state_frames.STATES_DDL)
+        if any(namespace for *_, namespace in rows):
+            namespaced = [(*row, namespace or None) for *row, namespace in rows]
+            return state_frames.metadata_frame(self.spark, namespaced, state_frames.NAMESPACED_STATES_DDL)
+        return state_frames.metadata_frame(self.spark, [row[:-1] for row in rows], state_frames.STATES_DDL)
 
     def keyed_state(
         self, uid: str, name: str, *, key_type: Any = None, value_type: Any = None, map_key_type: Any = None
     ) -> Any:
         """A DataFrame with `key_group`, `key`, `map_key` of a map, `value`, and `expires_at` of a state with TTL.
+
+        A state with namespaces has `namespace` after `key`.
 
         Untyped keys and values are JSON text, unless the `…_type` arguments declare their types. If the snapshot does
         not record the time to live, the last column is `last_access`.
@@ -132,7 +137,10 @@ class Savepoint:
         return self._frame(uid, name, "broadcast", (None, map_key_type, value_type))
 
     def timers(self, uid: str, *, key_type: Any = None) -> Any:
-        """Pending timers: `key_group`, `key`, `domain` (event or processing), `timestamp` in milliseconds."""
+        """Pending timers: `key_group`, `key`, `domain` (event or processing), `timestamp` in milliseconds.
+
+        Timers with namespaces have `namespace` after `key`.
+        """
         self._require(uid)
         found = [
             (domain, self.keyed_state(uid, name, key_type=key_type))
@@ -160,8 +168,8 @@ class Savepoint:
         Args:
             uid: The operator; it is added if it does not exist.
             name: The state's name.
-            frame: `key`, `value`, for a map `map_key`, and with a time to live optionally `expires_at`. Other columns
-                are ignored; key groups are recomputed.
+            frame: `key`, `value`, for a map `map_key`, with namespaces `namespace`, and with a time to live optionally
+                `expires_at`. Other columns are ignored; key groups are recomputed.
             kind: value, list, map, reducing or aggregating. Default: that of the replaced state, or value.
             types: Where they differ from those of the replaced state and of the columns.
             ttl: Time to live: `Time`, `Duration` or milliseconds; 0 for none. Default: that of the replaced state.
@@ -183,7 +191,7 @@ class Savepoint:
         return self._with(operator_state_of(frame, (uid, "broadcast", name), types or StateTypes(), self.states))
 
     def with_timers(self, uid: str, frame: Any, *, types: StateTypes | None = None) -> "Savepoint":
-        """Replace all timers of an operator; `frame` has `key`, `domain`, `timestamp`."""
+        """Replace all timers of an operator; `frame` has `key`, `domain`, `timestamp`, and may have `namespace`."""
         made = self
         for domain, name in DOMAINS.items():
             saved = self.states.get((uid, "keyed", name))

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from penstock.checkpoint.snapshot.readable_state import key_type_of
 from penstock.codec.keys import KeyCodec
 from penstock.errors import UsageError
@@ -31,6 +33,7 @@ class StateTypes:
     value: Any = None
     map_key: Any = None
     text: str | None = None
+    namespace: Any = None
 
     def __post_init__(self) -> None:
         if self.text not in (None, *TEXTS):
@@ -84,8 +87,20 @@ def keyed_info(
     key_types = _key_types(spec.types.key, columns["key"], saved.key_types if saved is not None else keys)
     KeyCodec([parse_type(text) for text in key_types])  # refuses types that cannot be keys
     info = StateTableInfo(spec.uid, spec.name, kind, key_types, str(value), map_key)
+    namespace = _namespace_type(spec.types.namespace, columns, saved)
+    if namespace is not None:
+        KeyCodec([namespace])  # refuses a type that cannot be one
+        info = msgspec.structs.replace(info, namespace_type=str(namespace))
     has_ttl = bool(spec.ttl_ms) or (spec.ttl_ms is None and saved is not None and saved.ttl)
     return with_ttl(info) if has_ttl else info
+
+
+def _namespace_type(spec: Any, columns: dict[str, Any], saved: StateTableInfo | None) -> TypeInformation | None:
+    """That of the state that is replaced, or of the column `namespace`; None for a state without namespaces."""
+    declared = declared_type(spec)
+    if saved is not None and declared is None:
+        return None if saved.namespace is None else parse_type(saved.namespace)
+    return declared if "namespace" not in columns else declared or resolve_type(columns["namespace"])
 
 
 def operator_info(

@@ -185,12 +185,12 @@ class Harness:
         """The number of the attempt that runs."""
         return self._attempt.number
 
-    def state(self, name: str, key: Any, uid: str = FUNCTION_UID) -> Any:
-        """The value of a state for a key: a value, a list, a dict, or None."""
+    def state(self, name: str, key: Any, uid: str = FUNCTION_UID, *, namespace: Any = None) -> Any:
+        """The value of a state for a key, in a namespace if it has any: a value, a list, a dict, or None."""
         for subtask in self._host.subtasks():
             backend = subtask.backends.get(uid)
             if backend is not None and owns(backend, key):
-                return read_state(backend, name, key)
+                return read_state(backend, name, key, namespace)
         return None
 
     def operator_state(self, name: str, uid: str = FUNCTION_UID, *, broadcast: bool = False) -> list[Any]:

@@ -14,10 +14,13 @@ def owns(backend: KeyedBackend, key: Any) -> bool:
     return backend.key_groups[0] <= group <= backend.key_groups[1]
 
 
-def read_state(backend: KeyedBackend, name: str, key: Any) -> Any:
-    """The state of a key: a value, a list, a dict or an aggregation result. Restores the current key."""
-    keys = backend.keys
-    before, keys.key = keys.key, backend.key_codec.to_state_key(key)
+def read_state(backend: KeyedBackend, name: str, key: Any, namespace: Any = None) -> Any:
+    """The value, list, dict or result of a key, in a namespace if one is given. The current key stays what it was."""
+    keys, scope = backend.keys, backend.scope
+    before = keys.key, scope.key
+    keys.key = backend.key_codec.to_state_key(key)
+    if namespace is not None and backend.namespace_codec is not None:
+        backend.set_current_namespace(backend.namespace_codec.to_state_key(namespace))
     try:
         handle = backend.handle(name)
         if isinstance(handle, ValueState):
@@ -26,4 +29,4 @@ def read_state(backend: KeyedBackend, name: str, key: Any) -> Any:
             return dict(handle.items())
         return list(handle.get()) if isinstance(handle, ListState) else handle.get()
     finally:
-        keys.key = before
+        keys.key, scope.key = before

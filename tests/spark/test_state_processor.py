@@ -14,12 +14,15 @@ from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, open_stored
 from penstock.codec.keys import KeyCodec
 from penstock.common import Time, Types
 from penstock.errors import CheckpointCorruptError, CheckpointError, UsageError
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.key_groups import spark_hash
 from penstock.model.operator_ids import operator_id
 from penstock.model.type_information import parse_type
 from penstock.state.format.keyed_parquet import rows_of
 from penstock.state_processor import Savepoint, StateTypes
 from tests.checkpoint.snapshots import FAR_MS, RECORDS, TOTALS, checkpoint
+from tests.testing import test_namespaces as windowed
+from tests.testing.test_namespaces import windows
 
 UID = "function"
 
@@ -180,6 +183,28 @@ def test_s2_a_savepoint_is_made_from_nothing(spark: SparkSession, tmp_path: Path
     assert sorted(row["value"] for row in handled) == list(range(9)) and len({r["subtask"] for r in handled}) == 3
     assert sorted(row["value"] for row in local_rows(path, "everywhere", "op")) == [str(n) for n in range(9)]
     assert [(r["map_key"], r["value"]) for r in local_rows(path, "rules", "op")] == [("limit", 7)]
+
+
+def test_namespaces_are_a_column_and_can_be_written(spark: SparkSession, tmp_path: Path) -> None:
+    path = windows("rocksdb", parallelism=2).feed(windowed.RECORDS).savepoint(tmp_path / "old", format="native")
+    sp = Savepoint.load(spark, path)
+    count, timers = sp.keyed_state(UID, "count"), sp.timers(UID)
+    assert count.columns == ["key_group", "key", "namespace", "value"]
+    assert timers.columns == ["key_group", "key", "namespace", "domain", "timestamp"]
+    assert {(row["key"], *row["namespace"], row["value"]) for row in count.collect()} == {
+        (key, *window, number) for key, window, _, number, *_ in windowed.FIRED
+    }
+    (row,) = sp.keyed_states(UID).where("key = 'b'").collect()
+    assert {(*window,): number for window, number in row["count"].items()} == {(0, 10): 2, (20, 30): 1}
+    assert "namespace_type" in sp.operators().columns
+    fewer = count.where("namespace.f0 = 0").withColumn("value", F.col("value") * 100)
+    made = sp.with_keyed_state(UID, "count", fewer).with_timers(UID, timers.where("timestamp <= 20"))
+    harness = windows("hashmap", start=StartOptions(made.write(str(tmp_path / "new")))).feed([("fire", 99)])
+    assert [(key, window, number) for key, window, _, number, *_ in sorted(harness.output)] == [
+        ("a", (0, 10), 200),
+        ("a", (10, 20), None),
+        ("b", (0, 10), 200),
+    ]
 
 
 def test_untyped_keys_are_written_as_a_job_writes_them(spark: SparkSession, untyped: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from penstock.model.descriptors import (
 )
 from penstock.model.ids import CheckpointId
 from penstock.model.time import TimeDomain
+from penstock.model.type_information import TypeInformation
 from penstock.model.types import Types
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.backend.sealed_state import SealedFiles, SealedTables
@@ -39,6 +40,9 @@ from tests.state.backends import (
 KEYS = ["a", "b", "ü, a longer key"]
 OTHER_KEYS = [f"other {number}" for number in range(12)]
 """Filled at the start and never touched again, so that most seals can be deltas."""
+NAMESPACED = {"a": ("a", (0, 1)), "b": ("a", (1, 2)), "ü, a longer key": ("b", (0, 1))}
+"""What the keys are in states with namespaces: two of them are one key in two namespaces."""
+WINDOW = Types.TUPLE([Types.LONG(), Types.LONG()])
 MAP_KEYS = ["x", "y", 1, True, (1, "z")]
 Model = dict[str, dict[Any, Any]]
 
@@ -113,13 +117,15 @@ class Sealed:
 class BackendMachine(RuleBasedStateMachine):
     kind = "hashmap"
     """At the start; a recovery may go on with another one."""
+    namespace_type: TypeInformation | None = None
+    """Of all states and timers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.model = empty_model()
         self.seals: dict[int, Sealed] = {}
         self.next_checkpoint = 1
-        self.key = KEYS[0]
+        self.key: Any = KEYS[0]
         self.is_running = False
         choose(self.kind)
         self.use(string_backend())
@@ -128,7 +134,7 @@ class BackendMachine(RuleBasedStateMachine):
     def fill(self) -> None:
         self.backend.begin_epoch()
         for key in OTHER_KEYS:
-            self.key = self.backend.keys.key = key
+            self.go_to(self.address(key))
             self.value_update(1)
             self.untyped_update([1])
             self.list_add([1, 2])
@@ -140,8 +146,19 @@ class BackendMachine(RuleBasedStateMachine):
 
     def use(self, backend: KeyedBackend) -> None:
         self.backend = backend
-        self.states = {name: backend.table(descriptor) for name, descriptor in descriptors().items()}
-        self.timers = Timers(backend, TimeDomain.EVENT_TIME)
+        self.states = self.tables(backend)
+        self.timers = Timers(backend, TimeDomain.EVENT_TIME, self.namespace_type)
+
+    def tables(self, backend: KeyedBackend) -> dict[str, Any]:
+        return {name: backend.table(descriptor, self.namespace_type) for name, descriptor in descriptors().items()}
+
+    def address(self, key: str) -> Any:
+        """What stands for a key: itself, or with namespaces a key and a namespace."""
+        return key if self.namespace_type is None else NAMESPACED.get(key, (key, (0, 1)))
+
+    def go_to(self, address: Any) -> None:
+        self.key = address
+        enter(self.backend, address)
 
     # One rule, because hypothesis leaves rules out of whole runs, and a run without one of these steps shows nothing.
 
@@ -174,7 +191,7 @@ class BackendMachine(RuleBasedStateMachine):
         self.is_running = True
         taken.update([type(self).__name__] * len(steps))
         for key, (name, *arguments) in steps:
-            self.key = self.backend.keys.key = key
+            self.go_to(self.address(key))
             getattr(self, name)(*arguments)
         if outcome != "roll back":
             self.backend.finish_epoch()
@@ -276,7 +293,7 @@ class BackendMachine(RuleBasedStateMachine):
             del pending[timer]
             if again:
                 again -= 1
-                self.key = self.backend.keys.key = timer[1]
+                self.go_to(timer[1])
                 self.register(timer[0] + again)
         assert all(timestamp > limit for timestamp, _ in pending)
 
@@ -307,13 +324,12 @@ class BackendMachine(RuleBasedStateMachine):
         choose("hashmap")
         for backend in restored([self.chain(sealed)], parallelism, max_parallelism):
             first, last = backend.key_groups
-            own = {
-                key for key in (*KEYS, *OTHER_KEYS) if first <= backend.key_codec.hash(key) % max_parallelism <= last
-            }
-            handles = {name: backend.table(descriptor) for name, descriptor in descriptors().items()}
-            backend.timer_table("_timers_event")
+            every = map(self.address, (*KEYS, *OTHER_KEYS))
+            own = {it for it in every if first <= backend.key_codec.hash(_key(it)) % max_parallelism <= last}
+            handles = self.tables(backend)
+            backend.timer_table("_timers_event", self.namespace_type)
             entries += stored_entries(backend)
-            check(backend, handles, {name: _only(own, table, name) for name, table in sealed.model.items()})
+            self.check(backend, handles, {name: _only(own, table, name) for name, table in sealed.model.items()})
         assert entries == entry_count(sealed.model)
 
     def recover(
@@ -326,8 +342,7 @@ class BackendMachine(RuleBasedStateMachine):
             choose(between)
             middle = restored(chains, parallelism)
             for backend in middle if claimed else ():
-                for descriptor in descriptors().values():
-                    backend.table(descriptor)
+                self.tables(backend)
             chains = [[seal_data(seal(backend, 1, full=True))] for backend in middle]
             for backend in middle:
                 backend.close()
@@ -351,30 +366,44 @@ class BackendMachine(RuleBasedStateMachine):
 
     @invariant()
     def state_is_as_in_the_model(self) -> None:
-        current = self.backend.keys.key
-        check(self.backend, self.states, self.model)
-        self.backend.keys.key = current
+        current = self.backend.keys.key, self.backend.scope.key
+        self.check(self.backend, self.states, self.model)
+        self.backend.keys.key, self.backend.scope.key = current
         if isinstance(self.backend, HashMapBackend) or not self.is_running:
             assert stored_entries(self.backend) == entry_count(self.model)
         pending = self.model["timers"]
         assert self.timers.next_timestamp() == (min(pending)[0] if pending else None)
 
+    def check(self, backend: KeyedBackend, handles: dict[str, Any], model: Model) -> None:
+        for key in map(self.address, (*KEYS, OTHER_KEYS[0])):
+            enter(backend, key)
+            for name in ("value", "untyped"):
+                assert repr(handles[name].value()) == repr(model[name].get(key))
+            assert handles["list"].get() == model["list"].get(key, [])
+            for name in ("map", "untyped_map"):
+                entries = model[name].get(key, {})
+                assert {map_key_id(k): (k, v) for k, v in handles[name].items()} == entries
+                assert handles[name].is_empty() == (not entries)
+                assert all(repr(handles[name][k]) == repr(v) and k in handles[name] for k, v in entries.values())
+            assert handles["reducing"].get() == model["reducing"].get(key)
+            total, count = model["aggregating"].get(key, (0, 0))
+            assert handles["aggregating"].get() == (total / count if count else None)
+        assert set(backend.timer_table("_timers_event", self.namespace_type).pending()) == set(model["timers"])
+        for name in handles if self.namespace_type is not None else ():
+            enter(backend, ("a", (0, 1)))
+            assert sorted(backend.namespaces_with(name)) == sorted(ns for key, ns in model[name] if key == "a")
 
-def check(backend: KeyedBackend, handles: dict[str, Any], model: Model) -> None:
-    for key in (*KEYS, OTHER_KEYS[0]):
-        backend.keys.key = key
-        for name in ("value", "untyped"):
-            assert repr(handles[name].value()) == repr(model[name].get(key))
-        assert handles["list"].get() == model["list"].get(key, [])
-        for name in ("map", "untyped_map"):
-            entries = model[name].get(key, {})
-            assert {map_key_id(k): (k, v) for k, v in handles[name].items()} == entries
-            assert handles[name].is_empty() == (not entries)
-            assert all(repr(handles[name][k]) == repr(v) and k in handles[name] for k, v in entries.values())
-        assert handles["reducing"].get() == model["reducing"].get(key)
-        total, count = model["aggregating"].get(key, (0, 0))
-        assert handles["aggregating"].get() == (total / count if count else None)
-    assert set(backend.timer_table("_timers_event").pending()) == set(model["timers"])
+
+def enter(backend: KeyedBackend, address: Any) -> None:
+    """Make this the current key, or key and namespace."""
+    if isinstance(address, tuple):
+        backend.enter(address)
+    else:
+        backend.keys.key = address
+
+
+def _key(address: Any) -> str:
+    return str(address[0]) if isinstance(address, tuple) else str(address)
 
 
 def entry_count(model: Model) -> int:
@@ -394,12 +423,25 @@ class RocksDBFilesMachine(BackendMachine):
     kind = "rocksdb files"
 
 
+class NamespacedMachine(BackendMachine):
+    namespace_type = WINDOW
+
+
+class NamespacedRocksDBMachine(RocksDBMachine):
+    namespace_type = WINDOW
+
+
 TestHashMap = BackendMachine.TestCase
 TestHashMap.settings = settings(stateful_step_count=15, max_examples=settings().max_examples)
 TestRocksDB = RocksDBMachine.TestCase
 TestRocksDB.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 4)
 TestRocksDBFiles = RocksDBFilesMachine.TestCase
 TestRocksDBFiles.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 4)
+
+TestNamespaces = NamespacedMachine.TestCase
+TestNamespaces.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 4)
+TestRocksDBNamespaces = NamespacedRocksDBMachine.TestCase
+TestRocksDBNamespaces.settings = settings(stateful_step_count=15, max_examples=settings().max_examples // 8)
 
 
 def test_the_machines_have_taken_their_steps() -> None:

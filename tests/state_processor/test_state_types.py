@@ -92,3 +92,18 @@ def test_text_that_becomes_untyped_must_be_said_to_be_json_or_not() -> None:
 def test_missing_columns_are_named_with_those_that_are_there() -> None:
     with pytest.raises(UsageError, match="has no column 'key'; it needs key, value and has value, other"):
         require_columns(["value", "other"], ["key", "value"], "state 's'")
+
+
+def test_a_column_of_namespaces_gives_a_new_state_namespaces() -> None:
+    namespaced = info(namespace="struct<start: bigint, end: bigint>")
+    assert namespaced.namespace == 'ROW<"start" LONG, "end" LONG>'
+    window = StateTypes(namespace=Types.TUPLE([Types.LONG(), Types.LONG()]))
+    assert info(types=window, namespace="struct<f0: bigint, f1: bigint>").namespace == "TUPLE<LONG, LONG>"
+    with pytest.raises(UsageError, match="cannot be a key"):
+        info(namespace="array<int>")
+
+
+def test_a_replaced_state_keeps_its_namespaces() -> None:
+    saved = StateTableInfo("op", "s", "value", ["STRING"], "LONG", namespace_type="LONG")
+    assert info(saved=saved, namespace="int") == info(saved=saved) == saved
+    assert info(saved=SAVED, namespace="int").namespace is None  # any other column is ignored, too

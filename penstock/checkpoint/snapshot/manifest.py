@@ -339,7 +339,8 @@ def _problem_of_types(manifest: Manifest) -> Problem | None:
     named: dict[str, str] = {}
     for snapshot in manifest.subtasks:
         for info in snapshot.tables:
-            named.update(dict.fromkeys([*info.key_types, info.value_type, info.map_key_type or ""], info.name))
+            types = [*info.key_types, info.value_type, info.map_key_type or "", info.namespace or ""]
+            named.update(dict.fromkeys(types, info.name))
         for state in snapshot.operator_states:
             named.update(dict.fromkeys([state.value_type, state.map_key_type or ""], state.name))
     named.pop("", None)

@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 from penstock.model.type_information import TypeInformation, parse_type, scalar, tuple_of
 from penstock.state.format.keyed_parquet import EXPIRES, EXPIRES_COLUMN, KEY_COLUMN
 from penstock.state.format.operator_parquet import POSITION_COLUMN
-from penstock.state.format.table_rows import MAP_KEY_COLUMN, VALUE_COLUMN
+from penstock.state.format.table_rows import MAP_KEY_COLUMN, NAMESPACE_COLUMN, VALUE_COLUMN
 from penstock.state.operator.operator_file import KEY_GROUP_COLUMN
 from penstock.state.ttl.stamps import without_ttl
 from penstock.storage.storage import Storage
@@ -87,6 +87,7 @@ class DeclaredTypes:
     key: TypeInformation | None = None
     map_key: TypeInformation | None = None
     value: TypeInformation | None = None
+    namespace: TypeInformation | None = None
 
 
 def readable(state: State, declared: DeclaredTypes | None = None) -> ReadableState:
@@ -115,6 +116,8 @@ def _keyed_columns(state: KeyedState, declared: DeclaredTypes) -> list[ReadColum
         ReadColumn(KEY_GROUP_COLUMN, KEY_GROUP_COLUMN, scalar("INT")),
         ReadColumn(KEY_COLUMN, KEY_COLUMN, key_type_of(info.key_types), declared.key),
     ]
+    if info.namespace is not None:
+        columns.append(ReadColumn(NAMESPACE_COLUMN, NAMESPACE_COLUMN, parse_type(info.namespace), declared.namespace))
     if info.map_key_type is not None:
         columns.append(ReadColumn(MAP_KEY_COLUMN, MAP_KEY_COLUMN, parse_type(info.map_key_type), declared.map_key))
     columns.append(ReadColumn(VALUE_COLUMN, VALUE_COLUMN, value_type, declared.value))

@@ -104,7 +104,7 @@ def _diff_state(before: Side, after: Side, examples: int) -> StateDiff | None:
     """None if the two are the same."""
     old, new = before[1], after[1]
     schemas: tuple[str | None, str | None] = schema_text(old), schema_text(new)
-    keys = [(s.kind, s.info.map_key_type, _key_types(s)) for s in (old, new)]
+    keys = [(s.kind, s.info.map_key_type, *_key_types(s)) for s in (old, new)]
     if keys[0] != keys[1]:
         return StateDiff(new.uid, new.name, new.kind, "schema", schemas[0], schemas[1], _change_text(old, new))
     is_same = schemas[0] == schemas[1]
@@ -133,8 +133,8 @@ def _change_text(old: State, new: State) -> str:
     return ": ".join(part for part in (change.outcome, change.reason or "; ".join(change.lines)) if part)
 
 
-def _key_types(state: State) -> Any:
-    return state.info.key_types if isinstance(state, KeyedState) else None
+def _key_types(state: State) -> tuple[Any, ...]:
+    return (state.info.key_types, state.info.namespace) if isinstance(state, KeyedState) else ()
 
 
 def _chunks(before: Side, after: Side) -> Iterator[tuple[int, int] | None]:

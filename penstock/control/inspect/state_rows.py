@@ -43,6 +43,8 @@ class StateSummary(msgspec.Struct, frozen=True):
     """None: they were not counted."""
     size_bytes: int | None
     """None: they are included in those of the operator."""
+    namespace: str | msgspec.UnsetType = msgspec.UNSET
+    """The type of its namespaces; left out where it has none."""
 
 
 class OperatorSummary(msgspec.Struct, frozen=True):
@@ -116,6 +118,7 @@ def _summary(
             ttl_ms,
             rows,
             size,
+            info.namespace_type,
         )
     map_key = state.info.map_key_type
     return StateSummary(state.uid, state.name, state.kind, None, map_key, state.info.value_type, None, rows, size)

@@ -62,6 +62,15 @@ class AggregatingHandle(AggregatingState[Any, Any]):
             accumulator = self._function.create_accumulator()
         self._value.update(self._function.add(value, accumulator))
 
+    def accumulator(self) -> Any:
+        """What is stored; None when nothing was added."""
+        return self._value.value()
+
+    def merge(self, accumulator: Any) -> None:
+        """Merge an accumulator into the stored one."""
+        stored = self._value.value()
+        self._value.update(accumulator if stored is None else self._function.merge(stored, accumulator))
+
     def clear(self) -> None:
         """Forget the accumulator."""
         self._value.clear()

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
+from penstock.codec.keys import KeyCodec
 from penstock.errors import StateAccessError, TypeMismatchError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -22,8 +23,9 @@ from penstock.model.descriptors import (
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
+from penstock.model.type_information import TypeInformation, parse_type
 from penstock.state.backend.backend_place import BackendPlace
-from penstock.state.backend.current_key import CurrentKey
+from penstock.state.backend.current_key import NO_NAMESPACE, CurrentKey
 from penstock.state.backend.restored_table import RestoredTable
 from penstock.state.backend.sealed_state import SealedFiles, SealedTable, SealedTables
 from penstock.state.format.conversion import Conversion
@@ -44,7 +46,7 @@ class PendingTimers(Protocol):
     """The timers of one operator and clock: the table of a state of kind "timer"."""
 
     def add(self, timestamp: int, key: Any) -> None:
-        """Make a timer pending; one that is pending stays one."""
+        """Make a timer pending; one that is pending stays one. `key`: or key and namespace, here as below."""
 
     def discard(self, timestamp: int, key: Any) -> None:
         """Make a timer not pending; an absent one is fine."""
@@ -75,7 +77,11 @@ class KeyedBackend(ABC):
         self.key_groups = place.key_groups
         """First and last, both included."""
         self.keys = CurrentKey()
-        self.ttl = BackendTtl(self.keys, self.keys_after, on_disk=self.on_disk)
+        self.scope = CurrentKey(NO_NAMESPACE)
+        """The current key and namespace as a pair, for states with namespaces; `set_current_namespace` sets it."""
+        self.namespace_codec: KeyCodec | None = None
+        """Of the namespaces of this operator, which all have one type; None while no state has any."""
+        self.ttl = BackendTtl(self.keys_after, on_disk=self.on_disk)
         self._infos: dict[str, StateTableInfo] = {}
         self._tables: dict[str, Any] = {}
         self._restored: dict[str, RestoredTable] = {}
@@ -91,7 +97,7 @@ class KeyedBackend(ABC):
 
     @abstractmethod
     def _new_handle(self, descriptor: StateDescriptor, table: Any, current: CurrentKey) -> State:
-        """A handle that reads and writes the table for the current key, which it asks for at each access."""
+        """A handle that reads and writes the table for `current.key`, which it asks for at each access."""
 
     @abstractmethod
     def _begin(self) -> None:
@@ -107,7 +113,10 @@ class KeyedBackend(ABC):
 
     @abstractmethod
     def keys_with(self, name: str) -> list[Any]:
-        """The state keys that have something in the state of this name, which a function has asked for."""
+        """The state keys that have something in the state of this name, which a function has asked for.
+
+        Of a state with namespaces: the pairs of state key and namespace, as its handle gets them from `current`.
+        """
 
     @abstractmethod
     def seal_all(self, number: int) -> SealedTables:
@@ -167,25 +176,33 @@ class KeyedBackend(ABC):
         self._finish()
         self._is_running = False
         self.ttl.end_epoch()
-        self.keys.clear()
+        self._leave_key()
 
     def roll_back(self) -> None:
         """Take back the epoch that is running. Leaves the key context."""
         self._take_back()
         self._is_running = False
         self.ttl.restart()
+        self._leave_key()
+
+    def _leave_key(self) -> None:
         self.keys.clear()
+        self.scope.clear()
 
     # ---- states by name
 
-    def table(self, descriptor: StateDescriptor) -> Any:
-        """The handle of a state; the same one for the same name, kind and type."""
+    def table(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> Any:
+        """The handle of a state; the same one for the same name, kind and type.
+
+        With a type of namespaces the state is one for each key and namespace.
+        """
         raw = raw_descriptor(descriptor)
-        info = self._info_of(descriptor, raw)
+        info = self._info_of(descriptor, raw, namespace_type)
         if info.name not in self._handles:
+            current = self._use_namespaces(info)
             self._migrations[info.name] = descriptor.migration
-            handle = self._new_handle(raw, self._open_table(info), self.keys)
-            self._handles[info.name] = self.ttl.wrap(descriptor, handle) if info.ttl else handle
+            handle = self._new_handle(raw, self._open_table(info), current)
+            self._handles[info.name] = self.ttl.wrap(descriptor, handle, current) if info.ttl else handle
         elif self._infos[info.name] != info:
             raise _name_in_use(self._infos[info.name], info)
         self.ttl.require_same(descriptor)
@@ -211,13 +228,51 @@ class KeyedBackend(ABC):
             raise StateAccessError(f"operator {self.operator_uid!r} has no state {name!r}; its states are: {known}")
         return self._handles[name]
 
-    def timer_table(self, name: str) -> PendingTimers:
-        """The pending timers kept under this name."""
-        table: Any = self._tables.get(name)
-        if table is None:
-            table = self._open_table(StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"))
-        timers: PendingTimers = table
+    def timer_table(self, name: str, namespace_type: TypeInformation | None = None) -> PendingTimers:
+        """The pending timers kept under this name; with a type of namespaces they are of keys and namespaces."""
+        info = _with_namespaces(
+            StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"), namespace_type
+        )
+        if name not in self._tables:
+            self._use_namespaces(info)
+            self._open_table(info)
+        elif self._infos[name] != info:
+            raise _name_in_use(self._infos[name], info)
+        timers: PendingTimers = self._tables[name]
         return timers
+
+    # ---- namespaces
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """From now on states with namespaces are those of the current key in this namespace.
+
+        `namespace` has the form that `namespace_codec.to_state_key` gives it. To be set again whenever the current key
+        has changed.
+        """
+        self.scope.key = (self.keys.key, namespace)
+
+    def enter(self, address: tuple[Any, Any]) -> None:
+        """Set key and namespace to those of an address, as `Timers.due` and `keys_with` give it."""
+        self.keys.key = address[0]
+        self.scope.key = address
+
+    def namespaces_with(self, name: str) -> list[Any]:
+        """The namespaces in which the current key has something in a state."""
+        current = self.keys.key
+        return [namespace for key, namespace in self.keys_with(name) if key == current]
+
+    def _use_namespaces(self, info: StateTableInfo) -> CurrentKey:
+        """What holds the address that a state is asked for; the first state with namespaces says of which type."""
+        if info.namespace is None:
+            return self.keys
+        codec = KeyCodec([parse_type(info.namespace)])
+        if self.namespace_codec is not None and self.namespace_codec.types != codec.types:
+            raise TypeMismatchError(
+                f"the namespaces of operator {self.operator_uid!r} are {self.namespace_codec.types[0]}, and state "
+                f"{info.name!r} has namespaces of {codec.types[0]}; an operator has one type of namespaces"
+            )
+        self.namespace_codec = codec
+        return self.scope
 
     def _open_table(self, info: StateTableInfo) -> Any:
         """The table of a state, with the rows that were restored for it."""
@@ -273,9 +328,11 @@ class KeyedBackend(ABC):
     def _key_types(self) -> list[str]:
         return [str(type_info) for type_info in self.key_codec.types]
 
-    def _info_of(self, descriptor: StateDescriptor, raw: StateDescriptor) -> StateTableInfo:
+    def _info_of(
+        self, descriptor: StateDescriptor, raw: StateDescriptor, namespace_type: TypeInformation | None
+    ) -> StateTableInfo:
         map_key_type = descriptor.map_key_type
-        return StateTableInfo(
+        info = StateTableInfo(
             self.operator_uid,
             descriptor.name,
             descriptor.kind,
@@ -284,6 +341,11 @@ class KeyedBackend(ABC):
             None if map_key_type is None else str(map_key_type),
             ttl=raw is not descriptor,
         )
+        return _with_namespaces(info, namespace_type)
+
+
+def _with_namespaces(info: StateTableInfo, namespace_type: TypeInformation | None) -> StateTableInfo:
+    return info if namespace_type is None else msgspec.structs.replace(info, namespace_type=str(namespace_type))
 
 
 def _name_in_use(known: StateTableInfo, declared: StateTableInfo) -> TypeMismatchError:

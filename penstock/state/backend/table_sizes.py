@@ -93,7 +93,7 @@ class TableSizes:
         return known or Figures(empty, empty)
 
     def _start(self, info: StateTableInfo, *, is_delta: bool) -> "Measurement":
-        known = self._figure(info).largest if is_delta and info.kind != "map" else {}
+        known = self._figure(info).largest if is_delta and not _has_several_rows(info) else {}
         return Measurement(info, self._max_parallelism, frozenset(key_hash for key_hash, _ in known))
 
 
@@ -129,7 +129,7 @@ class Measurement:
     """What the rows of one table come to, batch by batch."""
 
     def __init__(self, info: StateTableInfo, max_parallelism: int, watched_hashes: frozenset[int]) -> None:
-        self._info = info
+        self._sums_rows = _has_several_rows(info)
         self._codec = key_codec_of(info)
         self._max_parallelism = max_parallelism
         self._watched = np.array(sorted(watched_hashes), np.int32)
@@ -166,7 +166,7 @@ class Measurement:
         if len(self._watched):
             touched = np.flatnonzero(np.isin(hashes, self._watched))
             self._touched.update(zip(self._keys(batch, touched), sizes[touched].tolist(), strict=True))
-        if self._info.kind == "map":  # rows of one key lie together
+        if self._sums_rows:  # rows of one key lie together, mostly
             rows = np.concatenate([[0], np.flatnonzero(np.diff(hashes)) + 1])
             sizes = np.add.reduceat(sizes, rows)
         floor = min(self._largest.values()) if len(self._largest) == LARGEST else 0
@@ -176,7 +176,7 @@ class Measurement:
         places = top if rows is None else rows[top]
         for key, size in zip(self._keys(batch, places), sizes[top].tolist(), strict=True):
             known = self._largest.get(key, 0)
-            self._largest[key] = known + size if self._info.kind == "map" else max(known, size)
+            self._largest[key] = known + size if self._sums_rows else max(known, size)
         self._largest = _top(self._largest)
 
     def _keys(self, batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> list[Key]:
@@ -210,7 +210,7 @@ class Measurement:
         )
 
     def _largest_on_top_of(self, old: dict[Key, int]) -> dict[Key, int]:
-        if self._info.kind == "map":
+        if self._sums_rows:
             return _top({key: max(old.get(key, 0), self._largest.get(key, 0)) for key in {**old, **self._largest}})
         return _top({**old, **self._touched, **self._largest})
 
@@ -227,6 +227,11 @@ def spread(total: int, weights: Numbers) -> Numbers:
     parts = np.rint(weights * (total / whole)).astype(np.int64) if whole else np.zeros(len(weights), np.int64)
     parts[int(np.argmax(weights))] += total - int(parts.sum())
     return parts
+
+
+def _has_several_rows(info: StateTableInfo) -> bool:
+    """A key may have several rows, of which a delta holds only some."""
+    return info.kind == "map" or info.namespace is not None
 
 
 def batch_bytes(batch: pa.RecordBatch) -> Numbers:

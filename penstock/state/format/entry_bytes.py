@@ -18,13 +18,16 @@ from penstock.codec import tagged
 from penstock.codec.columns import dump_pickle, load_pickle
 from penstock.codec.keys import KeyCodec
 from penstock.model.row import row_class
+from penstock.model.snapshot import StateTableInfo
 from penstock.model.time import Instant
 from penstock.model.type_information import TypeInformation
 from penstock.state.backend.map_keys import map_keys_of
+from penstock.state.format.table_rows import key_codec_of, namespace_codec_of
 
 Convert = Callable[[Any], Any]
 
 _long = struct.Struct(">Q")
+_length = struct.Struct(">I")
 _SIGN = 1 << 63
 _PLAIN: dict[str, Any] = {
     "BOOLEAN": bool,
@@ -70,6 +73,34 @@ def key_bytes(codec: KeyCodec) -> BytesForm:
     if any(map(_has_decimal, codec.types)):  # whose canonical bytes leave out zeros at the end, and so its scale
         return BytesForm(tagged.encode_key, lambda data: codec.decode(codec.encode([tagged.decode(data)]))[0])
     return BytesForm(tagged.encode_key, tagged.decode)
+
+
+def address_bytes(info: StateTableInfo) -> BytesForm:
+    """The bytes of what a handle of this state gets as the current key: a state key, or a pair of key and namespace."""
+    key = key_bytes(key_codec_of(info))
+    namespaces = namespace_codec_of(info)
+    if namespaces is None:
+        return key
+    namespace = key_bytes(namespaces)
+
+    def encode(address: tuple[Any, Any]) -> bytes:
+        data = key.encode(address[0])
+        return _length.pack(len(data)) + data + namespace.encode(address[1])
+
+    def decode(data: bytes) -> tuple[Any, Any]:
+        end = _length.size + _length.unpack_from(data)[0]
+        return key.decode(data[_length.size : end]), namespace.decode(data[end:])
+
+    return BytesForm(encode, decode)
+
+
+def address_order(info: StateTableInfo) -> Callable[[Any], Any]:
+    """Something by which these sort the same way in every process: by key, then by namespace."""
+    order = key_codec_of(info).order
+    namespaces = namespace_codec_of(info)
+    if namespaces is None:
+        return order
+    return lambda address: (order(address[0]), namespaces.order(address[1]))
 
 
 def map_key_bytes(type_info: TypeInformation) -> BytesForm:

@@ -1,8 +1,9 @@
 """Keyed state as Parquet: the tables of a canonical savepoint, the same from every backend.
 
-Columns: `key_group`, `key_hash`, `key` (a struct where the stream has several key columns), `map_key` for a map,
-`value`, and `expires_at` for a state with a time to live. Rows stand in the order of key group, key and map key; every
-entry is there once. Any reader of Parquet can read them; what they mean is in the manifest.
+Columns: `key_group`, `key_hash`, `key` (a struct where the stream has several key columns), `namespace` for a state
+with namespaces, `map_key` for a map, `value`, and `expires_at` for a state with a time to live. Rows stand in the order
+of key group, key, namespace and map key; every entry is there once. Any reader of Parquet can read them; what they mean
+is in the manifest.
 """
 
 import io
@@ -22,6 +23,7 @@ from penstock.state.format.table_rows import (
     DELETED_COLUMN,
     HASH_COLUMN,
     MAP_KEY_COLUMN,
+    NAMESPACE_COLUMN,
     VALUE_COLUMN,
     in_key_groups,
     key_codec_of,
@@ -43,6 +45,8 @@ def parquet_schema(info: StateTableInfo) -> pa.Schema:
     key = keys[0][1] if len(keys) == 1 else pa.struct([(f"f{index}", arrow) for index, (_, arrow) in enumerate(keys)])
     fields = [pa.field(KEY_GROUP_COLUMN, pa.int32(), nullable=False), pa.field(HASH_COLUMN, pa.int32(), nullable=False)]
     fields.append(pa.field(KEY_COLUMN, key, nullable=False))
+    if info.namespace is not None:
+        fields.append(pa.field(NAMESPACE_COLUMN, parse_type(info.namespace).arrow, nullable=False))
     if info.map_key_type is not None:
         fields.append(pa.field(MAP_KEY_COLUMN, parse_type(info.map_key_type).arrow, nullable=False))
     fields.append(pa.field(VALUE_COLUMN, parse_type(without_ttl(info).value_type).arrow))
@@ -74,6 +78,8 @@ def table_of(rows: pa.Table, info: StateTableInfo, max_parallelism: int, ttl_ms:
     """Rows of the backends' form in the form of a savepoint."""
     groups = pa.array(key_groups_of(rows, max_parallelism).astype(np.int32))
     columns: list[pa.Array | pa.ChunkedArray] = [groups, rows[HASH_COLUMN], _joined_key(rows, info)]
+    if info.namespace is not None:
+        columns.append(rows[NAMESPACE_COLUMN])
     if info.map_key_type is not None:
         columns.append(rows[MAP_KEY_COLUMN])
     value = rows[VALUE_COLUMN]
@@ -89,6 +95,8 @@ def rows_of(table: pa.Table, info: StateTableInfo, ttl_ms: int = 0) -> pa.Table:
     columns: list[pa.Array | pa.ChunkedArray] = [table[HASH_COLUMN]]
     key = table[KEY_COLUMN].combine_chunks()
     columns += key.flatten() if len(key_codec_of(info).fields) > 1 else [key]
+    if info.namespace is not None:
+        columns.append(table[NAMESPACE_COLUMN])
     if info.map_key_type is not None:
         columns.append(table[MAP_KEY_COLUMN])
     value = table[VALUE_COLUMN]
@@ -181,7 +189,7 @@ def _splits_anew(reader: pq.ParquetFile, max_parallelism: int) -> bool:
 
 
 def in_order(rows: pa.Table, info: StateTableInfo, max_parallelism: int) -> pa.Table:
-    """Every entry once, by key group, key and map key."""
+    """Every entry once, by key group, key, namespace and map key."""
     rows = rows.combine_chunks()
     leaves = _sort_columns(rows, info)
     groups = key_groups_of(rows, max_parallelism).astype(np.int32)
@@ -198,6 +206,8 @@ def in_order(rows: pa.Table, info: StateTableInfo, max_parallelism: int) -> pa.T
 def _sort_columns(rows: pa.Table, info: StateTableInfo) -> list[pa.Array]:
     """The columns that tell entries apart, without structs, which cannot be sorted."""
     names = [name for name, _ in key_codec_of(info).fields]
+    if info.namespace is not None:
+        names.append(NAMESPACE_COLUMN)
     if info.map_key_type is not None:
         names.append(MAP_KEY_COLUMN)
     if info.kind == "timer":

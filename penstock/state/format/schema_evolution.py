@@ -3,7 +3,7 @@
 A row may get fields, lose fields and have them in another order; a number may become one that holds every value of it
 exactly; both at any depth: in rows, tuples, lists, values of maps, entries with a stamp. A new field reads as None. The
 time to live comes and goes (D14). Anything else is refused, or is what a descriptor's `migrate` function is for. Keys
-never change: neither the stream's, whose hashes would differ, nor those of a map.
+never change: neither the stream's, whose hashes would differ, nor namespaces, nor those of a map.
 """
 
 from collections.abc import Iterator
@@ -160,8 +160,11 @@ def kind_of(info: StateInfo) -> str:
 def state_text(info: StateInfo) -> str:
     """Kind and types of a state, for people."""
     key = "" if info.map_key_type is None else f"{info.map_key_type} to "
-    ttl = " with a time to live" if isinstance(info, StateTableInfo) and info.ttl else ""
-    return f"{kind_of(info)} state of {key}{plain_type(info)}{ttl}"
+    text = f"{kind_of(info)} state of {key}{plain_type(info)}"
+    if isinstance(info, StateTableInfo):
+        text += f" in namespaces of {info.namespace}" if info.namespace is not None else ""
+        text += " with a time to live" if info.ttl else ""
+    return text
 
 
 def _other_shape(saved: StateInfo, declared: StateInfo) -> str | None:
@@ -170,6 +173,8 @@ def _other_shape(saved: StateInfo, declared: StateInfo) -> str | None:
         if saved.key_types != declared.key_types:
             change = f"{_keys_text(saved)} to {_keys_text(declared)}"
             return f"the keys of its stream change from {change}, and with them the key groups"
+        if saved.namespace != declared.namespace:
+            return f"its namespaces change from {saved.namespace or 'none'} to {declared.namespace or 'none'}"
         alike = saved.kind == declared.kind or {saved.kind, declared.kind} <= set(_VALUE_KINDS)
     elif isinstance(saved, OperatorStateInfo) and isinstance(declared, OperatorStateInfo):
         alike = saved.mode == declared.mode

@@ -1,4 +1,6 @@
-"""Entries of a state table as Arrow columns: `key_hash`, the key columns, `map_key` for a map, `value`, `deleted`.
+"""Entries of a state table as Arrow columns.
+
+`key_hash`, the key columns, `namespace` where the state has namespaces, `map_key` for a map, `value`, `deleted`.
 
 Rows stand in an order that matters only among rows of one entry, where the later one holds.
 """
@@ -17,7 +19,8 @@ from penstock.model.snapshot import StateTableInfo
 from penstock.model.type_information import parse_type
 from penstock.state.backend.map_keys import map_keys_of
 
-HASH_COLUMN, MAP_KEY_COLUMN, VALUE_COLUMN, DELETED_COLUMN = "key_hash", "map_key", "value", "deleted"
+HASH_COLUMN, NAMESPACE_COLUMN, MAP_KEY_COLUMN = "key_hash", "namespace", "map_key"
+VALUE_COLUMN, DELETED_COLUMN = "value", "deleted"
 BATCH_ROWS = 65536
 BATCH_ELEMENTS = 4 * 1024 * 1024
 """Elements of lists in one batch, so that their offsets stay far from 32 bits."""
@@ -27,7 +30,7 @@ class Rows(NamedTuple):
     """Entries of one table, column by column."""
 
     keys: list[Any]
-    """State keys."""
+    """State keys; of a state with namespaces pairs of state key and namespace."""
     map_keys: list[Any] | None
     """Kept map keys, only for a map."""
     values: list[Any]
@@ -41,10 +44,17 @@ def key_codec_of(info: StateTableInfo) -> KeyCodec:
     return KeyCodec(tuple(map(parse_type, info.key_types)))
 
 
+def namespace_codec_of(info: StateTableInfo) -> KeyCodec | None:
+    """The codec of a table's namespaces; None where it has none. They are keys of a kind, though nobody hashes them."""
+    return None if info.namespace is None else KeyCodec((parse_type(info.namespace),))
+
+
 def schema_of(info: StateTableInfo) -> pa.Schema:
     """The columns of a table."""
     fields = [pa.field(HASH_COLUMN, pa.int32(), nullable=False)]
     fields += [pa.field(name, arrow, nullable=False) for name, arrow in key_codec_of(info).fields]
+    if info.namespace is not None:
+        fields.append(pa.field(NAMESPACE_COLUMN, parse_type(info.namespace).arrow, nullable=False))
     if info.map_key_type is not None:
         fields.append(pa.field(MAP_KEY_COLUMN, parse_type(info.map_key_type).arrow, nullable=False))
     fields.append(pa.field(VALUE_COLUMN, parse_type(info.value_type).arrow))
@@ -85,8 +95,11 @@ def _slice(rows: Rows, start: int, end: int) -> Rows:
 def _encode_batch(rows: Rows, info: StateTableInfo, key_codec: KeyCodec, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     count = len(rows.keys)
     try:
-        keys = key_codec.encode(rows.keys)
+        namespaces = namespace_codec_of(info)
+        keys = key_codec.encode(rows.keys if namespaces is None else [key for key, _ in rows.keys])
         columns = [pa.array(key_codec.hash_batch(keys)), *keys]
+        if namespaces is not None:
+            columns += namespaces.encode([namespace for _, namespace in rows.keys])
         if rows.map_keys is not None:
             assert info.map_key_type is not None
             columns.append(map_keys_of(parse_type(info.map_key_type)).encode(rows.map_keys))
@@ -108,6 +121,9 @@ def decode_rows(table: pa.Table, info: StateTableInfo) -> Rows:
     """The rows of a table whose schema is `schema_of(info)`."""
     key_codec = key_codec_of(info)
     keys = key_codec.decode([table[name].combine_chunks() for name, _ in key_codec.fields])
+    namespaces = namespace_codec_of(info)
+    if namespaces is not None:
+        keys = list(zip(keys, namespaces.decode([table[NAMESPACE_COLUMN].combine_chunks()]), strict=True))
     map_keys = None
     if info.map_key_type is not None:
         map_keys = map_keys_of(parse_type(info.map_key_type)).decode(table[MAP_KEY_COLUMN].combine_chunks())

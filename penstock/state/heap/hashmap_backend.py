@@ -20,6 +20,7 @@ from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.backend.map_keys import map_keys_of
 from penstock.state.backend.sealed_state import SealedTable, SealedTables
 from penstock.state.backend.value_guard import guard_of
+from penstock.state.format.entry_bytes import address_order
 from penstock.state.format.table_rows import Rows, empty_table
 from penstock.state.heap.change_log import ChangeLog
 from penstock.state.heap.heap_handles import HeapListState, HeapMapState, HeapValueState
@@ -138,7 +139,7 @@ class HashMapBackend(KeyedBackend):
             assert info.map_key_type is not None
             map_keys_of(parse_type(info.map_key_type))  # refuses a type that cannot be one
             return MapTable()
-        return TimerTable(self.key_codec.order) if info.kind == "timer" else ValueTable()
+        return TimerTable(address_order(info)) if info.kind == "timer" else ValueTable()
 
     def _new_handle(self, descriptor: StateDescriptor, table: Table, current: CurrentKey) -> State:
         if isinstance(table, MapTable):

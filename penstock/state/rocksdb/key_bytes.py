@@ -1,12 +1,14 @@
-"""Keys as RocksDB's bytes: key group · key · what follows (features G3), a key group is one range."""
+"""Keys as RocksDB's bytes: key group · key · namespace · what follows; a key group is one range."""
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.codec.keys import KeyCodec
 from penstock.model.key_groups import key_group_of
+from penstock.model.snapshot import StateTableInfo
 from penstock.state.format.entry_bytes import key_bytes, pack_long, unpack_long
+from penstock.state.format.table_rows import namespace_codec_of
 
 _length = struct.Struct(">I")
 _LONG_BYTES = 8
@@ -76,6 +78,59 @@ class KeyBytes:
         """Time and state key of a `timer`."""
         start = self.group_size + _LONG_BYTES
         return unpack_long(data[self.group_size : start]), self._from_bytes(data[start:])
+
+
+class NamespacedKeyBytes:
+    """The same for states with namespaces, where a key is a pair of state key and namespace."""
+
+    def __init__(self, keys: KeyBytes, namespaces: KeyCodec) -> None:
+        self.group_size = keys.group_size
+        self.group = keys.group
+        self._keys = keys
+        self._namespace = key_bytes(namespaces)
+
+    def row(self, address: tuple[Any, Any]) -> bytes:
+        """The one row of a key in a namespace."""
+        return self._keys.scope(address[0]) + self._namespace.encode(address[1])
+
+    def scope(self, address: tuple[Any, Any]) -> bytes:
+        """What all rows of a key in a namespace start with, and no other row."""
+        data = self._namespace.encode(address[1])
+        return self._keys.scope(address[0]) + _length.pack(len(data)) + data
+
+    def every_namespace(self, key: Any) -> bytes:
+        """What all rows of a key start with, in whatever namespace."""
+        return self._keys.scope(key)
+
+    def timer(self, timestamp: int, address: tuple[Any, Any]) -> bytes:
+        """The row of a timer: within a key group in the order of time."""
+        group, row = self.group_size, self.row(address)
+        return row[:group] + pack_long(timestamp) + row[group:]
+
+    def key_of_row(self, data: bytes) -> tuple[Any, Any]:
+        """State key and namespace of a `row`."""
+        key, rest = self._keys.split_scope(data)
+        return key, self._namespace.decode(rest)
+
+    def split_scope(self, data: bytes) -> tuple[tuple[Any, Any], bytes]:
+        """State key and namespace of a row below a `scope`, and what follows."""
+        key, rest = self._keys.split_scope(data)
+        end = _length.size + _length.unpack_from(rest)[0]
+        return (key, self._namespace.decode(rest[_length.size : end])), rest[end:]
+
+    def split_timer(self, data: bytes) -> tuple[int, tuple[Any, Any]]:
+        """Time, state key and namespace of a `timer`."""
+        start = self.group_size + _LONG_BYTES
+        return unpack_long(data[self.group_size : start]), self.key_of_row(data[: self.group_size] + data[start:])
+
+
+RowBytes: TypeAlias = KeyBytes | NamespacedKeyBytes
+
+
+def row_bytes(keys: KeyBytes, info: StateTableInfo) -> RowBytes:
+    """The rows of one state of the operator whose keys these are."""
+    namespaces = namespace_codec_of(info)
+    return keys if namespaces is None else NamespacedKeyBytes(keys, namespaces)
 
 
 def end_of(prefix: bytes) -> bytes | None:

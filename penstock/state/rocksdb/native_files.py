@@ -86,7 +86,7 @@ def read_files(
         for info in stored.infos:
             key_codec = key_codec_of(info)
             rows = KeyBytes(key_codec, max_parallelism)
-            table = open_table(info, store, rows, key_groups or (0, max_parallelism - 1), key_codec)
+            table = open_table(info, store, rows, key_groups or (0, max_parallelism - 1))
             start = b"" if key_groups is None else rows.group(key_groups[0])
             end = None if key_groups is None else rows.group(key_groups[1] + 1)
             yield info, schema_of(info).empty_table()

@@ -6,7 +6,7 @@ snapshot is a RocksDB checkpoint, of which only new files are stored; any other 
 
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from penstock.state.format.opaque_types import opaque_info
 from penstock.state.format.schema_evolution import common_info
 from penstock.state.format.table_rows import decode_rows
 from penstock.state.rocksdb.compaction import Compaction
-from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.key_bytes import KeyBytes, NamespacedKeyBytes, row_bytes
 from penstock.state.rocksdb.native_files import LinkedFiles, fetch_files
 from penstock.state.rocksdb.rocksdb_handles import RocksListState, RocksValueState
 from penstock.state.rocksdb.rocksdb_rows import RocksTable, SealedRows, all_rows, open_table
@@ -176,7 +176,7 @@ class RocksDBBackend(KeyedBackend):
 
     def _apply(self, table: RocksTable, rows: pa.Table, info: StateTableInfo) -> None:
         part = decode_rows(rows, opaque_info(info))
-        self._rows.expect(part.keys)
+        self._rows.expect(part.keys if info.namespace is None else [key for key, _ in part.keys])
         batch = WriteBatch()
         table.apply(part, batch)
         self.store.write(batch)
@@ -193,7 +193,7 @@ class RocksDBBackend(KeyedBackend):
 
     def _new_table(self, info: StateTableInfo) -> RocksTable:
         """The table, with the rows that are stored under its name."""
-        table = open_table(info, self.store, self._rows, self.key_groups, self.key_codec)
+        table = open_table(info, self.store, self._rows, self.key_groups)
         self._infos[info.name] = info
         self._tables[info.name] = table
         return table
@@ -226,14 +226,28 @@ class RocksDBBackend(KeyedBackend):
 
     def keys_with(self, name: str) -> list[Any]:
         """The state keys that have something in a state; reads every row of it."""
-        handle, changed = self.handle(name), self._tables[name].delta
         stored, _ = self.keys_after(name, None, sys.maxsize)
+        return self._with_changes(name, stored)
+
+    def namespaces_with(self, name: str) -> list[Any]:
+        """The namespaces in which the current key has something in a state; reads its rows only."""
+        table, key = self._tables[name], self.keys.key
+        rows = row_bytes(self._rows, self._infos[name])
+        assert isinstance(rows, NamespacedKeyBytes)
+        entries = table.entries(table.family.scan_prefix(rows.every_namespace(key)))
+        addresses = dict.fromkeys(address for address, _, _ in entries)
+        return [namespace for own, namespace in self._with_changes(name, addresses) if own == key]
+
+    def _with_changes(self, name: str, stored: Iterable[Any]) -> list[Any]:
+        """Which of the stored keys have something in a state, and which of those that the epoch has touched."""
+        handle, changed = self.handle(name), self._tables[name].delta
         kept = [key for key in stored if key not in changed]
-        before = self.keys.key
-        for self.keys.key in list(changed):
+        current = self.keys if self._infos[name].namespace is None else self.scope
+        before = current.key
+        for current.key in list(changed):
             if has_content(handle):
-                kept.append(self.keys.key)
-        self.keys.key = before
+                kept.append(current.key)
+        current.key = before
         return kept
 
     def stored_bytes(self, name: str) -> int:

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec
 from penstock.model.snapshot import StateTableInfo
+from penstock.state.format.entry_bytes import address_order
 from penstock.state.format.opaque_types import opaque_info
 from penstock.state.format.table_rows import BATCH_ROWS, Rows, encode_rows
-from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.key_bytes import KeyBytes, row_bytes
 from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.rocksdb_tables import RocksListTable, RocksMapTable, RocksValueTable
 from penstock.state.rocksdb.rocksdb_timers import RocksTimerTable
@@ -45,7 +46,7 @@ class SealedRows:
         """All rows of one table, some at a time; or what `live` leaves of their values."""
         if self._store is None:
             self._store = Store(self._folder, self._spec, read_only=True)
-        table = open_table(info, self._store, self._rows, (0, 0), self._key_codec)
+        table = open_table(info, self._store, self._rows, (0, 0))
         yield from all_rows(table, table.family.scan(b"", None), info, self._key_codec, live)
         self._unread.discard(info.name)
         if not self._unread:
@@ -53,17 +54,15 @@ class SealedRows:
             self._store = None
 
 
-def open_table(
-    info: StateTableInfo, store: Store, rows: KeyBytes, key_groups: tuple[int, int], key_codec: KeyCodec
-) -> RocksTable:
+def open_table(info: StateTableInfo, store: Store, keys: KeyBytes, key_groups: tuple[int, int]) -> RocksTable:
     """The table of a state in a store."""
-    family = store.family(info.name)
+    family, rows = store.family(info.name), row_bytes(keys, info)
     if info.kind == "list":
         return RocksListTable(info, family, rows, store.last_sequence + 1)
     if info.kind == "map":
         return RocksMapTable(info, family, rows)
     if info.kind == "timer":
-        return RocksTimerTable(info, family, rows, key_groups, key_codec.order)
+        return RocksTimerTable(info, family, rows, key_groups, address_order(info))
     return RocksValueTable(info, family, rows)
 
 

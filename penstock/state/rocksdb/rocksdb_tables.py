@@ -15,7 +15,7 @@ from penstock.state.backend.map_iteration import ABSENT
 from penstock.state.format.entry_bytes import map_key_bytes, pack_long, value_bytes
 from penstock.state.format.opaque_types import opaque
 from penstock.state.format.table_rows import Rows
-from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.key_bytes import RowBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
 
 MAX_CHUNKS = 32
@@ -25,7 +25,7 @@ MAX_CHUNKS = 32
 class RocksValueTable:
     """One value per key; never None. Value, reducing and aggregating state."""
 
-    def __init__(self, info: StateTableInfo, family: Family, keys: KeyBytes) -> None:
+    def __init__(self, info: StateTableInfo, family: Family, keys: RowBytes) -> None:
         self.family = family
         self.delta: dict[Any, Any] = {}
         """None where the value was removed."""
@@ -76,7 +76,7 @@ class ListDelta:
 class RocksListTable:
     """A list per key; an empty one has no rows."""
 
-    def __init__(self, info: StateTableInfo, family: Family, keys: KeyBytes, first_chunk: int) -> None:
+    def __init__(self, info: StateTableInfo, family: Family, keys: RowBytes, first_chunk: int) -> None:
         self.family = family
         self.delta: dict[Any, ListDelta] = {}
         self._keys = keys
@@ -154,7 +154,7 @@ class MapDelta:
 class RocksMapTable:
     """A dictionary per key."""
 
-    def __init__(self, info: StateTableInfo, family: Family, keys: KeyBytes) -> None:
+    def __init__(self, info: StateTableInfo, family: Family, keys: RowBytes) -> None:
         assert info.map_key_type is not None
         self.family = family
         self.delta: dict[Any, MapDelta] = {}

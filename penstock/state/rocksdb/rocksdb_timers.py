@@ -8,11 +8,11 @@ from penstock.model.snapshot import StateTableInfo
 from penstock.model.time import MAX_WATERMARK
 from penstock.state.format.entry_bytes import pack_long
 from penstock.state.format.table_rows import Rows
-from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.key_bytes import RowBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
 
 Head = tuple[int, Any, Any, int]
-"""Time, order, state key, key group."""
+"""Time, order, state key (with namespaces: key and namespace), key group."""
 
 
 class RocksTimerTable:
@@ -26,7 +26,7 @@ class RocksTimerTable:
         self,
         info: StateTableInfo,
         family: Family,
-        keys: KeyBytes,
+        keys: RowBytes,
         key_groups: tuple[int, int],
         order: Callable[[Any], Any],
     ) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.codec.keys import KeyCodec
 from penstock.model.snapshot import StateSize, StateTableInfo
 from penstock.state.backend.table_sizes import LARGEST, Numbers, key_text, spread
-from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.key_bytes import KeyBytes, row_bytes
 from penstock.state.rocksdb.store import Family, LiveFile
 
 LISTINGS = 3
@@ -82,6 +82,10 @@ class StoreSizes:
         return sorted(ordered, key=lambda found: -found[1])[:LARGEST]
 
     def _key_of(self, info: StateTableInfo, row: bytes) -> Any:
+        """The state key; what it has in several namespaces counts together."""
+        rows = row_bytes(self._keys, info)
         if info.kind in ("map", "list"):
-            return self._keys.split_scope(row)[0]
-        return self._keys.split_timer(row)[1] if info.kind == "timer" else self._keys.key_of_row(row)
+            found = rows.split_scope(row)[0]
+        else:
+            found = rows.split_timer(row)[1] if info.kind == "timer" else rows.key_of_row(row)
+        return found if info.namespace is None else found[0]

@@ -23,32 +23,31 @@ ExpiringState: TypeAlias = TtlValueState | TtlListState | TtlMapState | TtlReduc
 class BackendTtl:
     """Clock, wrappers and scans of the states of one backend that have a time to live."""
 
-    def __init__(self, current: CurrentKey, keys_after: KeysAfter, *, on_disk: bool) -> None:
+    def __init__(self, keys_after: KeysAfter, *, on_disk: bool) -> None:
         self.clock = EpochClock()
-        self._current = current
         self._keys_after = keys_after
         self._on_disk = on_disk
         self._scans: dict[str, Scan] = {}
         self._lists: set[str] = set()
 
-    def wrap(self, descriptor: StateDescriptor, raw: Any) -> State:
-        """The state that expires, over the handle of its `raw_descriptor`."""
+    def wrap(self, descriptor: StateDescriptor, raw: Any, current: CurrentKey) -> State:
+        """The state that expires, over the handle of its `raw_descriptor` for the current key."""
         rules = TtlRules.of(descriptor)
         assert rules is not None
         name = descriptor.name
-        scan = Scan(name, rules, self.clock, self._current, self._keys_after, on_disk=self._on_disk)
+        scan = Scan(name, rules, self.clock, current, self._keys_after, on_disk=self._on_disk)
         self._scans[name] = scan
         if descriptor.kind == "list":
             self._lists.add(name)
-        state = self._expiring(descriptor.kind, raw, scan)
+        state = self._expiring(descriptor.kind, raw, scan, current)
         scan.state = state
         return state
 
-    def _expiring(self, kind: str, raw: Any, scan: Scan) -> ExpiringState:
+    def _expiring(self, kind: str, raw: Any, scan: Scan, current: CurrentKey) -> ExpiringState:
         if kind == "list":
             return TtlListState(raw, scan, self.clock)
         if kind == "map":
-            return TtlMapState(raw, scan, self.clock, self._current)
+            return TtlMapState(raw, scan, self.clock, current)
         value = TtlValueState(raw, scan, self.clock)
         if kind == "reducing":
             return TtlReducingState(value)

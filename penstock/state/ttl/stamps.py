@@ -58,14 +58,7 @@ def without_ttl(info: StateTableInfo) -> StateTableInfo:
             f"{info.value_type}, without a stamp; the snapshot was not written by this program, restore another one"
         )
     entry = stamped.children[1]
-    return StateTableInfo(
-        info.operator_uid,
-        info.name,
-        info.kind,
-        info.key_types,
-        str(list_of(entry) if info.kind == "list" else entry),
-        info.map_key_type,
-    )
+    return msgspec.structs.replace(info, value_type=str(list_of(entry) if info.kind == "list" else entry), ttl=False)
 
 
 def with_ttl(info: StateTableInfo) -> StateTableInfo:

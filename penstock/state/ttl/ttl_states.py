@@ -138,6 +138,15 @@ class TtlAggregatingState(AggregatingState[Any, Any]):
             accumulator = self._function.create_accumulator()
         self._value.update(self._function.add(value, accumulator))
 
+    def accumulator(self) -> Any:
+        """What is stored; None when nothing was added, or it has expired."""
+        return self._value.to_fold()
+
+    def merge(self, accumulator: Any) -> None:
+        """Merge an accumulator into the stored one, whose life begins anew."""
+        stored = self._value.to_fold()
+        self._value.update(accumulator if stored is None else self._function.merge(stored, accumulator))
+
     def clear(self) -> None:
         """Forget the accumulator."""
         self._value.clear()

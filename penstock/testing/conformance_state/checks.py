@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from penstock.testing.conformance_state import collections, epochs, evolution, snapshots, values
+from penstock.testing.conformance_state import collections, epochs, evolution, namespaces, snapshots, values
 from penstock.testing.conformance_state.tools import NewBackend
 
 CHECKS: list[Callable[[NewBackend], None]] = [
     check
-    for module in (values, collections, epochs, snapshots, evolution)
+    for module in (values, collections, epochs, snapshots, evolution, namespaces)
     for name, check in vars(module).items()
     if getattr(check, "__module__", None) == module.__name__ and not name.startswith("_") and callable(check)
 ]

@@ -115,10 +115,10 @@ def expect_error(kind: type[BaseException], text: str, step: Callable[[], Any]) 
     raise AssertionError(f"no {kind.__name__}")
 
 
-def three_states(backend: KeyedBackend) -> tuple[Any, Any, Any]:
+def three_states(backend: KeyedBackend, namespace_type: TypeInformation | None = None) -> tuple[Any, Any, Any]:
     """A value, a list and a map."""
     return (
-        backend.table(ValueStateDescriptor("v", Types.LONG())),
-        backend.table(ListStateDescriptor("l", Types.LONG())),
-        backend.table(MapStateDescriptor("m", Types.STRING(), Types.LONG())),
+        backend.table(ValueStateDescriptor("v", Types.LONG()), namespace_type),
+        backend.table(ListStateDescriptor("l", Types.LONG()), namespace_type),
+        backend.table(MapStateDescriptor("m", Types.STRING(), Types.LONG()), namespace_type),
     )
