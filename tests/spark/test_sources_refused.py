@@ -83,7 +83,7 @@ def test_r27_a_python_source_must_be_said_to_be_replayable(jobs: Jobs) -> None:
 
 def test_r27_a_source_that_keeps_its_rows_in_memory_is_refused(jobs: Jobs) -> None:
     frame = jobs.spark.readStream.format("socket").options(host="localhost", port=9).load()
-    with pytest.raises(UsageError, match="'socket'.*memory alone.*Kafka"):
+    with pytest.raises(UsageError, match="'socket'.*only in memory.*Kafka"):
         jobs.environment().from_dataframe(frame, replayable=True)
 
 
