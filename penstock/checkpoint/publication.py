@@ -1,6 +1,7 @@
 """How a checkpoint becomes true, and what follows: one thread, one checkpoint at a time, in this order (PROTOCOL R21):
 
-    put `_metadata` -> append `complete` -> commit the sinks -> notify the functions -> append `discard` -> delete
+    check the files -> put `_metadata` -> append `complete` -> append `committing` -> commit the sinks
+        -> notify the functions -> append `discard` -> delete
 
 The append of `complete` is the commit point. After a crash before it, the checkpoint has never existed. After a crash
 behind it, the next attempt restores the checkpoint and commits its output again.

@@ -141,6 +141,13 @@ class Job:
     # ---- the job's own thread
 
     def _run(self) -> None:
+        """Run the job to its end. Whatever fails on the way, even recording the failure, `wait` and `cancel` return."""
+        try:
+            self._run_or_fail()
+        finally:
+            self._ended.set()
+
+    def _run_or_fail(self) -> None:
         try:
             self._run_attempts()
         except BaseException as error:  # `wait` raises it

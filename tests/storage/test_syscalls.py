@@ -65,7 +65,7 @@ def strace() -> None:
         pytest.skip("strace is not installed; tests/storage/test_disk_faults.py does the same inside Python")
 
 
-def test_p8_file_then_name_then_folder(tmp_path: Path) -> None:
+def test_a_file_is_synced_then_its_name_then_its_folder(tmp_path: Path) -> None:
     calls, said = traced(tmp_path)
     assert set(said.values()) == {"written"} and len(said) == 3
     for name in said:

@@ -1,11 +1,12 @@
 """How an attempt begins, step by step (PROTOCOL section 5). This file has the order; it calls each step once.
 
     begin_attempt   1. claim the job in its log
-                    2. choose what to restore, and append it to the log
-                    3. sinks commit what the restored checkpoint lists, and abort everything else
-    start_attempt   4. the sources go back to the restored position
-                    5. TaskManagers load the state
-                    6. the query starts
+                    2. finish the deletes that older attempts left open
+                    3. choose what to restore, and append it to the log
+                    4. sinks commit what the restored checkpoint lists, and abort everything else
+    start_attempt   5. the sources go back to the restored position
+                    6. TaskManagers load the state
+                    7. the query starts
 
 Between the two the JobManager looks at what was restored: a job that had ended already is not started.
 """
