@@ -66,6 +66,7 @@ class GarbageMachine(RuleBasedStateMachine):
     @rule(rows=st.integers(0, 3))
     def run_epoch(self, rows: int) -> None:
         self.driver.run_epoch(rows)
+        self.begun += 1  # a checkpoint may have been due
 
     @precondition(lambda self: self.driver.queue)
     @rule()
