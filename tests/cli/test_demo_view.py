@@ -1,4 +1,4 @@
-"""What the demo prints without a terminal."""
+"""What the demo prints, without a terminal and on one."""
 
 import io
 
@@ -41,6 +41,27 @@ def test_the_output_is_readable_without_a_terminal() -> None:
         "   recovered after 4.2 s: attempt 2 has restored checkpoint 3, and Spark continues from its position" in lines
     )
     assert "\x1b" not in out.getvalue()
+
+
+def test_a_terminal_shows_checkpoints_the_kill_and_the_recovery() -> None:
+    out = io.StringIO()
+    view = DemoView(Console(file=out, force_terminal=True, width=100, highlight=False, color_system=None), 1_000)
+    with view.running():
+        view.show_progress(job_record(rows=300, last_checkpoint=2, rows_per_s=150.0))
+        view.show_progress(job_record(rows=400, last_checkpoint=3, rows_per_s=150.0))
+        view.killed(ProcessRecord(4711, "here", "taskmanager", ["s0/1"]), job_record(rows=400, last_checkpoint=3))
+        view.recovered(2, 3, 4.25)
+        view.show_progress(job_record(rows=600, last_checkpoint=4, rows_per_s=150.0))
+    last = [line for line in out.getvalue().splitlines() if "checkpoints" in line][-1]
+    assert "checkpoints 2 3 killed restored 3 4" in last
+    assert "60% 150 clicks/s" in out.getvalue()
+
+
+def test_commands_to_try_next_are_printed_as_they_are() -> None:
+    out = io.StringIO()
+    command = "penstock state ls '/a folder/[x]/savepoint'"
+    DemoView(Console(file=out, width=40), 1_000).propose([(command, "what it does")])
+    assert out.getvalue().splitlines() == ["", "Try next:", "  # what it does", f"  {command}"]
 
 
 def test_a_difference_is_not_called_equal() -> None:

@@ -35,4 +35,4 @@ def test_an_installed_wheel_runs_the_demo(tmp_path: Path, monkeypatch: pytest.Mo
     where = run(str(python), "-c", "import penstock; print(penstock.__file__)")
     assert Path(where).is_relative_to(tmp_path)
     shown = run(str(python.parent / "penstock"), "demo")
-    assert shown.splitlines()[-1] == "90000 events, 0 lost, 0 counted twice"
+    assert "90000 events, 0 lost, 0 counted twice" in shown.splitlines()

@@ -1,6 +1,7 @@
 """`penstock demo`: a job on local Spark that loses one of its processes in the middle and still counts right.
 
-All its files are in one temporary folder, which is removed at the end.
+Its files are in one temporary folder, which is removed at the end; a savepoint and a first program stay for the user to
+try.
 """
 
 import os
@@ -17,41 +18,53 @@ from rich.console import Console
 from penstock.cli.demo.demo_check import Verdict, check
 from penstock.cli.demo.demo_data import ClickStream, write_files
 from penstock.cli.demo.demo_job import DemoFolders, build, configure
+from penstock.cli.demo.demo_next import KeptFolder, next_commands
 from penstock.cli.demo.demo_view import DemoView
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord, ProcessRecord
 from penstock.control.submission import Submission, submitted
 from penstock.control.terminal import MODE, print_result
 from penstock.datastream import JobClient, StreamExecutionEnvironment
+from penstock.datastream.job_client import CompletableFuture
 from penstock.errors import JobFailedError
 
 STREAM = ClickStream(clicks=90_000)
-FILES = 45
-KILL_AT = 0.45
+FILES = 24
+KILL_AT = 0.4
 """The TaskManager is killed when this fraction of the clicks has been processed."""
 POLL_S = 0.1
+USER = "user-00042"
+"""Whose totals the last lines propose to look at."""
 
 
 def run_demo(stream: ClickStream = STREAM, files: int = FILES) -> int:
     """Exit code 0 if the job's results are exact although one of its TaskManagers was killed."""
     view = DemoView(Console(stderr=MODE.json, highlight=False), stream.clicks)
+    kept = KeptFolder.of_user()
+    kept.prepare()
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as root, _state_folder(root):
         folders = DemoFolders(Path(root))
         view.introduce(stream, files)
         write_files(folders.clicks, stream, files)
-        watch = _Watch(view, stream.clicks, SystemClock())
+        watch = _Watch(view, stream.clicks, kept, SystemClock())
         _run_job(folders, watch)
-        watch.require_killed()
+        savepoint = watch.require_savepoint()
         view.checking()
         verdict = check(folders)
         view.show_verdict(verdict)
-    return _conclude(verdict)
+    return _conclude(view, verdict, next_commands(kept, savepoint, USER))
 
 
-def _conclude(verdict: Verdict) -> int:
-    """Print the last line."""
-    data = {"events": verdict.events, "lost": verdict.lost, "counted_twice": verdict.counted_twice}
+def _conclude(view: DemoView, verdict: Verdict, commands: list[tuple[str, str]]) -> int:
+    """Print the result and what to try next."""
+    data = {
+        "events": verdict.events,
+        "lost": verdict.lost,
+        "counted_twice": verdict.counted_twice,
+        "next": [command for command, _ in commands],
+    }
     print_result(str(verdict), data)
+    view.propose(commands)
     return 0 if verdict.is_exact else 1
 
 
@@ -89,9 +102,9 @@ def _follow(job: JobClient, watch: "_Watch") -> None:
     pause = threading.Event()
     try:
         while not ended.done():
-            watch.look()
+            watch.look(job)
             pause.wait(POLL_S)
-        watch.look()
+        watch.look(job)
     except KeyboardInterrupt:
         job.cancel().result()
         raise
@@ -99,11 +112,12 @@ def _follow(job: JobClient, watch: "_Watch") -> None:
 
 
 class _Watch:
-    """Follows the job's records, kills a TaskManager at the right moment, and reports what happens."""
+    """Follows the job's records, kills a TaskManager, then takes a savepoint, and reports what happens."""
 
-    def __init__(self, view: DemoView, clicks: int, clock: Clock) -> None:
+    def __init__(self, view: DemoView, clicks: int, kept: KeptFolder, clock: Clock) -> None:
         self.view = view
         self._clicks = clicks
+        self._kept = kept
         self._clock = clock
         self._record: JobRecord | None = None
         self._killed: ProcessRecord | None = None
@@ -111,12 +125,13 @@ class _Watch:
         self._attempt = 1
         self._restored: int | None = None
         self._recovered = False
+        self._savepoint: CompletableFuture[str] | None = None
 
     def report(self, record: JobRecord) -> None:
         """Called by the JobManager, from its own threads."""
         self._record = record
 
-    def look(self) -> None:
+    def look(self, job: JobClient) -> None:
         """Act on the newest record."""
         record = self._record
         if record is None:
@@ -131,6 +146,7 @@ class _Watch:
             if record.epoch and record.status == "RUNNING":
                 self._recovered = True
                 self.view.recovered(record.attempt, self._restored, self._clock.monotonic_s() - self._killed_at_s)
+                self._savepoint = job.trigger_savepoint(str(self._kept.savepoints))
 
     def _kill(self, record: JobRecord) -> None:
         for process in record.processes:
@@ -141,10 +157,11 @@ class _Watch:
                 self.view.killed(process, record)
                 return
 
-    def require_killed(self) -> None:
-        """Raise unless a TaskManager was killed and the job recovered; otherwise the demo shows nothing."""
-        if not self._recovered:
+    def require_savepoint(self) -> str:
+        """The path of the savepoint. Raises unless a TaskManager was killed and the job recovered from it."""
+        if self._savepoint is None:
             raise JobFailedError("the job ended before it could lose a TaskManager and recover; run the demo again")
+        return self._savepoint.result()
 
 
 def _is_taskmanager(pid: int) -> bool:

@@ -86,7 +86,7 @@ def event_time_ms(click: Any, before: int = 0) -> int:
 
 
 def configure(folders: DemoFolders) -> Configuration:
-    """Two TaskManagers on local Spark, one file of clicks a second, a checkpoint every two."""
+    """Two TaskManagers on local Spark, two files of clicks a second, a checkpoint every two seconds."""
     settings = {
         "spark.master": "local[2,4]",
         "spark.local.dir": str(folders.root),
@@ -95,8 +95,8 @@ def configure(folders: DemoFolders) -> Configuration:
         "execution.checkpointing.dir": str(folders.checkpoints),
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": "3",
-        "restart-strategy.fixed-delay.delay": "1s",
-        "penstock.epoch.interval": "1s",
+        "restart-strategy.fixed-delay.delay": "500ms",
+        "penstock.epoch.interval": "500ms",
         "penstock.epoch.max-files": "1",
     }
     return Configuration.from_dict(settings)

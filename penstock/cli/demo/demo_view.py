@@ -1,12 +1,15 @@
-"""The demo's output: four steps, and the job's progress between them.
+"""The demo's output: four steps, the job's progress between them, and what to try next.
 
-Progress is a bar on a terminal, and elsewhere a plain line every few seconds.
+Progress is a bar on a terminal, with the checkpoints below it as they complete. Elsewhere it is a plain line every few
+seconds.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
@@ -27,6 +30,8 @@ class DemoView:
         self._progress: Progress | None = None
         self._line_at_s: float | None = None
         self._shown: tuple[str, int] | None = None
+        self._last_checkpoint: int | None = None
+        self._events = Text("   checkpoints", overflow="ellipsis", no_wrap=True)
 
     # ---- the steps
 
@@ -61,13 +66,17 @@ class DemoView:
             TextColumn("[progress.percentage]{task.percentage:>3.0f}%"),
             _FactsColumn(),
         ]
-        with Progress(*columns, console=self._console) as self._progress:
-            self._progress.add_task("clicks", total=self._clicks, status="starting", record=None)
+        self._progress = Progress(*columns, console=self._console)
+        self._progress.add_task("clicks", total=self._clicks, status="starting", record=None)
+        with Live(Group(self._progress, self._events), console=self._console):
             yield
         self._progress = None
 
     def show_progress(self, record: JobRecord) -> None:
         """Show the job's progress."""
+        if record.last_checkpoint not in (None, self._last_checkpoint):
+            self._last_checkpoint = record.last_checkpoint
+            self._events.append(f" {record.last_checkpoint}", "green")
         if self._progress is not None:
             task = self._progress.task_ids[0]
             self._progress.update(task, completed=record.rows, status=record.status.lower(), record=record)
@@ -81,11 +90,13 @@ class DemoView:
     def killed(self, process: ProcessRecord, record: JobRecord) -> None:
         """A TaskManager has been killed."""
         subtasks = " and ".join(process.subtasks)
+        self._events.append(" killed", "bold red")
         self._step(3, f"[bold red]kill -9 {process.pid}[/]: a TaskManager, with the state of {subtasks} in its memory")
         self._note(f"{record.rows:,} clicks were counted; the newest checkpoint is {record.last_checkpoint}")
 
     def recovered(self, attempt: int, checkpoint: int | None, seconds: float) -> None:
         """The job has recovered."""
+        self._events.append(f" restored {checkpoint}", "bold green")
         self._note(
             f"[bold green]recovered[/] after {seconds:.1f} s: attempt {attempt} has restored checkpoint {checkpoint}, "
             f"and Spark continues from its position"
@@ -101,6 +112,12 @@ class DemoView:
         self._note(f"a row for each of {verdict.events:,} clicks, totals of {verdict.users:,} users,")
         self._note(f"{verdict.sessions:,} sessions: {mark}")
         self._print("")
+
+    def propose(self, commands: list[tuple[str, str]]) -> None:
+        """Print the commands to try next."""
+        self._print("", "Try next:")
+        for command, purpose in commands:
+            self._print(f"  [dim]# {escape(purpose)}[/]", f"  {escape(command)}")
 
     # ---- printing
 
