@@ -5,6 +5,7 @@ import re
 from urllib.parse import unquote, urlsplit
 
 from penstock.errors import UsageError
+from penstock.storage.address import names_this_machine
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -20,7 +21,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
         raise UsageError("the path of a file sink is empty; give a folder")
     if _SCHEME.match(text):
         address = urlsplit(text)
-        if address.scheme != "file" or address.netloc not in ("", "localhost"):
+        if address.scheme != "file" or not names_this_machine(address.netloc):
             raise UsageError(f"a file sink writes to local or mounted folders, not to {text!r}")
         text = unquote(address.path)
     return os.path.abspath(text)

@@ -7,11 +7,17 @@ from penstock.datastream.checkpoint_storage import CheckpointStorage, FileSystem
 from penstock.datastream.state_choices import StateChoices
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
-from penstock.model.execution import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.model.execution import (
+    CheckpointingMode,
+    ExternalizedCheckpointCleanup,
+    ExternalizedCheckpointRetention,
+)
 from penstock.model.option import Option
 from penstock.model.option_types import RangedType
 from penstock.model.options import checkpointing_options
-from penstock.model.time import Duration
+from penstock.model.time import Duration, TimeSpan, milliseconds
+
+__all__ = ["CheckpointConfig", "ExternalizedCheckpointCleanup", "ExternalizedCheckpointRetention"]
 
 T = TypeVar("T")
 
@@ -55,25 +61,25 @@ class CheckpointConfig:
         """Milliseconds between the starts of two checkpoints, or -1 without checkpoints."""
         return self._get(checkpointing_options.INTERVAL) or DISABLED_INTERVAL_MS
 
-    def set_checkpoint_interval(self, checkpoint_interval: int) -> "CheckpointConfig":
-        """Set the time between the starts of two checkpoints, in milliseconds."""
-        return self._set_number(checkpointing_options.INTERVAL, checkpoint_interval)
+    def set_checkpoint_interval(self, checkpoint_interval: TimeSpan) -> "CheckpointConfig":
+        """Set the time between the starts of two checkpoints: milliseconds, "5s", a Duration or a timedelta."""
+        return self._set_duration(checkpointing_options.INTERVAL, checkpoint_interval)
 
     def get_checkpoint_timeout(self) -> int:
         """Milliseconds after which an incomplete checkpoint is aborted."""
         return self._get(checkpointing_options.TIMEOUT)
 
-    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> "CheckpointConfig":
-        """Set the time after which an incomplete checkpoint is aborted, in milliseconds."""
-        return self._set_number(checkpointing_options.TIMEOUT, checkpoint_timeout)
+    def set_checkpoint_timeout(self, checkpoint_timeout: TimeSpan) -> "CheckpointConfig":
+        """Set the time after which an incomplete checkpoint is aborted, in the forms of `set_checkpoint_interval`."""
+        return self._set_duration(checkpointing_options.TIMEOUT, checkpoint_timeout)
 
     def get_min_pause_between_checkpoints(self) -> int:
         """Minimum milliseconds between the end of a checkpoint and the start of the next one."""
         return self._get(checkpointing_options.MIN_PAUSE)
 
-    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> "CheckpointConfig":
-        """Set the minimum time between two checkpoints, in milliseconds."""
-        return self._set_number(checkpointing_options.MIN_PAUSE, min_pause_between_checkpoints)
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: TimeSpan) -> "CheckpointConfig":
+        """Set the minimum time between two checkpoints, in the forms of `set_checkpoint_interval`."""
+        return self._set_duration(checkpointing_options.MIN_PAUSE, min_pause_between_checkpoints)
 
     def get_max_concurrent_checkpoints(self) -> int:
         """How many checkpoints may be in progress at the same time."""
@@ -142,15 +148,15 @@ class CheckpointConfig:
         """Take aligned checkpoints: barriers stay behind the records before them."""
         return self.enable_unaligned_checkpoints(False)
 
-    def set_aligned_checkpoint_timeout(self, aligned_checkpoint_timeout: Duration) -> "CheckpointConfig":
+    def set_aligned_checkpoint_timeout(self, aligned_checkpoint_timeout: TimeSpan) -> "CheckpointConfig":
         """Set how long a barrier waits for the records before it, before it overtakes them."""
-        return self._set_number(checkpointing_options.ALIGNED_TIMEOUT, aligned_checkpoint_timeout.to_milliseconds())
+        return self._set_duration(checkpointing_options.ALIGNED_TIMEOUT, aligned_checkpoint_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """How long a barrier waits for the records before it, before it overtakes them."""
         return Duration.of_millis(self._get(checkpointing_options.ALIGNED_TIMEOUT))
 
-    def set_alignment_timeout(self, alignment_timeout: Duration) -> "CheckpointConfig":
+    def set_alignment_timeout(self, alignment_timeout: TimeSpan) -> "CheckpointConfig":
         """The same as `set_aligned_checkpoint_timeout`."""
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
@@ -187,6 +193,9 @@ class CheckpointConfig:
     def _set(self, option: Option[Any], value: Any) -> "CheckpointConfig":
         self._configuration.set(option, value)
         return self
+
+    def _set_duration(self, option: Option[Any], span: TimeSpan) -> "CheckpointConfig":
+        return self._set_number(option, span if isinstance(span, int) else milliseconds(span))
 
     def _set_number(self, option: Option[Any], number: Any) -> "CheckpointConfig":
         assert isinstance(option.type, RangedType)

@@ -5,7 +5,9 @@ from abc import ABC, abstractmethod
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
 from penstock.model.options import checkpointing_options
-from penstock.storage.address import parse_address
+from penstock.storage.address import check_address_form
+
+__all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]
 
 
 class CheckpointStorage(ABC):
@@ -117,6 +119,8 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 
 def _checked(path: str) -> str:
-    """The address as it was written. Raises if it is not an address."""
-    parse_address(str(path))
-    return str(path)
+    """The address as it was written, without a slash at its end. Raises if it is not an address."""
+    text = str(path)
+    check_address_form(text)
+    cut = text.rstrip("/")
+    return text if cut in ("", "file:") else cut

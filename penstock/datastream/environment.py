@@ -33,6 +33,7 @@ from penstock.model.execution_config import ExecutionConfig
 from penstock.model.key_groups import MAX_KEY_GROUPS
 from penstock.model.options import checkpointing_options, pipeline_options
 from penstock.model.restart_strategies import RestartStrategyConfiguration
+from penstock.model.time import TimeSpan
 from penstock.model.watermark import WatermarkStrategy
 
 
@@ -233,9 +234,9 @@ class StreamExecutionEnvironment:
     # Checkpoints
 
     def enable_checkpointing(
-        self, interval: int, mode: CheckpointingMode | None = None
+        self, interval: TimeSpan, mode: CheckpointingMode | None = None
     ) -> "StreamExecutionEnvironment":
-        """Take a checkpoint every `interval` milliseconds."""
+        """Take checkpoints at this interval: milliseconds, text such as "5s", a Duration or a timedelta."""
         config = self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
             config.set_checkpointing_mode(mode)

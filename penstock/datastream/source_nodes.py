@@ -1,13 +1,12 @@
 """The nodes of sources in the graph, checked while the program is built."""
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import TypeMismatchError, UsageError
 from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
-from penstock.model.quantities import parse_duration_ms
+from penstock.model.time import milliseconds
 from penstock.model.types import TypeInformation, resolve_type
 
 _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
@@ -84,19 +83,4 @@ def _event_time(column: str | None, max_out_of_orderness: Any, record_type: Type
             f"event time column {column!r} is of type {record_type.field(column)}; use a timestamp, a date or a bigint "
             f"of milliseconds"
         )
-    return EventTime(column, milliseconds(max_out_of_orderness))
-
-
-def milliseconds(span: Any) -> int:
-    """A duration in milliseconds, from text such as "5 seconds", a Duration, Time or timedelta, or milliseconds."""
-    if span is None:
-        return 0
-    if isinstance(span, timedelta):
-        found = span // timedelta(milliseconds=1)
-    elif hasattr(span, "to_milliseconds"):
-        found = span.to_milliseconds()
-    else:
-        found = parse_duration_ms(span)
-    if found < 0:
-        raise UsageError(f"{span!r} is a negative duration; give 0 or more")
-    return int(found)
+    return EventTime(column, 0 if max_out_of_orderness is None else milliseconds(max_out_of_orderness))

@@ -14,8 +14,13 @@ _STRATEGIES = {"key": "HASH", "forward": "FORWARD", "rebalance": "REBALANCE", "b
 
 
 def plan_json(job: JobGraph) -> str:
-    """What `get_execution_plan` returns: Flink's form (`nodes`), and `stages` with their chained names."""
-    return json.dumps(describe_plan(job), indent=2)
+    """What `get_execution_plan` returns: Flink's form (`nodes`), and `stages` with their chained names.
+
+    PyFlink programs `eval` it, so it is a Python literal too: it contains no `true`, `false` or `null`.
+    """
+    plan = describe_plan(job)
+    plan["stages"] = [{**stage, "keyed": int(stage["keyed"])} for stage in plan["stages"]]
+    return json.dumps(plan, indent=2)
 
 
 def describe_plan(job: JobGraph) -> dict[str, Any]:

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
+from typing import TypeAlias
+
+from penstock.errors import UsageError
+from penstock.model.quantities import parse_duration_ms
 
 MAX_WATERMARK = 2**63 - 1
 """The watermark after the last record of bounded input."""
@@ -102,6 +106,29 @@ class Duration:
     def to_milliseconds(self) -> int:
         """The duration in whole milliseconds."""
         return self._nanoseconds // 1_000_000
+
+
+TimeSpan: TypeAlias = int | str | Duration | Time | timedelta
+"""Milliseconds, text such as "5s", a Duration, a Time or a timedelta."""
+
+
+def milliseconds(span: TimeSpan) -> int:
+    """A time span in milliseconds.
+
+    >>> milliseconds("5s"), milliseconds(Duration.of_minutes(1)), milliseconds(timedelta(seconds=2)), milliseconds(10)
+    (5000, 60000, 2000, 10)
+    """
+    if isinstance(span, timedelta):
+        found = span // timedelta(milliseconds=1)
+    elif isinstance(span, Duration | Time):
+        found = span.to_milliseconds()
+    elif isinstance(span, str) or type(span) is int:
+        found = parse_duration_ms(span)
+    else:
+        raise UsageError(f"{span!r} is not a duration; give milliseconds, text such as '5s', a Duration or a timedelta")
+    if found < 0:
+        raise UsageError(f"{span!r} is a negative duration; give 0 or more")
+    return found
 
 
 class TimeDomain(Enum):

@@ -6,6 +6,7 @@ does not repeat it.
 
 import os
 import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -75,14 +76,29 @@ def parse_address(text: str) -> Path | RemoteAddress:
             f"endpoint and credentials come from the environment"
         )
     if name == "file":
-        if parts.netloc not in ("", "localhost"):
-            raise ConfigurationError(f"{text!r} names the machine {parts.netloc!r}; write file:///path")
+        if not names_this_machine(parts.netloc):
+            raise ConfigurationError(
+                f"{text!r} names the machine {parts.netloc!r}, and this is {socket.gethostname()!r}; for a local or "
+                f"mounted folder write three slashes: file:///{parts.netloc}{parts.path}"
+            )
         return Path(os.path.abspath(unquote(parts.path)))
     if name not in _KINDS:
         raise ConfigurationError(
             f"no storage for addresses with '{name}://'; use a folder, s3://, gs://, abfss:// or hdfs://"
         )
     return _remote(name, parts.netloc, parts.path)
+
+
+def check_address_form(text: str) -> None:
+    """Raise ConfigurationError for a text that is no address. Which machine a file URL names is not checked here."""
+    parts = urlsplit(text)
+    is_on_a_machine = parts.scheme.lower() == "file" and _HOST.fullmatch(parts.netloc)
+    parse_address(parts._replace(netloc="").geturl() if is_on_a_machine else text)
+
+
+def names_this_machine(host: str) -> bool:
+    """Whether the host of a file URL is this machine. An empty one always is."""
+    return host.lower() in ("", "localhost", socket.gethostname().lower())
 
 
 def join_address(text: str, name: str) -> str:

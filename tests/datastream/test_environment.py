@@ -19,10 +19,10 @@ from penstock.datastream import (
 )
 from penstock.datastream.connectors.file_system import FileSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.datastream.source_nodes import milliseconds
 from penstock.errors import ConfigurationError, TypeMismatchError, UsageError
 from penstock.graph.stream_graph import EventTime
 from penstock.model.execution import JobStatus
+from penstock.model.time import TimeSpan, milliseconds
 from penstock.model.types import resolve_type
 
 Env = StreamExecutionEnvironment
@@ -63,11 +63,12 @@ def test_a_span_of_time_is_taken_in_every_form(span: Any):
 
 
 def test_a_duration_is_not_negative():
-    assert milliseconds(None) == 0
     with pytest.raises(UsageError, match="negative duration"):
         milliseconds(timedelta(seconds=-1))
     with pytest.raises(UsageError, match="is not a duration"):
         milliseconds("soon")
+    with pytest.raises(UsageError, match="is not a duration"):
+        milliseconds(2.5)  # type: ignore[arg-type]
 
 
 def test_a_collection_is_read_at_once(env: Env):
@@ -327,6 +328,15 @@ def test_k1_checkpointing_is_off_until_it_is_enabled(env: Env):
     assert env.get_checkpointing_mode() is env.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
     with pytest.raises(UsageError, match="Checkpoint interval must be larger than or equal to 10 ms"):
         env.enable_checkpointing(5)
+
+
+@pytest.mark.parametrize("interval", ["5s", "5000 ms", Duration.of_seconds(5), Time.seconds(5), timedelta(seconds=5)])
+def test_a_checkpoint_interval_is_taken_in_every_form(env: Env, interval: TimeSpan):
+    assert env.enable_checkpointing(interval).get_checkpoint_interval() == 5000
+    with pytest.raises(UsageError, match="Checkpoint interval must be larger than or equal to 10 ms"):
+        env.enable_checkpointing("5 ms")
+    with pytest.raises(UsageError, match="'soon' is not a duration such as '5s'"):
+        env.enable_checkpointing("soon")
 
 
 def test_checkpoint_settings_have_flink_s_defaults(env: Env):

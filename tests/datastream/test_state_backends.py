@@ -157,6 +157,28 @@ def test_j2_a_file_storage_has_flink_s_limits_and_defaults() -> None:
         FileSystemCheckpointStorage()
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("file://var/checkpoints/", "file://var/checkpoints"),  # as PyFlink: the machine is checked when a job starts
+        ("/data/checkpoints/", "/data/checkpoints"),
+        ("s3://bucket/x/", "s3://bucket/x"),
+        ("file:///", "file:///"),
+        ("/", "/"),
+    ],
+)
+def test_j2_a_storage_s_path_has_no_slash_at_its_end(written: str, kept: str) -> None:
+    assert FileSystemCheckpointStorage(written).get_checkpoint_path() == kept
+    assert JobManagerCheckpointStorage(written).get_checkpoint_path() == kept
+
+
+@pytest.mark.parametrize("address", ["ftp://host/x", "file://user:hunter2@host/x", "file://host/x?a=b", ""])
+def test_j2_a_storage_s_path_is_an_address(address: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        FileSystemCheckpointStorage(address)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_j1_a_jobmanager_storage_has_flink_s_limit() -> None:
     storage = JobManagerCheckpointStorage()
     assert storage.get_max_state_size() == JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE == 5242880

@@ -56,6 +56,13 @@ def test_v1_the_plan_lists_nodes_with_predecessors_and_stages_with_chained_names
     assert [stage["inputs"] for stage in plan["stages"]] == [["source 0"], ["s0"]]
 
 
+def test_v1_the_plan_is_json_and_a_python_literal():
+    text = plan_json(two_stages().build(3))
+    assert isinstance(text, str)
+    assert eval(text) == json.loads(text)
+    assert [stage["keyed"] for stage in eval(text)["stages"]] == [0, 1]
+
+
 def test_v1_a_key_of_columns_is_a_note_on_the_edge():
     p = Program()
     p.to_spark(p.process(p.key_by(p.source(), "customer", "amount")))

@@ -73,12 +73,18 @@ def test_h1_the_limit_of_the_jobmanager_s_storage_has_a_limit_itself() -> None:
         StorageSettings.of(raised.set_string(key, "33 mb"))
 
 
-@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
-def test_j4_a_local_folder_in_every_spelling(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}", "file://Harbour{}"])
+def test_j4_a_local_folder_in_every_spelling(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "harbour")
     chosen = storage_of(dir=form.format(tmp_path / "here"))
     assert chosen.address == str(tmp_path / "here")
     chosen.open(A_JOB, resumed=False).put_new("x", b"")
     assert (tmp_path / "here" / A_JOB / "x").is_file()
+
+
+def test_j4_a_folder_of_another_machine_is_refused_with_a_hint_at_the_slash() -> None:
+    with pytest.raises(ConfigurationError, match=r"names the machine 'var'.* write three slashes: file:///var/chk$"):
+        storage_of(dir="file://var/chk")
 
 
 def test_j4_an_object_store_is_kept_as_it_is() -> None:
