@@ -11,18 +11,18 @@ from penstock.datastream.checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from penstock.datastream.collect import CloseableIterator
+from penstock.datastream.current_backends import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.environment import StreamExecutionEnvironment
 from penstock.datastream.job_client import JobClient
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
-from penstock.datastream.state_backend import (
-    EmbeddedRocksDBStateBackend,
-    HashMapStateBackend,
-    PredefinedOptions,
-    StateBackend,
-)
 from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,

@@ -50,6 +50,15 @@ if TYPE_CHECKING:
     from penstock.datastream.environment import StreamExecutionEnvironment
     from penstock.datastream.keyed_stream import KeyedStream
 
+__all__ = [  # as in PyFlink's module of this name
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+]
+
 
 class DataStream(NodeSettings):
     """A stream of records of one type. Environments and other streams create it."""
@@ -365,3 +374,12 @@ def _sql(text: object, method: str) -> str:
 def unavailable(method: str, instead: str) -> NoReturn:
     """Raise an error that says what to use instead of a method of PyFlink."""
     raise UsageError(f"{method} is not available; {instead}")
+
+
+def __getattr__(name: str) -> type:
+    """PyFlink programs import KeyedStream from here. Its module imports this one, so it is looked up when asked for."""
+    if name == "KeyedStream":
+        from penstock.datastream.keyed_stream import KeyedStream
+
+        return KeyedStream
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

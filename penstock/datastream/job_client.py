@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.checkpoint.savepoint_request import SavepointFormat, SavepointRequest, Then
 from penstock.errors import UsageError
-from penstock.model.execution import JobStatus
+from penstock.model.execution import JobID, JobStatus
 
 _T = TypeVar("_T")
 
@@ -67,9 +67,9 @@ class JobClient:
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle
 
-    def get_job_id(self) -> str:
+    def get_job_id(self) -> JobID:
         """The job's id, 32 hex digits."""
-        return self._handle.job_id
+        return JobID(self._handle.job_id)
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
         """The job's current status."""

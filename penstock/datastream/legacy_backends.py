@@ -10,7 +10,7 @@ from penstock.datastream.checkpoint_storage import (
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
-from penstock.datastream.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
+from penstock.datastream.current_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 from penstock.model.configuration import Configuration
 from penstock.model.options import checkpointing_options
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.datastream.checkpoint_storage import CheckpointStorage
-from penstock.datastream.state_backend import StateBackend
+from penstock.datastream.current_backends import StateBackend
 from penstock.model.configuration import Configuration
 
 

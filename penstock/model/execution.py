@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 
+class JobID(str):
+    """A job's id, 32 hex digits. It is plain text."""
+
+
 class JobStatus(Enum):
     """The status of a job."""
 
@@ -65,9 +69,9 @@ class JobExecutionResult:
     attempts: int
     duration_ms: int
 
-    def get_job_id(self) -> str:
+    def get_job_id(self) -> JobID:
         """The job's id."""
-        return self.job_id
+        return JobID(self.job_id)
 
     def get_net_runtime(self) -> int:
         """Milliseconds from the submission of the job to its end."""

@@ -1,0 +1,5 @@
+"""The names of `pyflink.common.configuration`."""
+
+from penstock.model.configuration import Configuration
+
+__all__ = ["Configuration"]

@@ -1,0 +1,5 @@
+"""The names of `pyflink.common.job_id`."""
+
+from penstock.model.execution import JobID
+
+__all__ = ["JobID"]

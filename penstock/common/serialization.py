@@ -1,0 +1,5 @@
+"""The names of `pyflink.common.serialization`."""
+
+from penstock.model.encoder import Encoder
+
+__all__ = ["Encoder"]

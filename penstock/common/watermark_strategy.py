@@ -1,0 +1,5 @@
+"""The names of `pyflink.common.watermark_strategy`."""
+
+from penstock.model.watermark import TimestampAssigner, WatermarkStrategy
+
+__all__ = ["TimestampAssigner", "WatermarkStrategy"]

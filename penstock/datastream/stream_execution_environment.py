@@ -1,0 +1,5 @@
+"""The names of `pyflink.datastream.stream_execution_environment`."""
+
+from penstock.datastream.environment import StreamExecutionEnvironment
+
+__all__ = ["StreamExecutionEnvironment"]

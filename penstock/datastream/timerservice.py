@@ -1,0 +1,5 @@
+"""The names of `pyflink.datastream.timerservice`."""
+
+from penstock.model.functions import TimerService
+
+__all__ = ["TimerService"]

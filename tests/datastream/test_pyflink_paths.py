@@ -1,0 +1,179 @@
+"""A program's imports work with `penstock` in place of `pyflink`, module by module and name by name.
+
+`PYFLINK` lists the public names of PyFlink's modules (2.3, and what 1.20 still had). A name that is not here yet is in
+`MISSING`, with the reason; whoever adds it removes it there.
+"""
+
+import importlib
+
+import pytest
+
+PYFLINK = {
+    "common": """AssignerWithPeriodicWatermarksWrapper CompletableFuture ConfigOption ConfigOptions Configuration
+        DeserializationSchema Duration Encoder ExecutionConfig ExecutionMode InputDependencyConstraint Instant JobClient
+        JobExecutionResult JobID JobStatus RestartStrategies RestartStrategyConfiguration Row RowKind
+        SerializationSchema SimpleStringSchema SqlDialect Time TypeInformation Types TypeSerializer
+        WatermarkStrategy""",
+    "common.completable_future": "CompletableFuture",
+    "common.config_options": "ConfigOption ConfigOptions",
+    "common.configuration": "Configuration",
+    "common.execution_config": "ExecutionConfig",
+    "common.execution_mode": "ExecutionMode",
+    "common.input_dependency_constraint": "InputDependencyConstraint",
+    "common.io": "InputFormat",
+    "common.job_client": "JobClient",
+    "common.job_execution_result": "JobExecutionResult",
+    "common.job_id": "JobID",
+    "common.job_status": "JobStatus",
+    "common.restart_strategy": "RestartStrategies RestartStrategyConfiguration",
+    "common.serialization": "BulkWriterFactory DeserializationSchema Encoder RowDataBulkWriterFactory "
+    "SerializationSchema SimpleStringSchema",
+    "common.serializer": "TypeSerializer",
+    "common.sql_dialect": "SqlDialect",
+    "common.time": "Duration Instant Time",
+    "common.typeinfo": "TypeInformation Types",
+    "common.types": "Row RowKind",
+    "common.watermark_strategy": "AssignerWithPeriodicWatermarksWrapper TimestampAssigner WatermarkStrategy",
+    "datastream": """AggregateFunction AllWindowFunction AllWindowedStream AsyncDataStream AsyncFunction
+        BroadcastConnectedStream BroadcastProcessFunction BroadcastStream CachedDataStream CheckpointConfig
+        CheckpointStorage CheckpointingMode CoFlatMapFunction CoMapFunction CoProcessFunction ConnectedStreams
+        CountWindow CustomCheckpointStorage CustomStateBackend DataStream DataStreamSink EmbeddedRocksDBStateBackend
+        EventTimeTrigger ExternalizedCheckpointCleanup ExternalizedCheckpointRetention FileSystemCheckpointStorage
+        FilterFunction FlatMapFunction FsStateBackend GlobalWindow HashMapStateBackend JobManagerCheckpointStorage
+        KeySelector KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction KeyedStream MapFunction
+        MemorySize MemoryStateBackend MergingWindowAssigner OutputTag Partitioner PredefinedOptions
+        ProcessAllWindowFunction ProcessFunction ProcessWindowFunction ProcessingTimeTrigger ReduceFunction
+        RocksDBStateBackend RuntimeContext RuntimeExecutionMode SinkFunction SlotSharingGroup SourceFunction
+        StateBackend StreamExecutionEnvironment TimeCharacteristic TimeDomain TimeWindow TimerService Trigger
+        TriggerResult Window WindowAssigner WindowFunction WindowedStream""",
+    "datastream.async_data_stream": "AsyncDataStream",
+    "datastream.checkpoint_config": "CheckpointConfig ExternalizedCheckpointCleanup",
+    "datastream.checkpoint_storage": "CheckpointStorage CustomCheckpointStorage FileSystemCheckpointStorage "
+    "JobManagerCheckpointStorage",
+    "datastream.checkpointing_mode": "CheckpointingMode",
+    "datastream.connectors": "DeliveryGuarantee FileSink FileSource NumberSequenceSource Sink Source",
+    "datastream.connectors.base": "DeliveryGuarantee Sink Source",
+    "datastream.connectors.file_system": "BucketAssigner BulkFormat FileEnumeratorProvider FileSink FileSource "
+    "FileSourceBuilder FileSplitAssignerProvider OutputFileConfig RollingPolicy StreamFormat StreamingFileSink",
+    "datastream.connectors.jdbc": "JdbcConnectionOptions JdbcExecutionOptions JdbcSink",
+    "datastream.connectors.kafka": "FlinkKafkaConsumer FlinkKafkaProducer KafkaSink KafkaSource",
+    "datastream.connectors.number_seq": "NumberSequenceSource",
+    "datastream.data_stream": "AllWindowedStream BroadcastConnectedStream BroadcastStream CachedDataStream "
+    "CloseableIterator ConnectedStreams DataStream DataStreamSink KeyedStream WindowedStream",
+    "datastream.execution_mode": "RuntimeExecutionMode",
+    "datastream.externalized_checkpoint_retention": "ExternalizedCheckpointRetention",
+    "datastream.formats.avro": "AvroSchema",
+    "datastream.formats.csv": "CsvReaderFormat CsvSchema",
+    "datastream.formats.json": "JsonRowDeserializationSchema JsonRowSerializationSchema",
+    "datastream.formats.parquet": "ParquetColumnarRowInputFormat",
+    "datastream.functions": """AggregateFunction AllWindowFunction AsyncFunction BroadcastProcessFunction
+        CoFlatMapFunction CoMapFunction CoProcessFunction FilterFunction FlatMapFunction Function KeySelector
+        KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction KeyedStateStore MapFunction
+        Partitioner ProcessAllWindowFunction ProcessFunction ProcessWindowFunction ReduceFunction RuntimeContext
+        SinkFunction SourceFunction WindowFunction""",
+    "datastream.output_tag": "OutputTag",
+    "datastream.slot_sharing_group": "MemorySize SlotSharingGroup",
+    "datastream.state": """AggregatingState AggregatingStateDescriptor AppendingState BroadcastState ListState
+        ListStateDescriptor MapState MapStateDescriptor MergingState OperatorStateStore ReadOnlyBroadcastState
+        ReducingState ReducingStateDescriptor State StateDescriptor StateTtlConfig ValueState ValueStateDescriptor""",
+    "datastream.state_backend": "CustomStateBackend EmbeddedRocksDBStateBackend FsStateBackend HashMapStateBackend "
+    "MemoryStateBackend PredefinedOptions RocksDBStateBackend StateBackend",
+    "datastream.stream_execution_environment": "StreamExecutionEnvironment",
+    "datastream.time_characteristic": "TimeCharacteristic",
+    "datastream.time_domain": "TimeDomain",
+    "datastream.timerservice": "TimerService",
+    "datastream.window": "CountWindow EventTimeSessionWindows EventTimeTrigger GlobalWindow GlobalWindows "
+    "MergingWindowAssigner ProcessingTimeTrigger SlidingEventTimeWindows TimeWindow Trigger TriggerResult "
+    "TumblingEventTimeWindows Window WindowAssigner",
+}
+MISSING = {
+    "there are no windows yet": """AllWindowFunction AllWindowedStream CountWindow EventTimeSessionWindows
+        EventTimeTrigger GlobalWindow GlobalWindows MergingWindowAssigner ProcessAllWindowFunction
+        ProcessWindowFunction ProcessingTimeTrigger SlidingEventTimeWindows TimeWindow Trigger TriggerResult
+        TumblingEventTimeWindows Window WindowAssigner WindowFunction WindowedStream""",
+    "two streams cannot be connected yet, except with a broadcast stream": "CoFlatMapFunction CoMapFunction "
+    "CoProcessFunction ConnectedStreams KeyedCoProcessFunction",
+    "there are no side outputs yet": "OutputTag",
+    "functions are not asynchronous": "AsyncDataStream AsyncFunction",
+    "there are no custom partitioners": "Partitioner",
+    "streams are not cached": "CachedDataStream",
+    "Spark places the tasks": "MemorySize SlotSharingGroup",
+    "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner BulkWriterFactory
+        CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSourceBuilder FileSplitAssignerProvider
+        InputFormat RowDataBulkWriterFactory SinkFunction Source SourceFunction""",
+    "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema DeliveryGuarantee
+        DeserializationSchema FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
+        JsonRowDeserializationSchema JsonRowSerializationSchema KafkaSink KafkaSource ParquetColumnarRowInputFormat
+        SerializationSchema SimpleStringSchema StreamingFileSink""",
+    "types are Arrow types, without serializers of their own": "TypeSerializer",
+    "settings have text keys": "ConfigOption ConfigOptions",
+    "PyFlink dropped it in 2.0, and it had no effect on streams": "ExecutionMode InputDependencyConstraint "
+    "TimeCharacteristic",
+    "there is no Table API": "SqlDialect",
+}
+ABSENT = {name for names in MISSING.values() for name in names.split()}
+NAMES = [(module, name) for module, names in PYFLINK.items() for name in names.split()]
+
+
+PRESENT = {module: found for module, names in PYFLINK.items() if (found := set(names.split()) - ABSENT)}
+
+
+@pytest.mark.parametrize("module", PRESENT)
+def test_the_names_of_a_pyflink_module_are_in_ours(module: str) -> None:
+    ours = importlib.import_module(f"penstock.{module}")
+    assert PRESENT[module] <= set(ours.__all__)
+    assert not [name for name in PRESENT[module] if not hasattr(ours, name)]
+
+
+def test_a_missing_name_is_listed_once_with_its_reason_and_is_really_missing() -> None:
+    listed = [name for names in MISSING.values() for name in names.split()]
+    assert len(listed) == len(ABSENT)
+    assert {name for _, name in NAMES} >= ABSENT
+    for module, name in NAMES:
+        if name in ABSENT:
+            assert not exists(module, name), f"{module}.{name} exists now: remove it from MISSING"
+
+
+def exists(module: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(f"penstock.{module}"), name)
+    except ModuleNotFoundError:
+        return False
+
+
+PROGRAM = """
+from pyflink.common import Configuration, Row, Types
+from pyflink.common.job_status import JobStatus
+from pyflink.common.restart_strategy import RestartStrategies
+from pyflink.common.serialization import Encoder
+from pyflink.common.time import Duration, Time
+from pyflink.common.typeinfo import TypeInformation, Types
+from pyflink.common.types import Row
+from pyflink.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
+from pyflink.datastream.checkpointing_mode import CheckpointingMode
+from pyflink.datastream.connectors.file_system import FileSink, OutputFileConfig, RollingPolicy
+from pyflink.datastream.data_stream import DataStream, KeyedStream
+from pyflink.datastream.execution_mode import RuntimeExecutionMode
+from pyflink.datastream.functions import KeyedProcessFunction, RuntimeContext
+from pyflink.datastream.state import ValueStateDescriptor, StateTtlConfig
+from pyflink.datastream.state_backend import EmbeddedRocksDBStateBackend, RocksDBStateBackend
+from pyflink.datastream.timerservice import TimerService
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+env.enable_checkpointing(1000, CheckpointingMode.EXACTLY_ONCE)
+env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 1000))
+stream = env.from_collection([Row("a", 1)], Types.ROW([Types.STRING(), Types.INT()]))
+keyed = stream.key_by(lambda row: row[0])
+keyed.map(lambda row: row[1], output_type=Types.INT()).print()
+"""
+
+
+def test_a_program_runs_with_its_imports_renamed() -> None:
+    namespace: dict[str, object] = {}
+    exec(PROGRAM.replace("pyflink", "penstock"), namespace)
+    data_stream, keyed_stream = namespace["DataStream"], namespace["KeyedStream"]
+    assert isinstance(data_stream, type) and isinstance(keyed_stream, type)
+    assert isinstance(namespace["stream"], data_stream) and isinstance(namespace["keyed"], keyed_stream)
