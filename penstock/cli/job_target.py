@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-from typer.core import TyperCommand
 
 from penstock.cli.flags import open_registry, parse_settings
 from penstock.control.registry import Registry
-from penstock.control.terminal import print_message, print_warning
+from penstock.control.terminal import print_warning
 from penstock.control.tokens import read_token
 from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError, WaitInterruptedError
 from penstock.storage.address import parse_address
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.0
-PERCENT_STEP = 10
 END_LIMIT_S = 60.0
 
 OptionalJob = Annotated[
@@ -44,21 +40,6 @@ TypeFlag = Annotated[
     str | None, typer.Option("--type", "-type", metavar="canonical|native", help="The savepoint's format.")
 ]
 DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do not wait for the result.")]
-
-
-class OptionalValueCommand(TyperCommand):
-    """A command with an option that needs no value, as in `cancel -s`: the value is empty then."""
-
-    optional = ("-s", "--with-savepoint", "--withSavepoint", "-p", "--savepoint-path", "--savepointPath")
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the empty value where there is none."""
-        filled: list[str] = []
-        for argument, following in zip(args, [*args[1:], None], strict=True):
-            filled.append(argument)
-            if argument in self.optional and (following is None or following.startswith("-")):
-                filled.append("")
-        return super().parse_args(ctx, filled)
 
 
 @dataclass(frozen=True)
@@ -141,33 +122,3 @@ def wait_for_end(job: "RemoteJob") -> str:
         pause.wait(FIRST_PAUSE_S)
         left_s -= FIRST_PAUSE_S
     return status
-
-
-class PercentBar:
-    """The progress of a savepoint, on stderr: a bar on a terminal, elsewhere a line for every 10 %."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
-        self._shown = 0
-        self._bar: Progress | None = None
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-            self._bar = Progress(*columns, console=self._console, transient=True)
-            self._task = self._bar.add_task("savepoint", total=100)
-
-    def __enter__(self) -> "PercentBar":
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, percent: int) -> None:
-        """Show the percentage."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=percent)
-        elif percent - self._shown >= PERCENT_STEP:
-            self._shown = percent
-            print_message(f"savepoint {percent} %")

@@ -8,38 +8,20 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import checkpoint_commands, list_command, savepoint_commands, state_commands, status_commands
-from penstock.cli.flags import DebugFlag, JsonFlag
-from penstock.cli.info_command import info
-from penstock.cli.job_target import OptionalValueCommand
-from penstock.cli.program import INTERRUPTED
-from penstock.cli.restore_command import restore
-from penstock.cli.run_command import run
+from penstock.cli.command_table import LazyGroup
+from penstock.cli.flags import DebugFlag
 from penstock.control.terminal import MODE, open_streams, print_error
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, WaitInterruptedError
 
 app = typer.Typer(
     name="penstock",
+    cls=LazyGroup,
     help="Stateful stream processing in Python on Spark.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# What follows the job file belongs to the program, flags included.
-app.command("run", context_settings={"allow_interspersed_args": False})(run)
-app.command("list")(list_command.list_jobs)
-app.command("status")(status_commands.status)
-app.command("logs")(status_commands.logs)
-app.command("savepoint")(savepoint_commands.savepoint)
-app.command("stop", cls=OptionalValueCommand)(savepoint_commands.stop)
-app.command("cancel", cls=OptionalValueCommand)(savepoint_commands.cancel)
-app.command("checkpoint")(checkpoint_commands.checkpoint)
-app.add_typer(checkpoint_commands.checkpoints, name="checkpoints")
-app.add_typer(state_commands.app)
-# What follows PATH belongs to the program.
-app.command("restore")(restore)
-app.command("info")(info)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +48,7 @@ def describe(error: Exception) -> tuple[str, int]:
         command = getattr(getattr(error, "ctx", None), "command_path", "penstock")
         return f"{error.format_message().rstrip('.')}; see `{command} --help`", error.exit_code
     if isinstance(error, typer.Abort):
-        return "interrupted", INTERRUPTED
+        return "interrupted", WaitInterruptedError.exit_code
     hint = "" if MODE.debug else "; --debug shows where"
     return f"this is a bug in penstock: {type(error).__name__}: {error}{hint}", 1
 
@@ -90,12 +72,3 @@ def penstock(
     """Stateful stream processing in Python on Spark."""
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-@app.command("demo")
-def demo(*, json: JsonFlag = False, debug: DebugFlag = False) -> int:
-    """Run a job that loses a process and still counts right."""
-    from penstock.cli.demo.demo_command import run_demo  # needs Spark, unlike the other commands
-
-    exit_code: int = run_demo()
-    return exit_code

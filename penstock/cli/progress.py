@@ -6,16 +6,15 @@ them progress goes to stderr: one line that changes in place on a terminal, a pl
 
 import sys
 import threading
-from datetime import datetime, timezone
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from penstock.cli.time_texts import watermark_text
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord
 from penstock.control.terminal import print_message, print_result
-from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 
 LINE_INTERVAL_S = 5.0
 
@@ -105,25 +104,3 @@ def progress_line(record: JobRecord) -> str:
         f"{record.name} {record.status} | epoch {record.epoch} | {record.rows} rows | {record.rows_per_s:.0f} rows/s"
         f" | watermark {watermark_text(record.watermark)} | checkpoint {checkpoint}{attempt}"
     )
-
-
-def watermark_text(watermark: int | None) -> str:
-    """A watermark as text.
-
-    >>> watermark_text(None), watermark_text(1_700_000_000_123), watermark_text(2**63 - 1)
-    ('none', '2023-11-14T22:13:20.123Z', 'end of input')
-    """
-    if watermark is None or watermark == MIN_WATERMARK:
-        return "none"
-    if watermark == MAX_WATERMARK:
-        return "end of input"
-    return time_text(watermark)
-
-
-def time_text(milliseconds: int) -> str:
-    """A point in time in UTC, or the number if it is outside the calendar."""
-    try:
-        moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
-    except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

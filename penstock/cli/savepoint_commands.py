@@ -9,7 +9,6 @@ from penstock.cli.job_target import (
     DetachedFlag,
     JobTarget,
     OptionalJob,
-    PercentBar,
     ServerFlag,
     TokenFileFlag,
     TypeFlag,
@@ -17,7 +16,7 @@ from penstock.cli.job_target import (
     wait_for,
     wait_for_end,
 )
-from penstock.control.disposal import dispose_savepoint
+from penstock.cli.percent_bar import PercentBar
 from penstock.control.terminal import MODE, print_result
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, UsageError
 from penstock.model.ids import new_trigger_id
@@ -170,6 +169,8 @@ def wait_for_savepoint(remote: "RemoteJob", trigger_id: str) -> str:
 
 def remove(path: str) -> None:
     """Remove a savepoint; this needs no job."""
+    from penstock.control.disposal import dispose_savepoint  # reads files, which the other commands do not
+
     print_line(f"Disposing savepoint '{path}'.")
     dispose_savepoint(path)
     print_result(f"Savepoint '{path}' disposed.", {"disposed": path})

@@ -7,11 +7,11 @@ import typer
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, open_registry, parse_settings
-from penstock.cli.progress import time_text, watermark_text
+from penstock.cli.time_texts import time_text, watermark_text
 from penstock.control import job_queries
 from penstock.control.registry import FailureRecord, JobRecord
 from penstock.control.terminal import print_result, table
-from penstock.model.descriptors import RESERVED_PREFIX
+from penstock.model.ids import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
 
 FOLLOW_PAUSE_S = 0.25

@@ -17,17 +17,12 @@ import msgspec
 
 from penstock.control.driver_log import printable
 from penstock.control.registry import JobRecord, Registry
+from penstock.control.server_contract import LOCAL_NAMES, NO_LOCATION
 from penstock.control.tokens import ADMIN_FILE, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
-from penstock.model.options import checkpointing_options
 
 TIMEOUT_S = 30.0
-NO_LOCATION = (
-    "No savepoint location given and no default location configured. "
-    f"Give a folder, or set {checkpointing_options.SAVEPOINT_DIRECTORY.key}"
-)
 _SERVER = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
-LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _ERRORS: dict[int, type[PenstockError]] = {
     400: UsageError,
     404: JobNotFoundError,

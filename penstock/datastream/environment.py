@@ -112,7 +112,7 @@ class StreamExecutionEnvironment:
 
     def execute(self, job_name: str | None = None) -> Any:
         """Run the job and return its result when it has ended. Raises if the job fails."""
-        from penstock.jobmanager import run_job
+        from penstock.jobmanager.job_submission import run_job
 
         graph, configuration = self._job()
         return run_job(graph, configuration, job_name_of(job_name, configuration), self.spark)
@@ -317,7 +317,7 @@ class StreamExecutionEnvironment:
         return build_job_graph(self._graph, graph_settings(configuration, self._spark))
 
     def _submit(self, job_name: str | None) -> JobHandle:
-        from penstock.jobmanager import submit_job
+        from penstock.jobmanager.job_submission import submit_job
 
         graph, configuration = self._job()
         return submit_job(graph, configuration, job_name_of(job_name, configuration), self.spark)

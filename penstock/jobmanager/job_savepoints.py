@@ -10,7 +10,7 @@ from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
-from penstock.control.remote_job import NO_LOCATION
+from penstock.control.server_contract import NO_LOCATION
 from penstock.errors import CheckpointFailedError, ConfigurationError, PenstockError, StorageError, UsageError
 from penstock.model.ids import HEX_ID, new_trigger_id
 from penstock.storage.address import parse_address

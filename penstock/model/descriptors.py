@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.functions import AggregateFunction, ReduceFunction
+from penstock.model.ids import RESERVED_PREFIX
 from penstock.model.ttl import StateTtlConfig
 from penstock.model.type_information import TypeInformation, list_of, map_of
 from penstock.model.types import resolve_type
@@ -23,7 +24,6 @@ __all__ = [
 ]
 
 MAX_STATE_NAME_BYTES = 255
-RESERVED_PREFIX = "_timers_"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ CheckpointId = NewType("CheckpointId", int)
 StageId = NewType("StageId", str)
 HEX_ID = re.compile(r"[0-9a-f]{32}")
 """The form of a job id, a trigger id and an operator id."""
+RESERVED_PREFIX = "_timers_"
+"""How the names of states begin that hold timers."""
 
 
 class SubtaskId(msgspec.Struct, frozen=True, array_like=True):

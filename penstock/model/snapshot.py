@@ -4,7 +4,7 @@ All structs are msgspec structs, so that the manifest is JSON and unknown or mis
 relative to the job's checkpoint folder, or to the savepoint's own, with `/`, never absolute and never with `..`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -154,6 +154,15 @@ class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Rows of the first file that were worked on before the barrier."""
     operator_files: list[StateFile] = []
     """Of a canonical savepoint: one for each of `operator_states` that this subtask has written."""
+
+
+def snapshot_files(snapshot: SubtaskSnapshot) -> Iterator[StateFile]:
+    """Every file entry of one subtask."""
+    yield from snapshot.files
+    yield from snapshot.spool
+    if snapshot.operator_file is not None:
+        yield snapshot.operator_file
+    yield from snapshot.operator_files
 
 
 class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.control.remote_job import LOCAL_NAMES
+from penstock.control.server_contract import LOCAL_NAMES
 from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
 from penstock.model.options import rest_options as options

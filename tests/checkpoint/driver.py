@@ -11,19 +11,14 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from penstock.checkpoint import (
-    CheckpointCoordinator,
-    CheckpointSettings,
-    EpochRecord,
-    JobLog,
-    WriterIdentity,
-    choose_restore,
-    finish_open_deletes,
-    record_restore,
-    recover_sinks,
-)
+from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
+from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.file_names import source_file_path, state_file_path
 from penstock.checkpoint.log.entries import Claim, Status
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.pending_checkpoint import EpochRecord
+from penstock.checkpoint.restore.restore_choice import choose_restore, finish_open_deletes, record_restore
+from penstock.checkpoint.restore.sink_recovery import recover_sinks
 from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.errors import StorageError
 from penstock.model.ids import CheckpointId, JobId, StageId, SubtaskId, Version

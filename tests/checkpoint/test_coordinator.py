@@ -5,9 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from penstock.checkpoint import EpochRecord
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.file_names import metadata_path
+from penstock.checkpoint.pending_checkpoint import EpochRecord
 from penstock.errors import (
     CheckpointError,
     CheckpointFailedError,

@@ -6,10 +6,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from penstock.checkpoint import CheckpointCoordinator, choose_restore, recover_sinks
+from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.file_names import metadata_path, state_file_path
 from penstock.checkpoint.log.entries import Discard, Restore
+from penstock.checkpoint.restore.restore_choice import choose_restore
+from penstock.checkpoint.restore.sink_recovery import recover_sinks
 from penstock.checkpoint.snapshot.manifest import file_paths
 from penstock.errors import (
     CheckpointError,

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from penstock.checkpoint import (
-    choose_restore,
-    finish_open_deletes,
-    record_restore,
-    recover_sinks,
-    snapshots_to_load,
-)
 from penstock.checkpoint.file_names import metadata_path
 from penstock.checkpoint.log.entries import Committing, Complete, Discard, Restore
 from penstock.checkpoint.log.log_view import summarize
-from penstock.checkpoint.restore.restore_choice import path_to_restore
+from penstock.checkpoint.restore.redistribution import snapshots_to_load
+from penstock.checkpoint.restore.restore_choice import (
+    choose_restore,
+    finish_open_deletes,
+    path_to_restore,
+    record_restore,
+)
+from penstock.checkpoint.restore.sink_recovery import recover_sinks
 from penstock.checkpoint.snapshot.manifest import digest, encode_manifest
 from penstock.errors import CheckpointError, FencedError, StorageError
 from penstock.model.ids import Version

@@ -1,14 +1,13 @@
 """`list`, `status`, `logs`, `demo` and the command itself: text, JSON, exit codes."""
 
 import json
-import sys
-import types
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from penstock import __version__
+from penstock.cli.demo import demo_command
 from penstock.cli.main import main
 from penstock.cli.status_commands import hottest_text
 from penstock.control.registry import FailureRecord, ProcessRecord, Registry, StatusChange
@@ -240,9 +239,7 @@ def test_a_mistyped_word_suggests_the_nearest(
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("penstock.cli.demo.demo_command")
-    module.run_demo = lambda: 1  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "penstock.cli.demo.demo_command", module)
+    monkeypatch.setattr(demo_command, "run_demo", lambda: 1)
     assert main(["demo"]) == 1
 
 

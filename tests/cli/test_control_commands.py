@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from penstock.checkpoint.savepoint_request import SavepointRequest
-from penstock.cli.job_target import PercentBar
 from penstock.cli.main import main
+from penstock.cli.percent_bar import PercentBar
 from penstock.control.registry import Registry
 from penstock.control.remote_job import RemoteJob, ServerAddress
 from penstock.rest.rest_settings import RestSettings

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from penstock.cli.progress import Progress, progress_line, watermark_text
+from penstock.cli.progress import Progress, progress_line
+from penstock.cli.time_texts import watermark_text
 from penstock.control.terminal import MODE
 from tests.records import A_ID, B_ID, job_record
 

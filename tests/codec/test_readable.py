@@ -14,7 +14,8 @@ from penstock.codec.columns import decode_column, encode_column
 from penstock.codec.readable import from_readable, readable_type, to_declared, to_readable
 from penstock.codec.tagged_json import from_json, to_json
 from penstock.errors import UnsupportedValueError
-from penstock.model import Instant, Row
+from penstock.model.row import Row
+from penstock.model.time import Instant
 from penstock.model.type_information import parse_type
 from tests.codec.strategies import PLAIN
 

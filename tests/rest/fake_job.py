@@ -13,8 +13,8 @@ from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, Checkp
 from penstock.control.driver_log import DriverLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
-from penstock.control.remote_job import LOCAL_NAMES
 from penstock.control.running_job import ControlledJob, JobFacts
+from penstock.control.server_contract import LOCAL_NAMES
 from penstock.control.tokens import Tokens
 from penstock.errors import CheckpointFailedError, JobConflictError
 from penstock.graph.job_graph import JobGraph, StagePlan

@@ -24,7 +24,15 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.model.key_groups import MAX_KEY_GROUPS
-from penstock.model.snapshot import Manifest, NativeName, StateFile, SubtaskSnapshot, TableFile, files_of_format
+from penstock.model.snapshot import (
+    Manifest,
+    NativeName,
+    StateFile,
+    SubtaskSnapshot,
+    TableFile,
+    files_of_format,
+    snapshot_files,
+)
 from penstock.model.type_information import parse_type
 from penstock.state.format.snapshot_file import KINDS
 from penstock.state.operator.operator_file import MODES
@@ -168,15 +176,6 @@ def state_files(manifest: Manifest) -> Iterator[StateFile]:
         yield from snapshot_files(snapshot)
     if manifest.sources.file is not None:
         yield manifest.sources.file
-
-
-def snapshot_files(snapshot: SubtaskSnapshot) -> Iterator[StateFile]:
-    """Every file entry of one subtask."""
-    yield from snapshot.files
-    yield from snapshot.spool
-    if snapshot.operator_file is not None:
-        yield snapshot.operator_file
-    yield from snapshot.operator_files
 
 
 def file_paths(manifest: Manifest) -> set[str]:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from penstock.checkpoint.snapshot.manifest import snapshot_files
 from penstock.model.ids import SubtaskId
-from penstock.model.snapshot import BarrierFigures, CheckpointAck, SavepointAck
+from penstock.model.snapshot import BarrierFigures, CheckpointAck, SavepointAck, snapshot_files
 
 HISTORY_LENGTH = 10
 

@@ -20,6 +20,7 @@ from penstock.cli.demo.demo_data import ClickStream, write_files
 from penstock.cli.demo.demo_job import DemoFolders, build, configure
 from penstock.cli.demo.demo_next import KeptFolder, next_commands
 from penstock.cli.demo.demo_view import DemoView
+from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord, ProcessRecord
 from penstock.control.submission import Submission, submitted
@@ -35,6 +36,11 @@ KILL_AT = 0.4
 POLL_S = 0.1
 USER = "user-00042"
 """Whose totals the last lines propose to look at."""
+
+
+def demo(*, json: JsonFlag = False, debug: DebugFlag = False) -> int:
+    """Run a job that loses a process and still counts right."""
+    return run_demo()
 
 
 def run_demo(stream: ClickStream = STREAM, files: int = FILES) -> int:
