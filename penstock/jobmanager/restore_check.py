@@ -29,6 +29,7 @@ from penstock.state.backend.backend_spec import ReadsFiles
 from penstock.state.format.schema_evolution import compare_states
 
 RESTORED, NEW, DROPPED = "restored", "new", "dropped"
+NOT_ASKED_FOR = "open() does not ask for it; it is kept, and restored when the function asks for it"
 _Declared = list[tuple[StateTableInfo | OperatorStateInfo, Migration | None]]
 
 
@@ -38,7 +39,7 @@ class StateReport(msgspec.Struct, frozen=True):
     name: str
     kind: str
     outcome: str
-    """same, evolves, migrates, refused, new, dropped; or waits: restored when the function asks for it."""
+    """same, evolves, migrates, refused, new, dropped; or waits: kept, and restored when the function asks for it."""
     changes: list[str] = []
     reason: str = ""
 
@@ -49,7 +50,7 @@ class OperatorReport(msgspec.Struct, frozen=True):
     uid: str
     operator_id: str
     outcome: str
-    """restored, new or dropped."""
+    """restored (it is in the snapshot, with or without state), new or dropped."""
     states: list[StateReport] = []
     was: str = ""
     """Its uid in the snapshot, if that differs."""
@@ -161,8 +162,9 @@ def _stage_reports(
             for state in states
             if state.outcome == "refused"
         ]
-        outcome = RESTORED if uid in stateful_uids(manifest) else NEW
-        parallelism = (_old_parallelism(manifest, uid), stage.parallelism)
+        old_parallelism = _old_parallelism(manifest, uid)
+        outcome = RESTORED if old_parallelism is not None or uid in stateful_uids(manifest) else NEW
+        parallelism = (old_parallelism, stage.parallelism)
         yield OperatorReport(uid, operator_id(uid), outcome, states, was.get(uid, ""), parallelism)
 
 
@@ -226,7 +228,7 @@ def _compared(
             yield StateReport(info.name, _kind(info), change.outcome, list(change.lines), change.reason)
     for place, info in saved.items():
         if place not in places:
-            yield StateReport(info.name, _kind(info), "waits", reason="the function does not ask for it in open()")
+            yield StateReport(info.name, _kind(info), "waits", reason=NOT_ASKED_FOR)
 
 
 def _kind(info: StateTableInfo | OperatorStateInfo) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.cli.program import load_program
+from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.storage.local import LocalStorage
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.harness_options import HarnessOptions
@@ -101,6 +102,46 @@ def test_o4_o5_a_missing_operator_needs_the_flag(
     assert [(o["uid"], o["outcome"]) for o in found["operators"]] == [("fresh", "new"), ("count", "dropped")]
     assert "--allowNonRestoredState" in found["needed"][0]
     assert report(job, savepoint, capsys, "-n")[0] == 0
+
+
+def test_an_operator_of_the_snapshot_is_not_new_because_it_has_no_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = 'rows.map(lambda r: r, Types.STRING()).uid("plain")' + KEYED.format(name="Count", uid="count")[4:]
+    job = write(tmp_path, pipeline=steps)
+    harness = Harness(load_program(job, []).graph, HarnessOptions(storage=LocalStorage(tmp_path / "job")))
+    harness.feed([CHECKPOINT])  # no record, so no state either
+    _, found = report(job, harness.savepoint(tmp_path / "savepoints"), capsys)
+    assert [(o["uid"], o["outcome"]) for o in found["operators"]] == [("plain", "restored"), ("count", "restored")]
+
+
+LATE = KEYED.format(name="Late", uid="count")
+LATE_CLASS = """pass
+
+
+class Late(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+"""
+
+
+def test_a_state_that_open_does_not_ask_for_waits_and_is_kept(
+    tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write(tmp_path, pipeline=LATE)
+    job.write_text(job.read_text(encoding="utf-8").replace("pass\n", LATE_CLASS, 1), encoding="utf-8")
+    code, found = report(job, savepoint, capsys)
+    assert code == 0
+    (state,) = found["operators"][0]["states"]
+    assert (state["name"], state["outcome"]) == ("count", "waits")
+    assert main(check(job, savepoint)) == 0
+    line = "waits     count (value): open() does not ask for it; it is kept, and restored when the function asks for it"
+    assert line in capsys.readouterr().out
+    options = HarnessOptions(storage=LocalStorage(tmp_path / "second"), start=StartOptions(path=savepoint))
+    later = Harness(load_program(job, []).graph, options)
+    later.feed(["a", CHECKPOINT])
+    _, found = report(write(tmp_path), later.savepoint(tmp_path / "later"), capsys)
+    assert [(s["name"], s["outcome"]) for s in found["operators"][0]["states"]] == [("count", "same")]
 
 
 def test_o2_the_report_suggests_a_uid_for_an_operator_without_one(
