@@ -1,5 +1,6 @@
 """The answers of the endpoints, with Flink's names and messages."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.records import A_ID, job_record
 from tests.rest.fake_job import JOB, FakeJob, Served, end_savepoint
 from tests.waiting import wait_until
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 ONE, TWO = "1" * 32, "2" * 32
 
 
@@ -108,6 +110,17 @@ def test_n2_a_savepoint_is_triggered_and_polled(served: Served) -> None:
     end_savepoint(ticket(served))
     assert ended(served, f"{JOB}/savepoints/{ONE}") == {"location": "/tmp/sp/savepoint-aaaaaa-0123456789ab"}
     assert served.job.triggered == [("/tmp/sp", "native", "go_on", False)]
+
+
+def test_n2_the_example_in_the_reference_takes_a_savepoint(served: Served) -> None:
+    page = (ROOT / "docs" / "reference" / "rest-api.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"curl -X POST (.*?) \$JOB(/\S+)\n", page, re.DOTALL)
+    headers = dict(re.findall(r'-H "([\w-]+): ([^"]+)"', example[0]))
+    body = re.search(r"-d '(.*)'", example[0])
+    assert body is not None
+    response = served.client.post(JOB + example[1], content=body[1], headers=headers)
+    assert response.status_code == 202 and list(response.json()) == ["request-id"]
+    assert served.job.triggered == [("/savepoints", "canonical", "go_on", False)]
 
 
 def test_n5_a_savepoint_may_cancel_the_job_and_its_failure_is_reported(served: Served) -> None:
