@@ -100,4 +100,5 @@ def global_job_parameters(configuration: Configuration) -> dict[str, str]:
     """
     prefix = pipeline_options.JOB_PARAMETERS.prefix
     settings = configuration.to_dict()
-    return {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    single = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    return {**configuration.get(pipeline_options.JOB_PARAMETER_PAIRS), **single}

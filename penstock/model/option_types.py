@@ -262,6 +262,26 @@ class Folders(ValueType["tuple[str, ...]"]):
 
 
 @dataclass(frozen=True)
+class Pairs(ValueType["dict[str, str]"]):
+    """Names with values, as Flink writes maps: `name:value,other:value`. A part in quotes may contain `,` and `:`."""
+
+    def parse(self, text: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for entry in _split_unquoted(text, ","):
+            name, *values = _split_unquoted(entry, ":")
+            if not name or not values:
+                raise ConfigurationError(f"{entry!r} is not of the form name:value")
+            found[_unquoted(name)] = _unquoted(":".join(values))
+        return found
+
+    def describe(self) -> str:
+        return "pairs such as `name:value,other:value`"
+
+    def format(self, value: Any) -> str:
+        return ",".join(f"{_quoted(name)}:{_quoted(str(item))}" for name, item in value.items())
+
+
+@dataclass(frozen=True)
 class Ports(ValueType[range]):
     """A port, or a range of ports."""
 
@@ -277,3 +297,17 @@ class Ports(ValueType[range]):
 
 def _normal_form(word: str) -> str:
     return word.strip().lower().replace("_", "-")
+
+
+def _split_unquoted(text: str, separator: str) -> list[str]:
+    """The parts between separators that are not in quotes, without the blanks around them."""
+    parts = re.findall(rf"(?:'(?:[^']|'')*'|[^'{separator}])+", text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace("''", "'") if len(text) > 1 and text[0] == text[-1] == "'" else text
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'" if re.search(r"[',:]|^\s|\s$|^$", text) else text

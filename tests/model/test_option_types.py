@@ -19,6 +19,7 @@ from penstock.model.option_types import (
     Milliseconds,
     Number,
     OptionalText,
+    Pairs,
     Ports,
     Size,
     ValueType,
@@ -126,3 +127,20 @@ def test_folders_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/ada")
     assert Folders().parse("here:~/there") == (str(tmp_path / "here"), "/home/ada/there")
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_pairs_give_their_names_and_values_back(pairs):
+    assert Pairs().parse(Pairs().format(pairs)) == pairs
+
+
+def test_pairs_are_written_as_flink_writes_maps():
+    assert Pairs().parse("unit:km, limit : 5 ,'a,b':'c:d',at:12:30") == {
+        "unit": "km",
+        "limit": "5",
+        "a,b": "c:d",
+        "at": "12:30",
+    }
+    assert Pairs().parse(" ") == {}
+    with pytest.raises(ConfigurationError, match="'km' is not of the form name:value"):
+        Pairs().parse("km")

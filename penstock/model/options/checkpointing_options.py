@@ -98,6 +98,7 @@ CREATE_SUBDIR = Option(
     Boolean(),
     True,
     "Whether each job has a folder of its own, named after its id, in the checkpoint folder.",
+    old_keys=("state.checkpoints.create-subdir",),
 )
 INLINE_THRESHOLD = Option(
     _CHECKPOINTING + "data-inline-threshold",

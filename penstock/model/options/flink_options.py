@@ -10,7 +10,7 @@ from penstock.model.option_types import OptionalText
 _BEAM = "functions run in TaskManager processes, not in Beam workers"
 _STATE_CACHE = "state is read directly, without a cache in front of a JVM"
 _BATCH = "every program runs as a stream"
-_BUFFERS = "records travel with their epoch, not in network buffers"
+_BUFFERS = "records travel with their epoch, not in network buffers; see `penstock.epoch.interval`"
 _TASKS = "Spark schedules and runs the tasks"
 _CLUSTER = "Spark is the cluster: use the keys `spark.*`"
 _SESSION = "there is no session cluster: each job has a driver of its own"
@@ -21,6 +21,15 @@ _SPOOL = "each subtask stores the records of an unaligned checkpoint in a file o
 _CHANGELOG = "there is no changelog: checkpoints of both backends are incremental already"
 _NOT_YET = "not available in this version"
 _CLEANUP = "the job itself deletes files that no checkpoint needs"
+_NO_STANDBY = (
+    "a job has one driver and no standby; when it is lost, `penstock run --resume` continues the job from the job log in "
+    "the checkpoint folder"
+)
+_CONTROL_LIMITS = "the limits of the control server and of its client are fixed"
+_SUBMISSION = "`penstock run` starts the job in its own process; `-d` runs it in the background"
+_FRAME_SIZE = "a message between two processes may have 64 mb; the limit is fixed"
+_QUERIES = "the state of a running job cannot be queried; `penstock state` reads checkpoints and savepoints"
+_RECORDS_IN_FLIGHT = "a restored job processes the records in flight first, and takes checkpoints meanwhile"
 _FILE_SYSTEMS = "file systems are configured by their environment variables"
 
 
@@ -46,6 +55,12 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect(
         _MERGING,
         "execution.checkpointing.file-merging.enabled",
+        "state.checkpoints.file-merging.enabled",
+        "state.checkpoints.file-merging.across-checkpoint-boundary",
+        "state.checkpoints.file-merging.max-file-size",
+        "state.checkpoints.file-merging.max-space-amplification",
+        "state.checkpoints.file-merging.max-subtasks-per-file",
+        "state.checkpoints.file-merging.pool-blocking",
         "execution.checkpointing.file-merging.across-checkpoint-boundary",
         "execution.checkpointing.file-merging.max-file-size",
         "execution.checkpointing.file-merging.max-space-amplification",
@@ -61,7 +76,20 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "a checkpoint is restored with the records that it holds",
         "execution.state-recovery.without-channel-state.checkpoint-id",
         "execution.checkpointing.recover-without-channel-state.checkpoint-id",
+        "execution.checkpointing.id-of-ignored-in-flight-data",
     ),
+    *_without_effect(
+        _RECORDS_IN_FLIGHT,
+        "execution.checkpointing.during-recovery.enabled",
+        "execution.checkpointing.unaligned.during-recovery.enabled",
+        "execution.checkpointing.unaligned.recover-output-on-downstream.enabled",
+        "pipeline.sources.pause-until-first-checkpoint",
+    ),
+    *_without_effect(
+        "a job always continues from the newest checkpoint that can be read",
+        "execution.checkpointing.prefer-checkpoint-for-recovery",
+    ),
+    *_without_effect("a job restarts as a whole", "execution.checkpointing.approximate-local-recovery"),
     *_without_effect("snapshots are always written asynchronously", "state.backend.async"),
     *_without_effect(
         "functions access state synchronously",
@@ -80,15 +108,19 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "execution.batch-state-backend.enabled",
         "execution.sort.partition.memory",
         "execution.sort.keyed.partition.memory",
+        "execution.sort-partition.memory",
+        "execution.sort-keyed-partition.memory",
     ),
     *_without_effect(
-        "`penstock run` starts the job in its own process; `-d` runs it in the background",
+        _SUBMISSION,
         "execution.target",
         "execution.attached",
         "execution.shutdown-on-attached-exit",
         "execution.shutdown-on-application-finish",
         "execution.submit-failed-job-on-application-error",
         "execution.program-config.enabled",
+        "execution.program-config.wildcards",
+        "execution.terminate-application-on-any-job-terminated-exceptionally",
         "execution.allow-client-job-configurations",
     ),
     *_without_effect("listeners are Java classes", "execution.job-listeners", "execution.job-status-changed-listeners"),
@@ -105,6 +137,7 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "pipeline.default-kryo-serializers",
         "pipeline.registered-kryo-types",
         "pipeline.registered-pojo-types",
+        "pipeline.auto-type-registration",
     ),
     *_without_effect(
         "set the parallelism with `set_parallelism` on the operator", "pipeline.jobvertex-parallelism-overrides"
@@ -120,6 +153,17 @@ OPTIONS: tuple[Option[str | None], ...] = (
     ),
     *_without_effect(
         "watermarks of sources are not aligned", "pipeline.watermark-alignment.allow-unaligned-source-splits"
+    ),
+    *_without_effect(
+        "event time comes from the watermark strategy of a stream, or from `event_time=`",
+        "pipeline.time-characteristic",
+    ),
+    *_without_effect("set `restart-strategy.type`", "execution-retries.default", "execution-retries.delay"),
+    *_without_effect(
+        "functions are chained as `pipeline.operator-chaining.enabled` says", "python.operator-chaining.enabled"
+    ),
+    *_without_effect(
+        "Spark decides what processes on executors inherit: `spark.executorEnv.*`", "python.systemenv.enabled"
     ),
     *_without_effect("set PYSPARK_PYTHON or `spark.pyspark.python`", "python.executable", "python.client.executable"),
     *_without_effect("call `env.add_python_file`", "python.files", "python.pythonpath"),
@@ -137,10 +181,12 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect("set `spark.executor.cores`", "taskmanager.numberOfTaskSlots"),
     *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
     *_without_effect(_TASKS, "scheduler-mode"),
-    *_without_effect("the job log in the checkpoint folder does this", "high-availability"),
+    *_without_effect(_NO_STANDBY, "high-availability"),
+    *_without_effect(_FRAME_SIZE, "akka.framesize", "pekko.framesize"),
+    *_without_effect(_TASKS, "shuffle-service-factory.class"),
     *_without_effect(_CLEANUP, "cleanup-strategy"),
     *_without_effect(
-        "the limits of the control server and of its client are fixed",
+        _CONTROL_LIMITS,
         "rest.await-leader-timeout",
         "rest.connection-timeout",
         "rest.idleness-timeout",
@@ -149,11 +195,13 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "rest.client.max-content-length",
         "rest.server.max-content-length",
         "rest.server.numThreads",
+        "rest.server.thread-priority",
         "rest.async.store-duration",
         "rest.cache.checkpoint-statistics.size",
         "rest.cache.checkpoint-statistics.timeout",
+        "rest.cache.execution-graph.timeout",
     ),
-    *_without_effect("the paths of the control server are fixed", "rest.url-prefix"),
+    *_without_effect("the paths of the control server are fixed", "rest.url-prefix", "rest.path"),
     *_without_effect(
         "the control server does not draw flame graphs",
         "rest.flamegraph.enabled",
@@ -173,6 +221,10 @@ OPTIONS: tuple[Option[str | None], ...] = (
 )
 
 FAMILIES = (
+    KeyFamily(
+        "python.logging.",
+        no_effect="functions log with Python's `logging`: set levels there; `penstock logs` shows the lines",
+    ),
     KeyFamily("python.", no_effect=_BEAM),
     KeyFamily("jobmanager.memory.", no_effect="set `spark.driver.memory`"),
     KeyFamily("jobmanager.adaptive-", no_effect=_TASKS),
@@ -195,16 +247,18 @@ FAMILIES = (
     KeyFamily("metrics.", no_effect="metrics are " + _NOT_YET),
     KeyFamily("traces.", no_effect="traces are " + _NOT_YET),
     KeyFamily("events.", no_effect="event reporters are " + _NOT_YET),
-    KeyFamily("high-availability.", no_effect="the job log in the checkpoint folder does this"),
-    KeyFamily("job-result-store.", no_effect="the job log in the checkpoint folder does this"),
-    KeyFamily("job-event.", no_effect="the job log in the checkpoint folder does this"),
-    KeyFamily("zookeeper.", no_effect="the job log in the checkpoint folder does this"),
+    KeyFamily("high-availability.", no_effect=_NO_STANDBY),
+    KeyFamily("recovery.", no_effect=_NO_STANDBY),
+    KeyFamily("zookeeper.", no_effect=_NO_STANDBY),
+    KeyFamily("job-result-store.", no_effect="the job log in the checkpoint folder says how a job ended"),
+    KeyFamily("job-event.", no_effect="the job log in the checkpoint folder is all that a driver needs to continue"),
     KeyFamily("cleanup-strategy.", no_effect=_CLEANUP),
     KeyFamily("sink.committer.", no_effect="a failing commit is retried for `penstock.sink.commit-timeout`"),
     KeyFamily("collect-sink.", no_effect="records are collected through the driver, not through a socket"),
     KeyFamily("task.cancellation.", no_effect=_TASKS),
-    KeyFamily("pekko.", no_effect="processes do not talk through Pekko"),
-    KeyFamily("akka.", no_effect="processes do not talk through Akka"),
+    KeyFamily("task.checkpoint.alignment.", no_effect="alignment buffers no records"),
+    KeyFamily("pekko.", no_effect="the JobManager and the TaskManagers have a protocol of their own, not Pekko"),
+    KeyFamily("akka.", no_effect="the JobManager and the TaskManagers have a protocol of their own, not Akka"),
     KeyFamily("heartbeat.", no_effect="set `penstock.taskmanager.timeout`"),
     KeyFamily("blob.", no_effect="there is no blob server: Spark distributes files"),
     KeyFamily("classloader.", no_effect="functions are Python"),
@@ -221,12 +275,18 @@ FAMILIES = (
     KeyFamily("external-resources", no_effect=_CLUSTER),
     KeyFamily("kubernetes.", no_effect="use the keys `spark.kubernetes.*`"),
     KeyFamily("yarn.", no_effect="use the keys `spark.yarn.*`"),
+    KeyFamily("mesos.", no_effect=_CLUSTER),
+    KeyFamily("containerized.", no_effect="use the keys `spark.executorEnv.*` and `spark.yarn.appMasterEnv.*`"),
+    KeyFamily("local.", no_effect=_CLUSTER),
+    KeyFamily("minicluster.", no_effect="without a cluster, Spark runs in the driver: `spark.master: local[n]`"),
+    KeyFamily("job.autoscaler.", no_effect="the parallelism of a running job does not change"),
     KeyFamily("jobstore.", no_effect=_SESSION),
     KeyFamily("historyserver.", no_effect="there is no history server: `penstock list -a` shows jobs that have ended"),
     KeyFamily("web.", no_effect="there is no web page in this version; the control server has the keys `rest.*`"),
     KeyFamily("security.ssl.rest.", no_effect="set `penstock.rest.ssl.certificate` and `penstock.rest.ssl.key`"),
     KeyFamily("security.", no_effect="Spark and the checkpoint storage have security settings of their own"),
-    KeyFamily("queryable-state.", no_effect="queries of live state are " + _NOT_YET),
+    KeyFamily("queryable-state.", no_effect=_QUERIES),
+    KeyFamily("query.", no_effect=_QUERIES),
     KeyFamily("table.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("sql-gateway.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("sql-client.", no_effect="there is no Table API: use Spark SQL"),

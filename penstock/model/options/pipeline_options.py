@@ -2,7 +2,7 @@
 
 from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.option import KeyFamily, Option
-from penstock.model.option_types import Boolean, Integer, Member, Milliseconds, OptionalText
+from penstock.model.option_types import Boolean, Integer, Member, Milliseconds, OptionalText, Pairs
 
 NAME: Option[str | None] = Option(
     "pipeline.name",
@@ -41,6 +41,13 @@ AUTO_GENERATE_UIDS = Option(
 JOB_PARAMETERS = KeyFamily(
     "pipeline.global-job-parameters.",
     "Parameters of your own, which functions read with `RuntimeContext.get_job_parameter`.",
+)
+JOB_PARAMETER_PAIRS: Option[dict[str, str]] = Option(
+    "pipeline.global-job-parameters",
+    Pairs(),
+    {},
+    "The same parameters in one setting. A key `pipeline.global-job-parameters.NAME` wins over it.",
+    default_text="none",
 )
 AUTO_WATERMARK_INTERVAL = Option(
     "pipeline.auto-watermark-interval",

@@ -20,6 +20,7 @@ DIRECTORIES: Option[tuple[str, ...]] = Option(
     Folders(),
     (),
     "Where RocksDB keeps its files. Several folders are used in turn.",
+    old_keys=(PREFIX + "checkpointdir",),
     default_text="the temporary folder",
 )
 PREDEFINED = Option(
