@@ -101,4 +101,5 @@ def global_job_parameters(configuration: Configuration) -> dict[str, str]:
     prefix = pipeline_options.JOB_PARAMETERS.prefix
     settings = configuration.to_dict()
     single = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
-    return {**configuration.get(pipeline_options.JOB_PARAMETER_PAIRS), **single}
+    pairs = configuration.get(pipeline_options.JOB_PARAMETER_PAIRS)
+    return {**pairs, **single}

@@ -99,7 +99,7 @@ def spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakeSpark:
         },
         "penstock.spark.source_frames": {"apply_sql": apply_sql},
         "penstock.spark.session": {"make_session": fake.make_session},
-        "penstock.jobmanager": {"run_job": fake.run_job, "submit_job": fake.submit_job},
+        "penstock.jobmanager.job_submission": {"run_job": fake.run_job, "submit_job": fake.submit_job},
     }
     for name, members in modules.items():
         module = ModuleType(name)

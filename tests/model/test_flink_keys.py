@@ -134,8 +134,9 @@ block.blocksize block.cache-size block.metadata-blocksize bloom-filter.bits-per-
 checkpoint.transfer.thread.num checkpoint.upload-jitter compaction.filter.periodic-compaction-time
 compaction.filter.query-time-after-num-entries compaction.level.max-size-level-base
 compaction.level.target-file-size-base compaction.level.use-dynamic-size compaction.style compression.per.level
-checkpointdir files.open incremental-restore-async-compact-after-rescale localdir log.dir log.file-num log.level log.max-file-size
-manual-compaction.max-auto-compactions manual-compaction.min-interval memory.fixed-per-slot memory.fixed-per-tm
+checkpointdir files.open incremental-restore-async-compact-after-rescale localdir log.dir log.file-num log.level
+log.max-file-size manual-compaction.max-auto-compactions manual-compaction.min-interval memory.fixed-per-slot
+memory.fixed-per-tm
 memory.high-prio-pool-ratio memory.managed memory.partitioned-index-filters memory.write-buffer-ratio
 metrics.block-cache-usage options-factory predefined-options rescaling.use-delete-files-in-range
 restore-overlap-fraction-threshold thread.num timer-service.cache-size timer-service.factory use-bloom-filter

@@ -22,8 +22,8 @@ _CHANGELOG = "there is no changelog: checkpoints of both backends are incrementa
 _NOT_YET = "not available in this version"
 _CLEANUP = "the job itself deletes files that no checkpoint needs"
 _NO_STANDBY = (
-    "a job has one driver and no standby; when it is lost, `penstock run --resume` continues the job from the job log in "
-    "the checkpoint folder"
+    "a job has one driver and no standby; when it is lost, `penstock run --resume` continues the job from the job log "
+    "in the checkpoint folder"
 )
 _CONTROL_LIMITS = "the limits of the control server and of its client are fixed"
 _SUBMISSION = "`penstock run` starts the job in its own process; `-d` runs it in the background"
