@@ -1,7 +1,8 @@
 """The output of `penstock run` while its jobs run.
 
 The first line of a job (its id) and the last one (how it ended) are the command's result and go to stdout. Between
-them progress goes to stderr: one line that changes in place on a terminal, a plain line every few seconds elsewhere.
+them progress goes to stderr: one line that changes in place on a terminal, elsewhere plain lines, for each phase of the
+start and then every few seconds as long as rows come.
 """
 
 import sys
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.time_texts import watermark_text
+from penstock.cli.time_texts import lag_text, watermark_text
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord
 from penstock.control.terminal import print_message, print_result
@@ -29,7 +30,17 @@ class Progress:
         self._jobs: dict[str, JobRecord] = {}
         self._announced_end: set[str] = set()
         self._line_at_s: float | None = None
+        self._line: tuple[object, ...] = ()
+        """What the last plain line was about: it is not repeated."""
         self._live: Live | None = None
+
+    def announce(self, text: str) -> None:
+        """Show what happens before there is a job."""
+        with self._lock:
+            if self._is_live:
+                self._show_live(text)
+            else:
+                print_message(text)
 
     def __call__(self, record: JobRecord) -> None:
         """Show a job's newest record."""
@@ -41,10 +52,10 @@ class Progress:
             self._jobs[record.job_id] = record
             if record.ended:
                 self._stop_live()
-            elif self._console.is_terminal and not self._console.is_dumb_terminal:
-                self._show_live(record)
+            elif self._is_live:
+                self._show_live(progress_line(record))
             else:
-                self._show_line(record, changed=before is not None and before.status != record.status)
+                self._show_line(record, changed=_is_news(before, record))
 
     def close(self) -> None:
         """Print how every job ended. Called after the end of the program, so that this comes last."""
@@ -57,20 +68,24 @@ class Progress:
         """Whether a job of the program has failed."""
         return any(record.status == "FAILED" for record in self._jobs.values())
 
+    @property
+    def _is_live(self) -> bool:
+        return self._console.is_terminal and not self._console.is_dumb_terminal
+
     def _announce_ends(self) -> None:
         for record in self._jobs.values():
             if record.ended and record.job_id not in self._announced_end:
                 self._announced_end.add(record.job_id)
                 print_result(ended_line(record), record)
 
-    def _show_live(self, record: JobRecord) -> None:
+    def _show_live(self, text: str) -> None:
         if self._live is None:
             # Only a terminal's stdout may go through the display; a pipe must get its rows unchanged.
             self._live = Live(
                 console=self._console, transient=True, auto_refresh=False, redirect_stdout=sys.stdout.isatty()
             )
             self._live.start()
-        self._live.update(Text(progress_line(record), no_wrap=True, overflow="ellipsis"), refresh=True)
+        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def _stop_live(self) -> None:
         if self._live is not None:
@@ -81,9 +96,16 @@ class Progress:
         now_s = self._clock.monotonic_s()
         if self._line_at_s is None:
             self._line_at_s = now_s
-        if changed or now_s - self._line_at_s >= LINE_INTERVAL_S:
-            self._line_at_s = now_s
+        about = (record.job_id, record.status, record.attempt, record.rows + record.epoch_rows)
+        if changed or (now_s - self._line_at_s >= LINE_INTERVAL_S and about != self._line):
+            self._line_at_s, self._line = now_s, about
             print_message(progress_line(record))
+
+
+def _is_news(before: JobRecord | None, record: JobRecord) -> bool:
+    """Whether the status or the phase is another one."""
+    phases = [one.phase.name if one is not None and one.phase is not None else None for one in (before, record)]
+    return (before is not None and before.status != record.status) or (phases[1] is not None and phases[0] != phases[1])
 
 
 def submitted_line(record: JobRecord) -> str:
@@ -98,9 +120,19 @@ def ended_line(record: JobRecord) -> str:
 
 def progress_line(record: JobRecord) -> str:
     """The progress of a job in one line."""
-    checkpoint = "none yet" if record.last_checkpoint is None else str(record.last_checkpoint)
-    attempt = f" | attempt {record.attempt}" if record.attempt > 1 else ""
-    return (
-        f"{record.name} {record.status} | epoch {record.epoch} | {record.rows} rows | {record.rows_per_s:.0f} rows/s"
-        f" | watermark {watermark_text(record.watermark)} | checkpoint {checkpoint}{attempt}"
-    )
+    parts = [f"{record.name} {record.status}"]
+    if record.phase is not None:
+        parts += [str(record.phase)] + ([f"{record.epoch_rows} rows so far"] if record.epoch_rows else [])
+    else:
+        running = f" + {record.epoch_rows} in epoch {record.epoch + 1}" if record.epoch_rows else ""
+        checkpoint = "none yet" if record.last_checkpoint is None else str(record.last_checkpoint)
+        parts += [
+            f"epoch {record.epoch}",
+            f"{record.rows} rows{running}",
+            f"{record.rows_per_s:.0f} rows/s",
+            f"watermark {watermark_text(record.watermark)}{lag_text(record.watermark, record.updated_ms)}",
+            f"checkpoint {checkpoint}",
+        ]
+    if record.attempt > 1:
+        parts.append(f"attempt {record.attempt}")
+    return " | ".join(parts)

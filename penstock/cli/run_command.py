@@ -103,7 +103,7 @@ def run_attached(submission: Submission, arguments: Sequence[str]) -> int:
     """The exit code of the program; 1 if that is 0 but a job has failed."""
     progress = Progress()
     try:
-        with submitted(replace(submission, report=progress)):
+        with submitted(replace(submission, report=progress, announce=progress.announce)):
             exit_code = run_program(submission.job_file, arguments)
     finally:
         progress.close()

@@ -6,14 +6,24 @@ from typing import Annotated
 import typer
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
-from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, open_registry, parse_settings
-from penstock.cli.time_texts import time_text, watermark_text
+from penstock.cli.flags import (
+    DebugFlag,
+    JobArgument,
+    JsonFlag,
+    SettingsFlag,
+    open_registry,
+    parse_choice,
+    parse_settings,
+)
+from penstock.cli.time_texts import lag_text, time_text, watermark_text
 from penstock.control import job_queries
 from penstock.control.registry import FailureRecord, JobRecord
 from penstock.control.terminal import print_result, table
 from penstock.model.ids import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
+from penstock.runtime.process.log_lines import LEVELS
 
+LOG_NAME_CHARS = len("taskmanager-1-0")
 FOLLOW_PAUSE_S = 0.25
 HOT = 1.1
 """A key group is named if it has this many times the mean; estimates that are spread evenly name none."""
@@ -30,10 +40,14 @@ def status(
     print_result(status_text(record), record)
 
 
-def logs(
+def logs(  # noqa: PLR0913 - the parameters are the command's flags
     *,
     job: JobArgument,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow until the job ends.")] = False,
+    lines: Annotated[int | None, typer.Option("-n", "--lines", min=0, help="Only the last lines so far.")] = None,
+    level: Annotated[
+        str, typer.Option("--level", metavar="|".join(LEVELS), help="Only lines of this level and above.")
+    ] = LEVELS[0],
     settings: SettingsFlag = None,
     json: JsonFlag = False,
     debug: DebugFlag = False,
@@ -41,11 +55,9 @@ def logs(
     """Print the logs of a job."""
     ending = threading.Event()
     pause = (lambda: ending.wait(FOLLOW_PAUSE_S)) if follow else None
-    shown = None
-    for line in job_queries.job_logs(open_registry(parse_settings(settings)), job, pause):
-        header = "" if line.file == shown else f"==> {line.file} <==\n"
-        shown = line.file
-        if not print_result(header + line.text, line):
+    selection = job_queries.LogSelection(parse_choice("--level", level, LEVELS) or level, lines)
+    for line in job_queries.job_logs(open_registry(parse_settings(settings)), job, selection, pause):
+        if not print_result(f"{line.file.removesuffix('.log'):<{LOG_NAME_CHARS}} {line.text}", line):
             break
 
 
@@ -107,10 +119,12 @@ def status_text(record: JobRecord) -> str:
         "ended": None if record.ended_ms is None else time_text(record.ended_ms),
         "attempt": record.attempt,
         "parallelism": record.parallelism,
+        "phase": None if record.phase is None else str(record.phase),
         "epoch": record.epoch,
         "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
+        "in epoch": f"{record.epoch_rows} rows so far" if record.epoch_rows else None,
         "dropped": f"{record.rows_dropped} rows without event time" if record.rows_dropped else None,
-        "watermark": watermark_text(record.watermark),
+        "watermark": watermark_text(record.watermark) + lag_text(record.watermark, record.updated_ms),
         "checkpoint": record.last_checkpoint,
         "checkpoints": record.checkpoint_dir,
         "logs": record.log_dir,

@@ -5,12 +5,17 @@ import traceback
 import unicodedata
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from penstock.clock import Clock, SystemClock
-from penstock.runtime.process.log_lines import LogContext, log_line
+from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line
 
 FILE_NAME = "driver.log"
 FIELD_CHARS = 300
+
+Subject = Literal["job", "attempt", "restore", "checkpoint", "savepoint", "epoch", "rest", "audit"]
+"""What a line is about."""
+Level = Literal["DEBUG", "INFO", "WARN", "ERROR"]
 
 
 class DriverLog:
@@ -22,21 +27,34 @@ class DriverLog:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
 
-    def write(self, text: str, *, attempt: int | None = None, epoch: int | None = None) -> None:
+    def write(
+        self,
+        subject: Subject,
+        text: str,
+        *,
+        level: Level = "INFO",
+        attempt: int | None = None,
+        epoch: int | None = None,
+    ) -> None:
         """What happened, of which attempt and in which epoch as far as that is known."""
-        line = log_line(self._clock.now_ms(), LogContext(self._job_id, attempt, epoch), text.rstrip("\n"))
+        context, event = LogContext(self._job_id, attempt, epoch), LogEvent(subject, text.rstrip("\n"), level)
         with self._lock, suppress(OSError):
+            line = log_line(self._clock.now_ms(), context, event)
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line + "\n")
 
-    def write_error(self, text: str, error: BaseException, *, attempt: int | None = None) -> None:
+    def write_error(
+        self, subject: Subject, text: str, error: BaseException, *, level: Level = "ERROR", attempt: int | None = None
+    ) -> None:
         """What happened, with the traceback of the error that caused it."""
-        self.write(f"{text}\n{''.join(traceback.format_exception(error))}", attempt=attempt)
+        trace = "".join(traceback.format_exception(error))
+        self.write(subject, f"{text}\n{trace}", level=level, attempt=attempt)
 
     def audit(self, event: str, **fields: object) -> None:
         """Who requested what: one line for each request that may change something."""
-        self.write(" ".join(["audit", event, *(f"{name}={printable(str(value))}" for name, value in fields.items())]))
+        shown = (f"{name}={printable(str(value))}" for name, value in fields.items())
+        self.write("audit", " ".join([event, *shown]))
 
 
 def printable(text: str) -> str:

@@ -1,6 +1,8 @@
 """Queries of the commands: the list of jobs, the status of one, and its logs."""
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -9,6 +11,7 @@ import msgspec
 
 from penstock.control.driver_log import FILE_NAME
 from penstock.control.registry import JobRecord, Registry
+from penstock.runtime.process.log_lines import LEVELS, line_head
 
 
 class JobSelection(Enum):
@@ -23,10 +26,31 @@ class JobSelection(Enum):
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of one of a job's log files."""
+    """One line of one of a job's log files. A line that continues another one has its time and level."""
 
     file: str
     text: str
+    time: str = ""
+    """Empty before the first line with a time."""
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class LogSelection:
+    """Which lines of a job's logs are shown."""
+
+    level: str = LEVELS[0]
+    """The least serious level."""
+    last: int | None = None
+    """Only so many of the lines that exist; None: all of them."""
+
+    def of(self, lines: Iterable[LogLine]) -> Iterator[LogLine]:
+        """The lines that are serious enough. Lines without a level always are."""
+        least = LEVELS.index(self.level)
+        return (line for line in lines if not line.level or LEVELS.index(line.level) >= least)
+
+
+ALL_LINES = LogSelection()
 
 
 def list_jobs(registry: Registry, selection: JobSelection = JobSelection.NOT_ENDED) -> list[JobRecord]:
@@ -52,8 +76,13 @@ def job_status(registry: Registry, text: str) -> JobRecord:
     return msgspec.structs.replace(record, states=states, checkpoints=checkpoints)
 
 
-def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None = None) -> Iterator[LogLine]:
-    """The lines of a job's logs, file by file.
+def job_logs(
+    registry: Registry,
+    text: str,
+    selection: LogSelection = ALL_LINES,
+    pause: Callable[[], object] | None = None,
+) -> Iterator[LogLine]:
+    """The lines of all logs of a job, in the order of their times.
 
     With `pause` the logs are followed until the job has ended or its driver is gone; it is called whenever there is
     nothing new.
@@ -61,34 +90,44 @@ def job_logs(registry: Registry, text: str, pause: Callable[[], object] | None =
     record = find_job(registry, text)
     tail = LogTail(Path(record.log_dir))
     # Checked before reading, so that the driver's last lines are read too.
-    while pause is not None and registry.is_running(record):
+    is_followed = pause is not None and registry.is_running(record)
+    known = selection.of(tail.read(last=not is_followed))
+    yield from known if selection.last is None else deque(known, maxlen=selection.last)
+    while pause is not None and is_followed:
+        is_followed = registry.is_running(registry.read(record.job_id))
         some = False
-        for line in tail.read():
+        for line in selection.of(tail.read(last=not is_followed)):
             some = True
             yield line
-        if not some:
+        if not some and is_followed:
             pause()
-        record = registry.read(record.job_id)
-    yield from tail.read(last=True)
 
 
 class LogTail:
-    """The lines that are new in a log folder since the last read, those of the driver first."""
+    """The lines that are new in a log folder since the last read, by time; of equal times those of the driver first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._positions: dict[Path, int] = {}
+        self._newest: dict[Path, LogLine] = {}
 
     def read(self, *, last: bool = False) -> Iterator[LogLine]:
         """The complete lines since the last call; with `last` also one without its end."""
-        for path in sorted(self._folder.glob("*.log"), key=lambda path: (path.name != FILE_NAME, path.name)):
-            with path.open("rb") as file:
-                file.seek(self._positions.get(path, 0))
-                for line in file:
-                    if not last and not line.endswith(b"\n"):
-                        break
-                    self._positions[path] = self._positions.get(path, 0) + len(line)
-                    yield LogLine(path.name, line.decode("utf-8", errors="replace").rstrip("\r\n"))
+        paths = sorted(self._folder.glob("*.log"), key=lambda path: (path.name != FILE_NAME, path.name))
+        return heapq.merge(*(self._read(path, last=last) for path in paths), key=lambda line: line.time)
+
+    def _read(self, path: Path, *, last: bool) -> Iterator[LogLine]:
+        newest = self._newest.get(path, LogLine(path.name, ""))
+        with path.open("rb") as file:
+            file.seek(self._positions.get(path, 0))
+            for data in file:
+                if not last and not data.endswith(b"\n"):
+                    break
+                self._positions[path] = self._positions.get(path, 0) + len(data)
+                text = data.decode("utf-8", errors="replace").rstrip("\r\n")
+                head = line_head(text) or newest
+                self._newest[path] = newest = LogLine(path.name, text, head.time, head.level)
+                yield newest
 
 
 def _current(registry: Registry, record: JobRecord) -> JobRecord:

@@ -60,6 +60,22 @@ class FailureRecord(msgspec.Struct, frozen=True):
     root_cause: str | None = None
 
 
+class PhaseRecord(msgspec.Struct, frozen=True):
+    """What an attempt does before its first epoch is committed."""
+
+    name: str
+    done: int = 0
+    total: int = 0
+    """0: it is not known how much there is to do."""
+
+    def __str__(self) -> str:
+        """
+        >>> str(PhaseRecord("restoring checkpoint 7", 1, 4))
+        'restoring checkpoint 7 (1 of 4)'
+        """
+        return f"{self.name} ({self.done} of {self.total})" if self.total else self.name
+
+
 class JobRecord(msgspec.Struct, frozen=True):
     """What a driver records about its job."""
 
@@ -77,12 +93,17 @@ class JobRecord(msgspec.Struct, frozen=True):
     """The URL of its control server, if it has one."""
     ended_ms: int | None = None
     attempt: int = 0
+    phase: PhaseRecord | None = None
+    """Of the start of the attempt; None once its first epoch is committed."""
     epoch: int = 0
     parallelism: int = 1
     checkpoint_dir: str | None = None
     last_checkpoint: int | None = None
     watermark: int | None = None
     rows: int = 0
+    """Of committed epochs."""
+    epoch_rows: int = 0
+    """Of the epoch that runs, so far; not in `rows`."""
     rows_dropped: int = 0
     """Rows without event time, if `penstock.event-time.null` is `drop`."""
     rows_per_s: float = 0.0

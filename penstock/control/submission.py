@@ -29,6 +29,8 @@ class Submission:
     overrides: dict[str, str] = field(default_factory=dict)
     report: Callable[[JobRecord], None] | None = None
     """Called by the JobManager with each new record of its job, about once a second and at every change of status."""
+    announce: Callable[[str], None] | None = None
+    """Called with what happens before there is a job, for example that Spark starts."""
 
 
 _current: Submission | None = None

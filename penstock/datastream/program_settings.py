@@ -111,6 +111,8 @@ def make_session(configuration: Configuration) -> Any:
     from penstock.spark.session import make_session as make
 
     submission = current_submission()
+    if submission is not None and submission.announce is not None:
+        submission.announce("starting Spark")
     settings = {key: value for key, value in configuration.to_dict().items() if key.startswith(SPARK_PREFIX)}
     return make(settings, submission.spark_log if submission is not None else None)
 

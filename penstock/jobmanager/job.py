@@ -16,7 +16,7 @@ from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.clock import Clock
-from penstock.control.driver_log import DriverLog
+from penstock.control.driver_log import DriverLog, Level
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
 from penstock.control.terminal import print_message, print_warning
 from penstock.errors import (
@@ -33,6 +33,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
+from penstock.jobmanager.attempt.attempt_progress import AttemptObserver
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt, note_damage
 from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
@@ -67,7 +68,7 @@ class Job:
         self._checkpoints = JobCheckpoints(
             self.job_id, settings, self._registry, self.log, self._history, self._release
         )
-        self._savepoints = JobSavepoints(settings.savepoint_dir)
+        self._savepoints = JobSavepoints(settings.savepoint_dir, self.log)
         self._restarts = Restarts(settings.restart, clock, lambda: random.uniform(-1, 1))
         self._recorder = JobRecorder(self._registry, self.record, request.report)
         self._started_ms = clock.now_ms()
@@ -193,13 +194,14 @@ class Job:
             print_message(
                 f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:.3g} s: {last_line(error)}"
             )
-            self._log_failure("the job restarts", error)
+            self._log_failure(f"the job restarts in {delay_s:.3g} s", error, level="WARN")
             self._set_status(JobStatus.RESTARTING)
         return delay_s
 
     def _run_attempt(self) -> None:
         self._attempts += 1
         attempt = self._begin_attempt()
+        self.log.write("attempt", f"attempt {attempt.number} starts from {attempt.starts_from}", attempt=attempt.number)
         self._output.roll_back(attempt.origin.epoch)
         self._rows.roll_back(attempt.origin.epoch)
         if attempt.manifest is not None:
@@ -248,7 +250,12 @@ class Job:
     def _run_on_spark(self, attempt: Attempt) -> tuple[Ended, SavepointRequest | None]:
         """How the attempt ended, and the savepoint that stopped it, if one did."""
         log_dir = self._registry.log_dir(self.job_id)
-        running = SparkAttempt(attempt, self._request.settings, log_dir, self._spark, self._clock, self._committed)
+        observer = AttemptObserver(
+            self._committed,
+            self._recorder.write_if_possible,
+            lambda text: self.log.write("attempt", text, attempt=attempt.number),
+        )
+        running = SparkAttempt(attempt, self._request.settings, log_dir, self._spark, self._clock, observer)
         self._attempt = running
         self._savepoints.attach(running.savepoints, attempt.log)
         if self._cancelled.is_set():
@@ -295,11 +302,14 @@ class Job:
         self._ended_ms = self._clock.now_ms()
         self._savepoints.end(f"the job is {status.name}")
         self._set_status(status)
+        seconds = (self._ended_ms - self._started_ms) / 1000
+        text = f"the job is {status.name} after {seconds:.1f} s; rows: {self._rows.rows}, attempts: {self._attempts}"
+        self.log.write("job", text, level="ERROR" if status is JobStatus.FAILED else "INFO")
         self._ended.set()
 
-    def _log_failure(self, consequence: str, error: BaseException) -> None:
+    def _log_failure(self, consequence: str, error: BaseException, *, level: Level = "ERROR") -> None:
         text = f"attempt {self._attempt_number} has failed, {consequence}"
-        self.log.write_error(text, error, attempt=self._attempt_number)
+        self.log.write_error("attempt", text, error, level=level, attempt=self._attempt_number)
 
     # ---- the record
 
@@ -321,6 +331,7 @@ class Job:
         if attempt is not None:
             processes += [ProcessRecord(r.pid, r.host, "taskmanager", subtasks) for r, subtasks in attempt.processes()]
         tracker = attempt.tracker if attempt is not None else None
+        rows, epoch_rows = self._rows.observe(attempt.rows_so_far() if attempt is not None else None)
         return JobRecord(
             job_id=self.job_id,
             name=self._request.identity.name,
@@ -333,12 +344,14 @@ class Job:
             rest=self._request.rest if self._ended_ms is None else None,
             ended_ms=self._ended_ms,
             attempt=self._attempt_number,
+            phase=attempt.phase if attempt is not None and self._history.status is JobStatus.RUNNING else None,
             epoch=tracker.epoch if tracker is not None else 0,
             parallelism=self._request.graph.parallelism,
             checkpoint_dir=self._request.settings.storage.address if self._storage is not None else None,
             last_checkpoint=self._checkpoints.last_completed,
             watermark=tracker.watermark if tracker is not None else None,
-            rows=self._rows.rows,
+            rows=rows,
+            epoch_rows=epoch_rows,
             rows_dropped=self._rows.dropped,
             rows_per_s=self._rows.per_second,
             processes=processes,

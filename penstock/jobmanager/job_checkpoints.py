@@ -6,6 +6,7 @@ from contextlib import suppress
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.no_checkpoints import AttemptLog, Coordinator, NoCheckpoints, NoJobLog
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import Registry
@@ -99,11 +100,15 @@ class JobCheckpoints:
 
     def completed(self, checkpoint_id: int) -> None:
         """A checkpoint is complete and its sinks are committed."""
+        for stats in self._coordinator.history():
+            if stats.checkpoint_id == checkpoint_id:
+                self._driver_log.write("checkpoint", completed_text(stats), attempt=self._attempt)
         self.release_completed()
 
     def aborted(self, checkpoint_id: int, reason: str) -> None:
         """A checkpoint was given up; the next one covers its epochs too."""
-        self._driver_log.write(f"checkpoint {checkpoint_id} was aborted: {reason}", attempt=self._attempt)
+        text = f"checkpoint {checkpoint_id} was aborted: {reason}"
+        self._driver_log.write("checkpoint", text, level="WARN", attempt=self._attempt)
         self._write_figures()
 
     def release_completed(self) -> None:
@@ -130,3 +135,11 @@ class JobCheckpoints:
             with suppress(StorageError):
                 figures = self._history.add_checkpoints(self._coordinator.history())
                 self._registry.write_checkpoints(self._job_id, figures)
+
+
+def completed_text(stats: CheckpointStats) -> str:
+    """A completed checkpoint, for the log."""
+    return (
+        f"checkpoint {stats.checkpoint_id} completed in {stats.duration_ms} ms: {stats.written_bytes} bytes written, "
+        f"{stats.full_bytes} bytes in all"
+    )

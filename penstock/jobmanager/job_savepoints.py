@@ -1,6 +1,7 @@
 """The savepoints of a job over all its attempts: who requested which, and what became of it (features N2, N10, N11)."""
 
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
 
 from penstock.checkpoint.log.entries import Resumed, Stopping
@@ -10,6 +11,7 @@ from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
+from penstock.control.driver_log import DriverLog
 from penstock.control.server_contract import NO_LOCATION
 from penstock.errors import CheckpointFailedError, ConfigurationError, PenstockError, StorageError, UsageError
 from penstock.model.ids import HEX_ID, new_trigger_id
@@ -23,8 +25,9 @@ KEPT = 64
 class JobSavepoints:
     """Thread safe. A request goes to the running attempt. A stop that one attempt begins is completed by the next."""
 
-    def __init__(self, default_target: str | None) -> None:
+    def __init__(self, default_target: str | None, log: DriverLog | None = None) -> None:
         self._default_target = default_target
+        self._driver_log = log
         self._lock = threading.Lock()
         self._requests: dict[str, SavepointRequest] = {}
         self._savepoints: Savepoints | None = None
@@ -58,7 +61,25 @@ class JobSavepoints:
             self._requests[request.trigger_id] = request
             for old in list(self._requests)[:-KEPT]:
                 del self._requests[old]
-            return request
+        self._log_result(request)
+        return request
+
+    def _log_result(self, request: SavepointRequest) -> None:
+        """Write to the driver's log what is requested, and later what became of it."""
+        log = self._driver_log
+        if log is None:
+            return
+        kind = f"savepoint {request.trigger_id[:8]}"
+        then = "" if request.then == "go_on" else f", then {request.then}"
+        log.write("savepoint", f"{kind} is requested: {request.format}, in {request.target}{then}")
+
+        def ended(future: "Future[str]") -> None:
+            if (error := future.exception()) is not None:
+                log.write("savepoint", f"{kind}: {error}", level="WARN")
+            else:
+                log.write("savepoint", f"{kind} completed{figures_text(request)}: {future.result()}")
+
+        request.future.add_done_callback(ended)
 
     def find(self, trigger_id: str) -> SavepointRequest | None:
         """The request with this trigger id."""
@@ -116,6 +137,12 @@ class JobSavepoints:
         self.detach()
         if self._unfinished_stop is not None:
             self._unfinished_stop.fail(reason)
+
+
+def figures_text(request: SavepointRequest) -> str:
+    """How long a savepoint took and how large it is, if that is known."""
+    stats = request.stats
+    return "" if stats is None else f" in {stats.duration_ms} ms, {stats.full_bytes} bytes"
 
 
 def stop_request(stopping: Stopping) -> SavepointRequest:

@@ -1,4 +1,4 @@
-"""How many rows a job has processed: in all, and per second."""
+"""How many rows a job has processed: in all, in the epoch that runs, and per second."""
 
 import threading
 
@@ -7,7 +7,10 @@ from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 
 
 class RowCounts:
-    """The rows of a job's committed epochs. Those of epochs that a recovery undoes do not count."""
+    """The rows of a job's committed epochs, and of the one that runs. Those that a recovery undoes do not count.
+
+    Thread safe.
+    """
 
     def __init__(self, clock: Clock, *, checkpointing: bool) -> None:
         """Without `checkpointing` no recovery undoes an epoch."""
@@ -15,10 +18,12 @@ class RowCounts:
         self._rows = EpochCount()
         self._dropped = EpochCount()
         self._rate = Rate(clock)
+        self._committed_epoch = 0
+        self._lock = threading.Lock()
 
     @property
     def rows(self) -> int:
-        """Read from the sources."""
+        """Read from the sources by committed epochs."""
         return self._rows.total
 
     @property
@@ -29,15 +34,29 @@ class RowCounts:
     @property
     def per_second(self) -> float:
         """Rows per second over the last few seconds."""
-        return self._rate.per_second()
+        with self._lock:
+            return self._rate.per_second()
+
+    def observe(self, running: tuple[int, int] | None) -> tuple[int, int]:
+        """The rows of committed epochs and, apart from them, those of the running one.
+
+        `running`: an epoch and its rows so far. They do not count if the epoch was committed meanwhile.
+        """
+        with self._lock:
+            rows = self._rows.total
+            unfinished = running[1] if running is not None and running[0] > self._committed_epoch else 0
+            self._rate.note(rows + unfinished)
+            return rows, unfinished
 
     def committed(self, summary: EpochSummary) -> None:
         """Count a committed epoch."""
-        self._rows.add(summary.epoch, summary.rows_in)
-        self._dropped.add(summary.epoch, summary.untimed)
+        with self._lock:
+            self._rows.add(summary.epoch, summary.rows_in)
+            self._dropped.add(summary.epoch, summary.untimed)
+            self._committed_epoch = summary.epoch
+            self._rate.note(self._rows.total)
         if not self._checkpointing:
             self.release(summary.epoch)
-        self._rate.add(summary.rows_in)
 
     def release(self, epoch: int) -> None:
         """A checkpoint of this epoch is complete."""
@@ -46,8 +65,10 @@ class RowCounts:
 
     def roll_back(self, epoch: int) -> None:
         """Epochs after this one run again."""
-        self._rows.roll_back(epoch)
-        self._dropped.roll_back(epoch)
+        with self._lock:
+            self._rows.roll_back(epoch)
+            self._dropped.roll_back(epoch)
+            self._committed_epoch = epoch
 
 
 class EpochCount:
@@ -92,20 +113,27 @@ class EpochCount:
 
 
 class Rate:
-    """Rows per second over the last few seconds."""
+    """Rows per second over the last few seconds, from totals that were noted now and then."""
 
     WINDOW_S = 5.0
+    LEAST_S = 1.0
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._samples: list[tuple[float, int]] = []
+        self._totals: list[tuple[float, int]] = [(clock.monotonic_s(), 0)]
 
-    def add(self, rows: int) -> None:
-        """Rows that came now."""
-        now = self._clock.monotonic_s()
-        self._samples = [(at, n) for at, n in self._samples if now - at < self.WINDOW_S] + [(now, rows)]
+    def note(self, total: int) -> None:
+        """All rows so far. Fewer than before: some were undone, and the rate starts anew."""
+        now_s = self._clock.monotonic_s()
+        if total < self._totals[-1][1]:
+            self._totals = []
+        self._totals = [*self._totals, (now_s, total)]
+        while len(self._totals) > 1 and now_s - self._totals[1][0] >= self.WINDOW_S:
+            del self._totals[0]
 
     def per_second(self) -> float:
-        """The mean over the window."""
-        now = self._clock.monotonic_s()
-        return sum(n for at, n in self._samples if now - at < self.WINDOW_S) / self.WINDOW_S
+        """The mean over the window, or since the start if that is later."""
+        now_s = self._clock.monotonic_s()
+        old = [noted for noted in self._totals if now_s - noted[0] >= self.WINDOW_S]
+        since_s, before = old[-1] if old else self._totals[0]
+        return (self._totals[-1][1] - before) / max(now_s - since_s, self.LEAST_S)

@@ -86,7 +86,8 @@ class ControlApp:
         except ClientDisconnect:
             return refusal(RequestRefusedError(400, "BAD_REQUEST", "the client has disconnected"), request_id)
         except Exception:
-            self._control.log.write(f"request {request_id} failed\n{traceback.format_exc()}")
+            failure = f"request {request_id} failed\n{traceback.format_exc()}"
+            self._control.log.write("rest", failure, level="ERROR")
             message = f"internal error; see request {request_id} in the driver's log"
             return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
         return json_response(answer.status, answer.data, request_id)

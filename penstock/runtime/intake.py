@@ -93,7 +93,7 @@ class Intake:
         if done < len(item.batch):
             self._spool.add(item.slice(done, len(item.batch)))
         if self._spool.is_full:
-            logging.getLogger(__name__).warning(
+            logging.getLogger("penstock.spool").warning(
                 "more rows are waiting than %s or the disk allows: this epoch processes all of them (aligned)",
                 checkpointing_options.MAX_SPOOL.key,
             )

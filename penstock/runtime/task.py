@@ -27,7 +27,7 @@ from penstock.runtime.intake import Intake
 from penstock.runtime.operator_chain import EdgeOutput, OperatorChain
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.operators.function_context import SubtaskInfo
-from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport
+from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, SubtaskRows
 from penstock.runtime.snapshots.spool import Spool
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.state.backend.backend_place import BackendPlace
@@ -88,6 +88,8 @@ class Subtask:
         self._intake = Intake(self.spool, self._clock, self._process)
         self._chain = OperatorChain(place, self.info, self.backends, self.operator_states, new_output)
         self._result = EpochResult()
+        self._epoch = 0
+        """Of `_result`."""
         self._reached = MIN_WATERMARK
         """What `watermark` becomes when the running epoch finishes."""
         self._seen: dict[str, int] = {}
@@ -149,6 +151,7 @@ class Subtask:
     def _begin(self, header: EpochHeader) -> None:
         self.info.now_ms = header.now_ms
         self._result = EpochResult()
+        self._epoch = header.epoch  # after its result: see `rows_so_far`
         self._seen = dict(self.max_timestamps)
         self._reached = self.watermark
         for backend in self.backends.values():
@@ -198,10 +201,16 @@ class Subtask:
         for part in self._begun:
             part.roll_back()
         self._begun.clear()
+        self._result = EpochResult()
         self._chain.discard_functions()
         self.open()
 
     # ---- beside epochs
+
+    def rows_so_far(self) -> SubtaskRows:
+        """The rows that the newest epoch has processed; from any thread, also while the epoch runs."""
+        epoch = self._epoch  # first: an epoch that begins now is never shown with the rows of the one before
+        return SubtaskRows(self.place.id, epoch, self._result.rows_in)
 
     def notify(self, completed: int | None, aborted: list[int]) -> None:
         """Notify the functions of ended checkpoints. On the epochs' thread, or when no epoch follows."""

@@ -88,6 +88,8 @@ class TaskManager:
         self._copies = LocalCopies(config.local, config.job_id, self._clock)
         self._inputs: dict[str, StageInput] = {}
         self._host: SubtaskHost | None = None
+        self._newest_host: SubtaskHost | None = None
+        """Also while its subtasks load their state."""
         # The path of a Unix socket has at most 107 bytes, which a long temporary folder would use up.
         self._folder = tempfile.mkdtemp(prefix="penstock-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)
         remove_at_exit(self._folder)
@@ -129,10 +131,11 @@ class TaskManager:
 
     def _send_heartbeats(self) -> None:
         """Without an answer of the JobManager for too long, this attempt is over and the process ends."""
-        message = Heartbeat(self._config.taskmanager)
+        name = self._config.taskmanager
         while not self._done.wait(HEARTBEAT_S):
             self._listener.require_responsive()
             try:
+                message = self._newest_host.heartbeat(name) if self._newest_host is not None else Heartbeat(name)
                 self._jobmanager.call(message, SILENCE_LIMIT_S)
             except (RpcError, StaleAttemptError):
                 if not self._done.is_set():
@@ -203,7 +206,7 @@ class TaskManager:
             self._copies,
             job_parameters=plan.job_parameters,
         )
-        host = SubtaskHost(place, self._storage, self, self._clock)
+        self._newest_host = host = SubtaskHost(place, self._storage, self, self._clock)
         deployed = host.deploy(plan.stages, message)
         self._host = host
         gc.collect()
@@ -217,7 +220,7 @@ class TaskManager:
             try:
                 write_next(WRITE_POLL_S)
             except PenstockError:  # the JobManager did not take the ack: the checkpoint will time out, the job goes on
-                logging.getLogger(__name__).exception("a snapshot was written, but its ack did not arrive")
+                logging.getLogger("penstock.checkpoint").exception("a snapshot was written, but its ack did not arrive")
 
     # ---- a Spark task
 
@@ -309,7 +312,7 @@ def main() -> None:
     sys.path[:] = list(dict.fromkeys(config.sys_path + sys.path))
     gc.set_threshold(*GC_THRESHOLDS)
     ProcessWatch(config.watch).start()
-    logging.getLogger(__name__).info("TaskManager %s started", config.taskmanager)
+    logging.getLogger("penstock.taskmanager").info("TaskManager %s started", config.taskmanager)
     TaskManager(config).serve()
 
 

@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -204,13 +205,28 @@ def test_an_unknown_job_is_3_and_an_ambiguous_one_4(
     assert json.loads(capsys.readouterr().out)["code"] == 3
 
 
-def test_logs_have_a_header_per_file(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "driver.log").write_text("one\ntwo\n", encoding="utf-8")
-    (tmp_path / "taskmanager-0.log").write_text("[red]three[/red]\n", encoding="utf-8")
+def test_logs_are_merged_by_time_and_selected_by_level_and_number(
+    registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = "2026-11-14T22:13:20"
+    (tmp_path / "driver.log").write_text(
+        f"{at}.100Z INFO  job job=a | one\n{at}.300Z ERROR job job=a | three\nTraceback\n", encoding="utf-8"
+    )
+    (tmp_path / "taskmanager-1-0.log").write_text(f"{at}.200Z INFO  stdout job=a | [red]\n", encoding="utf-8")
     assert main(in_registry(registry, "logs", "totals")) == 0
-    assert capsys.readouterr().out == ("==> driver.log <==\none\ntwo\n==> taskmanager-0.log <==\n[red]three[/red]\n")
-    assert main(in_registry(registry, "logs", "totals", "--json")) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[0]) == {"file": "driver.log", "text": "one"}
+    assert capsys.readouterr().out.splitlines() == [
+        f"driver          {at}.100Z INFO  job job=a | one",
+        f"taskmanager-1-0 {at}.200Z INFO  stdout job=a | [red]",
+        f"driver          {at}.300Z ERROR job job=a | three",
+        "driver          Traceback",
+    ]
+    assert main(in_registry(registry, "logs", "totals", "--level", "warn")) == 0
+    assert [line[-5:] for line in capsys.readouterr().out.splitlines()] == ["three", "eback"]
+    assert main(in_registry(registry, "logs", "totals", "-n", "3", "--json")) == 0
+    first, *rest = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert first == {"file": "taskmanager-1-0.log", "text": ANY, "time": f"{at}.200Z", "level": "INFO"}
+    assert [line["level"] for line in rest] == ["ERROR", "ERROR"]
+    assert main(in_registry(registry, "logs", "totals", "--level", "loud")) == 2
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from penstock.cli.progress import Progress, progress_line
 from penstock.cli.time_texts import watermark_text
+from penstock.control.registry import PhaseRecord
 from penstock.control.terminal import MODE
 from tests.records import A_ID, B_ID, job_record
 
@@ -35,10 +36,15 @@ def plain() -> Console:
 
 
 def test_a_line_of_progress_names_epoch_rate_watermark_and_checkpoint() -> None:
-    record = job_record(epoch=42, rows=1000, rows_per_s=123.6, watermark=1_700_000_000_000, last_checkpoint=7)
-    assert progress_line(record) == (
-        "totals RUNNING | epoch 42 | 1000 rows | 124 rows/s | watermark 2023-11-14T22:13:20.000Z | checkpoint 7"
+    now_ms = 1_700_000_000_000
+    record = job_record(
+        epoch=42, rows=1000, rows_per_s=123.6, watermark=now_ms, last_checkpoint=7, updated_ms=now_ms + 2_300
     )
+    assert progress_line(record) == (
+        "totals RUNNING | epoch 42 | 1000 rows | 124 rows/s | watermark 2023-11-14T22:13:20.000Z (2.3 s behind)"
+        " | checkpoint 7"
+    )
+    assert "| 1000 rows + 250 in epoch 43 |" in progress_line(msgspec.structs.replace(record, epoch_rows=250))
     assert progress_line(job_record(attempt=2)).endswith("watermark none | checkpoint none yet | attempt 2")
 
 
@@ -82,7 +88,7 @@ def test_without_a_terminal_there_is_one_line_every_five_seconds_on_stderr(capsy
     clock = StepClock()
     progress = Progress(clock, plain())
     for epoch in range(13):
-        progress(job_record(epoch=epoch))
+        progress(job_record(epoch=epoch, rows=epoch))
         clock.seconds += 1
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" | ")[1] for line in lines] == ["epoch 5", "epoch 10"]
@@ -96,6 +102,43 @@ def test_a_change_of_status_is_shown_at_once(capsys: pytest.CaptureFixture[str])
         "totals RESTARTING",
         "totals RUNNING",
     ]
+
+
+def test_without_a_terminal_an_idle_job_does_not_repeat_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = StepClock()
+    progress = Progress(clock, plain())
+    for second in range(100):
+        rows = min(second, 8)
+        progress(job_record(epoch=second, rows=rows, epoch_rows=2, last_checkpoint=second))
+        clock.seconds += 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" | ")[2].split(" rows")[0] for line in lines] == ["5", "8"]
+
+
+def test_the_phases_of_the_start_are_shown_once_each(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(StepClock(), plain())
+    progress.announce("starting Spark")
+    phases = [("starting TaskManagers", 0, 2), ("starting TaskManagers", 1, 2), ("restoring checkpoint 7", 1, 4)]
+    for name, done, total in [*phases, ("first epoch", 0, 0)]:
+        progress(job_record(phase=PhaseRecord(name, done, total), epoch_rows=0 if total else 1200))
+    progress(job_record(rows=5000))
+    assert capsys.readouterr().err.splitlines() == [
+        "starting Spark",
+        "totals RUNNING | starting TaskManagers (0 of 2)",
+        "totals RUNNING | restoring checkpoint 7 (1 of 4)",
+        "totals RUNNING | first epoch | 1200 rows so far",
+    ]
+
+
+def test_on_a_terminal_the_phases_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = io.StringIO()
+    progress = Progress(StepClock(), Console(file=screen, force_terminal=True, width=200, _environ={"TERM": "xterm"}))
+    progress.announce("starting Spark")
+    progress(job_record(phase=PhaseRecord("starting TaskManagers", 1, 2)))
+    progress.close()
+    shown = screen.getvalue()
+    assert "starting Spark" in shown and "starting TaskManagers (1 of 2)" in shown and shown.endswith("\x1b[2K")
+    assert capsys.readouterr().err == ""
 
 
 def test_on_a_terminal_one_line_changes_in_place_and_is_gone_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ def print_submission() -> None:
     """Print the flags; called by the programs of these tests."""
     submission = current_submission()
     assert submission is not None
-    print({name: value for name, value in vars(submission).items() if name not in ("job_file", "report")})
+    print({name: value for name, value in vars(submission).items() if name not in ("job_file", "report", "announce")})
 
 
 def report_job(status: str, failure: str | None = None) -> None:

@@ -36,7 +36,7 @@ def test_processes_are_shown_only_while_the_driver_lives(tmp_path: Path) -> None
     assert (lost.status, lost.processes) == ("LOST", [])
 
 
-def test_logs_come_file_by_file_the_drivers_first(tmp_path: Path) -> None:
+def test_lines_without_a_time_come_file_by_file_the_drivers_first(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     folder = registry.log_dir(A_ID)
     folder.mkdir()
@@ -70,7 +70,7 @@ def test_following_yields_what_is_written_later_and_ends_with_the_job(tmp_path: 
         if text == "last":
             registry.write(job_record(log_dir=str(tmp_path), status="FINISHED"))
 
-    assert [line.text for line in job_logs(registry, A_ID, pause)] == ["first", "half", "third", "last"]
+    assert [line.text for line in job_logs(registry, A_ID, pause=pause)] == ["first", "half", "third", "last"]
 
 
 def test_a_tail_does_not_repeat_lines_and_sees_new_files(tmp_path: Path) -> None:

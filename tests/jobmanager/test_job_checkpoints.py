@@ -76,6 +76,10 @@ def test_a_completed_checkpoint_releases_its_epoch_and_is_the_last_one_even_afte
     attempt.coordinator.first_checkpoint(SourcePosition(-1, None, ["source"]))
     followed.checkpoints.completed(0)
     assert followed.released == [0] and followed.checkpoints.last_completed == 0
+    log = (followed.registry.folder / "driver.log").read_text("utf-8")
+    assert log.endswith(
+        " INFO  checkpoint job=00000000 attempt=1 | checkpoint 0 completed in 0 ms: 0 bytes written, 0 bytes in all\n"
+    )
     followed.checkpoints.forget()
     assert followed.checkpoints.last_completed == 0
 
@@ -93,7 +97,7 @@ def test_an_aborted_checkpoint_is_in_the_drivers_log_with_its_attempt(tmp_path: 
     followed.begin()
     followed.checkpoints.aborted(3, "it expired")
     line = (tmp_path / "driver.log").read_text("utf-8")
-    assert line.endswith("job=00000000 attempt=1 checkpoint 3 was aborted: it expired\n")
+    assert line.endswith("WARN  checkpoint job=00000000 attempt=1 | checkpoint 3 was aborted: it expired\n")
 
 
 def test_between_attempts_figures_that_another_driver_may_have_written_stay(followed: Followed) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.log.entries import SavepointEntry, Stopping
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.snapshot.manifest import digest
 from penstock.checkpoint.snapshot.savepoint_paths import METADATA
+from penstock.control.driver_log import DriverLog
 from penstock.errors import CheckpointError
 from penstock.jobmanager.job_savepoints import JobSavepoints, stop_request
 from penstock.model.ids import JobId
@@ -58,3 +60,23 @@ def test_n4_a_stop_that_cannot_go_on_does_not_leave_a_drained_job_running(waterm
         job.attach(Savepoints(place, ManualClock(), log, coordinator), log)
     request = job.find("a" * 32)
     assert request is not None and request.future.exception(0) is not None and log.view().stopping is None
+
+
+def test_a_savepoint_is_in_the_drivers_log_when_it_is_requested_and_when_it_ends(tmp_path: Path) -> None:
+    log = claimed_log(MemoryStorage())
+    place = SavepointPlace(WriterIdentity(JobId("0" * 32), 1, "writer"))
+    job = JobSavepoints(str(tmp_path), DriverLog(tmp_path, "0" * 32, ManualClock()))
+    for trigger_id in ("a" * 32, "b" * 32):
+        job.attach(Savepoints(place, ManualClock(), log, MagicMock()), log)
+        request = job.trigger(SavepointRequest(trigger_id=trigger_id))
+        if trigger_id == "a" * 32:
+            request.complete("/savepoints/savepoint-1")
+        else:
+            request.fail("the disk is full")
+    lines = [line.split(" savepoint job=00000000 | ") for line in (tmp_path / "driver.log").read_text().splitlines()]
+    assert [(head.split()[1], text) for head, text in lines] == [
+        ("INFO", f"savepoint aaaaaaaa is requested: canonical, in {tmp_path}"),
+        ("INFO", "savepoint aaaaaaaa completed: /savepoints/savepoint-1"),
+        ("INFO", f"savepoint bbbbbbbb is requested: canonical, in {tmp_path}"),
+        ("WARN", "savepoint bbbbbbbb: the savepoint failed: the disk is full"),
+    ]

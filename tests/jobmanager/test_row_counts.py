@@ -35,7 +35,36 @@ def test_without_checkpoints_rows_count_when_their_epoch_is_committed() -> None:
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     clock = ManualClock()
     counts = RowCounts(clock, checkpointing=False)
+    clock.advance(5_000)
     counts.committed(epoch(1, 50))
     assert counts.per_second == 10.0
     clock.advance(6_000)
     assert counts.per_second == 0.0
+
+
+def test_rows_of_the_running_epoch_count_apart_and_only_until_it_is_committed() -> None:
+    clock = ManualClock()
+    counts = RowCounts(clock, checkpointing=True)
+    counts.committed(epoch(1, 10))
+    clock.advance(1_000)
+    assert counts.observe((2, 400)) == (10, 400)
+    assert counts.per_second == 410.0
+    clock.advance(1_000)
+    assert counts.observe((2, 900)) == (10, 900)
+    counts.committed(epoch(2, 1_000))
+    assert counts.observe((2, 1_000)) == (1_010, 0)  # a heartbeat that is older than the commit
+    assert counts.observe(None) == (1_010, 0)
+    assert counts.per_second == 505.0
+
+
+def test_rows_of_an_epoch_that_is_undone_are_taken_back_and_no_rate_is_negative() -> None:
+    clock = ManualClock()
+    counts = RowCounts(clock, checkpointing=True)
+    clock.advance(2_000)
+    assert counts.observe((1, 900)) == (0, 900)
+    clock.advance(1_000)
+    assert counts.observe((1, 100)) == (0, 100)  # its task is run again
+    assert counts.per_second == 0.0
+    counts.committed(epoch(1, 1_000))
+    counts.roll_back(0)
+    assert counts.observe((1, 300)) == (0, 300)

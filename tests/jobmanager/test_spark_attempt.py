@@ -14,6 +14,7 @@ from penstock.common import Configuration
 from penstock.errors import JobFailedError
 from penstock.jobmanager.attempt import epoch_loop
 from penstock.jobmanager.attempt.attempt import Attempt, Ended, JobIdentity
+from penstock.jobmanager.attempt.attempt_progress import AttemptObserver
 from penstock.jobmanager.attempt.epoch_loop import EpochLoop, EpochParts
 from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
 from penstock.jobmanager.settings.job_settings import JobSettings
@@ -33,7 +34,7 @@ class Running:
         graph = small_graph(1, Sinks())
         plan = Attempt(JOB, graph, writer, "token", NoJobLog(), NoCheckpoints())
         settings, clock = JobSettings.of("job", Configuration()), ManualClock()
-        self.attempt = SparkAttempt(plan, settings, folder, MagicMock(), clock, lambda summary: None)
+        self.attempt = SparkAttempt(plan, settings, folder, MagicMock(), clock, AttemptObserver())
         self.attempt._graph = MagicMock(bounded=bounded)
         self.tracker = self.attempt.tracker = MagicMock(waiting=0, failure=None)
         self.query = self.attempt._query = MagicMock(failure=None)

@@ -282,7 +282,7 @@ def test_security_s22_requests_that_change_something_are_in_the_drivers_log(serv
     served.client.patch(JOB, headers=READ)
     served.client.patch(JOB)
     served.client.get(JOB)
-    lines = [line.split(" audit ", 1)[1] for line in served.log.read_text("utf-8").splitlines() if " audit " in line]
+    lines = [line.split(" | ", 1)[1] for line in served.log.read_text("utf-8").splitlines() if " audit " in line]
     shown = [line for line in lines if "ended" not in line]
     assert [line.split(" job=")[0] for line in shown] == [
         "POST /jobs/{jobid}/savepoints",
@@ -300,7 +300,7 @@ def test_security_s22_requests_that_change_something_are_in_the_drivers_log(serv
 def test_security_s18_control_characters_do_not_reach_the_log(served: Served) -> None:
     served.control.log.audit("test", name="a\nb\x1b[31m\u202ec\u2028d")
     (line,) = served.log.read_text("utf-8").splitlines()
-    assert line.endswith("audit test name=a?b?[31m?c?d")
+    assert line.endswith(" | test name=a?b?[31m?c?d")
 
 
 def test_both_prefixes_lead_to_the_same(served: Served) -> None:

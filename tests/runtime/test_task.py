@@ -26,7 +26,7 @@ from penstock.model.time import MAX_WATERMARK, TimeDomain
 from penstock.model.types import TAGGED
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.ownership import Run
-from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.process.messages import Barrier, EpochHeader, Heartbeat, SubtaskRows
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.runtime.task import Subtask
 from penstock.testing import CHECKPOINT, Harness, MemorySink
@@ -215,6 +215,27 @@ def test_a_cancelled_run_stops_at_the_next_batch_and_leaves_nothing() -> None:
         tasks.host.execute(task, admitted, items())
     assert state_of(tasks)["sum"] is None
     assert tasks.run([("a", 1)]) == [("a", 1, 1)]
+
+
+def test_rows_of_a_running_epoch_are_known_batch_by_batch_and_forgotten_when_it_is_undone() -> None:
+    tasks = Tasks(keyed_stage(Remember()))
+    tasks.run([("a", 1)])
+    header, seen = epoch_header(2), list[Heartbeat]()
+
+    def items() -> Iterable[Any]:
+        rows, _ = tasks.items(header, [("a", 2), ("b", 3)], SUBTASK)
+        for _ in range(2):
+            yield rows
+            seen.append(tasks.host.heartbeat("tm"))
+        raise RpcError("the task is gone")
+
+    with pytest.raises(RpcError):
+        tasks.execute(tasks.task(header, attempt=1), items())
+    seen.append(tasks.host.heartbeat("tm"))
+    assert [heartbeat.rows for heartbeat in seen] == [[SubtaskRows(SUBTASK, 2, rows)] for rows in (2, 4, 0)]
+    assert seen[0].restored == 1
+    tasks.execute(tasks.task(header, attempt=2), tasks.items(header, [("a", 2)], SUBTASK))
+    assert tasks.host.heartbeat("tm").rows == [SubtaskRows(SUBTASK, 2, 1)]
 
 
 LIFE: list[str] = []

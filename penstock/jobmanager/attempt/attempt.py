@@ -69,6 +69,14 @@ class Attempt:
         """What is restored; None if the job starts from nothing."""
         return self.origin.manifest
 
+    @property
+    def starts_from(self) -> str:
+        """What the attempt restores, in words."""
+        if self.manifest is None:
+            return "nothing"
+        what = "savepoint" if self.manifest.savepoint else f"checkpoint {self.manifest.checkpoint_id}"
+        return f"{what} at {self.origin.path}" if self.origin.path else what
+
 
 class Ended(Enum):
     """Why an attempt has ended cleanly."""

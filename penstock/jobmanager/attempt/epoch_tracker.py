@@ -5,7 +5,7 @@ reported. Reports and failures come from other threads.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock import failpoint
@@ -20,7 +20,7 @@ from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import source_key
-from penstock.runtime.process.messages import Deployed, EpochHeader, SubtaskReport
+from penstock.runtime.process.messages import Deployed, EpochHeader, SubtaskReport, SubtaskRows
 
 REPORT_TIMEOUT_S = 60.0
 
@@ -283,6 +283,14 @@ class EpochTracker:
     def epoch(self) -> int:
         """The last committed epoch."""
         return self._state.epoch
+
+    def rows_so_far(self, subtasks: Iterable[SubtaskRows]) -> tuple[int, int] | None:
+        """The epoch that runs now and the rows that it has read from the sources; None between epochs."""
+        running = self._running
+        if running is None or self._failure is not None:
+            return None
+        of_epoch = (s.rows for s in subtasks if s.epoch == running.epoch and s.subtask.stage in self._readers)
+        return running.epoch, sum(of_epoch)
 
     @property
     def watermark(self) -> int | None:

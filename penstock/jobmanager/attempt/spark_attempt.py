@@ -7,14 +7,15 @@ one thread completes checkpoints (`CompletionThread`); the RPC endpoint's thread
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.clock import Clock
+from penstock.control.registry import PhaseRecord
 from penstock.errors import JobFailedError, PenstockError
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
+from penstock.jobmanager.attempt.attempt_progress import AttemptObserver, StartPhases
 from penstock.jobmanager.attempt.completion_thread import CompletionThread
 from penstock.jobmanager.attempt.epoch_loop import POLL_S, AttemptEnd, EpochLoop, EpochParts
 from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochSummary, EpochTracker
@@ -30,6 +31,8 @@ from penstock.spark.epoch_runner import EpochRunner
 from penstock.spark.session import is_alive, query_settings
 from penstock.spark.source_frames import EpochLimits, open_sources
 
+FIRST_EPOCH = "first epoch"
+
 
 class SparkAttempt:
     """Runs one attempt. `run` returns when the attempt has ended cleanly, and raises otherwise."""
@@ -41,16 +44,17 @@ class SparkAttempt:
         log_dir: Path,
         spark: Any,
         clock: Clock,
-        committed: Callable[[EpochSummary], None],
+        observer: AttemptObserver,
     ) -> None:
-        """`committed` is called with each committed epoch."""
         self._attempt = attempt
         self._graph = attempt.graph
         self._settings = settings
         self._log_dir = log_dir
         self._spark = spark
         self._clock = clock
-        self._committed = committed
+        self._observer = observer
+        self._phases = StartPhases(observer)
+        self._started_s = clock.monotonic_s()
         self._end = AttemptEnd()
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
         self._deployment: SubtaskDeployment | None = None
@@ -111,6 +115,19 @@ class SparkAttempt:
         """The TaskManagers and the subtasks each owns."""
         return self._deployment.processes() if self._deployment is not None else []
 
+    @property
+    def phase(self) -> PhaseRecord | None:
+        """What the start of the attempt does now; None once its first epoch is committed."""
+        phase = self._phases.record()
+        is_waiting = phase is not None and phase.name == FIRST_EPOCH and self.rows_so_far() is None
+        return PhaseRecord("waiting for the first rows") if is_waiting else phase
+
+    def rows_so_far(self) -> tuple[int, int] | None:
+        """The epoch that runs and its rows, as of the last heartbeats; None between epochs."""
+        if self.tracker is None or self._end.over.is_set():
+            return None
+        return self.tracker.rows_so_far(self._taskmanagers.rows_so_far())
+
     # ---- the start, in the order of `recovery.start_attempt`
 
     def _rewind_sources(self) -> None:
@@ -121,9 +138,14 @@ class SparkAttempt:
 
     def _load_state(self) -> None:
         """TaskManagers that own the restored subtasks."""
-        attempt = self._attempt
-        deployment = deploy_subtasks(attempt, self._settings, self._log_dir, self._spark, self._taskmanagers)
+        attempt, started_s = self._attempt, self._clock.monotonic_s()
+        deployment = deploy_subtasks(
+            attempt, self._settings, self._log_dir, self._spark, self._taskmanagers, self._phases
+        )
         self._deployment = deployment
+        restored = f"; {attempt.starts_from} is restored: {deployment.restored.restored}" if attempt.manifest else ""
+        seconds = self._clock.monotonic_s() - started_s
+        self._observer.log(f"{len(deployment.registered)} TaskManagers have started in {seconds:.1f} s{restored}")
         versions = dict(deployment.restored.versions)
         state = AttemptState.of(attempt.job.job_id, attempt.number, versions, attempt.manifest)
         self.tracker = tracker = EpochTracker(
@@ -147,11 +169,19 @@ class SparkAttempt:
             session.conf.set(key, value)
         runner = EpochRunner(self._graph, self._attempt.token, self._deployment.owners())
         parts = EpochParts(self.tracker, self._sources, self.savepoints, runner, self._end)
-        self._loop = EpochLoop(self._attempt, parts, session, self._clock, self._committed)
+        self._loop = EpochLoop(self._attempt, parts, session, self._clock, self._epoch_committed)
+        self._phases.enter(FIRST_EPOCH)
         folder, bounded = self._sources.folder, self._graph.bounded
         query = QuerySettings(folder, bounded, settings.epoch_interval_ms, of_query)
         self._query = self._loop.start_query(frame, query)
         self._completion.start()
+
+    def _epoch_committed(self, summary: EpochSummary) -> None:
+        self._observer.committed(summary)
+        if self.phase is not None:
+            seconds = self._clock.monotonic_s() - self._started_s
+            self._observer.log(f"the first epoch is committed after {seconds:.1f} s: {summary.rows_in} rows")
+            self._phases.end()
 
     def _epoch_committer(self) -> GraphCommitter | None:
         """Commits the sinks at the end of each epoch; None if checkpoints do it (PROTOCOL R28)."""

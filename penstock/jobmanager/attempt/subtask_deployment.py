@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
 from penstock.jobmanager.attempt.attempt import Attempt
+from penstock.jobmanager.attempt.attempt_progress import STARTING, StartPhases
 from penstock.jobmanager.attempt.deploy_orders import deploy_orders, pickled_plan
 from penstock.jobmanager.attempt.taskmanagers import TaskManagers
 from penstock.jobmanager.settings.checkpointing import local_backup
@@ -38,7 +39,12 @@ class SubtaskDeployment:
 
 
 def deploy_subtasks(
-    attempt: Attempt, settings: JobSettings, log_dir: Path, spark: Any, taskmanagers: TaskManagers
+    attempt: Attempt,
+    settings: JobSettings,
+    log_dir: Path,
+    spark: Any,
+    taskmanagers: TaskManagers,
+    phases: StartPhases,
 ) -> SubtaskDeployment:
     """Start one TaskManager per executor core, at most as many as the job has subtasks, and deploy the job to them."""
     count = max(1, min(slot_count(spark), attempt.graph.parallelism))
@@ -55,9 +61,12 @@ def deploy_subtasks(
         limits=settings.storage.limits,
         local=local_backup(settings.checkpoints),
     )
+    phases.enter(STARTING, lambda: taskmanagers.registered_count, count)
     start_taskmanagers(spark, template, count)
     registered = taskmanagers.wait_for_registration(count)
     attempt.log.check_fenced()  # a newer attempt may delete what is restored now
     execution = assign_subtasks(attempt.graph, [register.taskmanager for register in registered])
     plan = pickled_plan(attempt.graph, settings)
+    name = "starting subtasks" if attempt.manifest is None else f"restoring {attempt.starts_from}"
+    phases.enter(name, lambda: taskmanagers.restored_count, len(execution.owners))
     return SubtaskDeployment(execution, registered, taskmanagers.deploy(deploy_orders(execution, attempt.origin, plan)))

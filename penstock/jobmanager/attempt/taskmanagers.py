@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError, TaskManagerLostError
 from penstock.model.snapshot import (
@@ -29,8 +31,10 @@ from penstock.runtime.process.messages import (
     Stop,
     SubtaskFailure,
     SubtaskReport,
+    SubtaskRows,
 )
 from penstock.runtime.process.rpc import RpcClient, RpcServer, error_of
+from penstock.runtime.snapshots.local_copies import RestoreFigures
 
 REGISTER_TIMEOUT_S = 60.0
 DEPLOY_TIMEOUT_S = 600.0
@@ -61,6 +65,7 @@ class TaskManagers:
         self._registered: dict[str, Register] = {}
         self._clients: dict[str, RpcClient] = {}
         self._seen: dict[str, float] = {}
+        self._heartbeats: dict[str, Heartbeat] = {}
         self._lost_early: list[tuple[str, str]] = []
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -88,7 +93,7 @@ class TaskManagers:
 
     def deploy(self, orders: Mapping[str, Deploy]) -> Deployed:
         """Give each TaskManager its subtasks; return what all of them have restored."""
-        restored = Deployed([], [], [])
+        restored, figures = Deployed([], [], []), RestoreFigures()
         results: list[Any] = []
         threads = [
             threading.Thread(target=self._deploy_one, args=(name, order, results)) for name, order in orders.items()
@@ -103,11 +108,12 @@ class TaskManagers:
             restored.versions.extend(result.versions)
             restored.next_timers.extend(result.next_timers)
             restored.waiting.extend(result.waiting)
+            figures += result.restored
         if len(results) != len(orders):
             raise TaskManagerLostError(
                 f"only {len(results)} of {len(orders)} TaskManagers restored their state in time"
             )
-        return restored
+        return msgspec.structs.replace(restored, restored=figures)
 
     def _deploy_one(self, name: str, order: Deploy, results: list[Any]) -> None:
         register = self._registered[name]
@@ -124,11 +130,28 @@ class TaskManagers:
         for client in self._clients.values():
             client.call(message, NOTIFY_TIMEOUT_S)
 
+    # ---- how far they have come
+
+    @property
+    def registered_count(self) -> int:
+        """How many have registered."""
+        return len(self._registered)
+
+    @property
+    def restored_count(self) -> int:
+        """How many subtasks have loaded their state, as of the last heartbeats."""
+        return sum(heartbeat.restored for heartbeat in list(self._heartbeats.values()))
+
+    def rows_so_far(self) -> list[SubtaskRows]:
+        """The rows of each subtask's newest epoch, as of the last heartbeats."""
+        return [rows for heartbeat in list(self._heartbeats.values()) for rows in heartbeat.rows]
+
     # ---- messages
 
     def _handle(self, sender: str, message: Any) -> Any:
         self._seen[sender] = self._clock.monotonic_s()
         if isinstance(message, Heartbeat):
+            self._heartbeats[sender] = message
             return None
         if isinstance(message, Register):
             with self._changed:

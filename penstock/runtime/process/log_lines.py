@@ -1,12 +1,17 @@
-"""The form of every line in a job's logs: when, and for which job, attempt, epoch and subtask.
+"""The form of every line in a job's logs: when, how serious, about what, and of which job, attempt, epoch and subtask.
 
-2026-05-04T10:11:12.345Z job=0123abcd attempt=2 epoch=17 subtask=s0/1 text
+2026-05-04T10:11:12.345Z INFO  checkpoint job=0123abcd attempt=2 epoch=17 subtask=s0/1 | text
 """
 
+import logging
+import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 JOB_ID_CHARS = 8
+LEVELS = ("DEBUG", "INFO", "WARN", "ERROR")
+_HEAD = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (?:(DEBUG|INFO|WARN|ERROR) )?")
+_OWN_LOGGERS = "penstock."
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,55 @@ class LogContext:
         return " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
 
 
-def log_line(now_ms: int, context: LogContext, text: str) -> str:
+@dataclass(frozen=True)
+class LogEvent:
+    """A text to log: what it is about, for example `checkpoint`, and how serious it is."""
+
+    subject: str
+    text: str
+    level: str = "INFO"
+
+    @staticmethod
+    def of(record: logging.LogRecord, text: str) -> "LogEvent":
+        """A record of Python's logging. Penstock's own loggers are shown without their prefix."""
+        return LogEvent(record.name.removeprefix(_OWN_LOGGERS), text, level_name(record.levelno))
+
+
+@dataclass(frozen=True)
+class LineHead:
+    """The time and the level of a line."""
+
+    time: str
+    level: str
+
+
+def log_line(now_ms: int, context: LogContext, event: LogEvent) -> str:
     """One line of a log; the lines of a longer text follow the first as they are.
 
-    >>> log_line(1_700_000_000_123, LogContext("0123abcd" * 4, 1), "the job restarts")
-    '2023-11-14T22:13:20.123Z job=0123abcd attempt=1 the job restarts'
+    >>> log_line(1_700_000_000_123, LogContext("0123abcd" * 4, 1), LogEvent("job", "the job restarts", "WARN"))
+    '2023-11-14T22:13:20.123Z WARN  job job=0123abcd attempt=1 | the job restarts'
     """
     moment = datetime.fromtimestamp(now_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
-    return f"{moment.replace('+00:00', 'Z')} {context} {text}"
+    head = f"{moment.replace('+00:00', 'Z')} {event.level:<5} {event.subject} {context}"
+    return f"{head.rstrip()} | {event.text}"
+
+
+def line_head(line: str) -> LineHead | None:
+    """The head of a line; None if it continues the line before it, or is not from a log.
+
+    >>> line_head("2023-11-14T22:13:20.123Z WARN  job job=0123abcd attempt=1 | the job restarts")
+    LineHead(time='2023-11-14T22:13:20.123Z', level='WARN')
+    >>> line_head("Traceback (most recent call last):")
+    """
+    found = _HEAD.match(line)
+    return LineHead(found[1], found[2] or "INFO") if found is not None else None
+
+
+def level_name(number: int) -> str:
+    """The level of a record of Python's logging.
+
+    >>> level_name(logging.WARNING), level_name(logging.CRITICAL), level_name(5)
+    ('WARN', 'ERROR', 'DEBUG')
+    """
+    limits = (logging.INFO, logging.WARNING, logging.ERROR)
+    return LEVELS[sum(number >= limit for limit in limits)]

@@ -182,10 +182,21 @@ class Declined(msgspec.Struct, frozen=True, tag="decline"):
     decline: CheckpointDecline
 
 
+class SubtaskRows(msgspec.Struct, frozen=True, array_like=True):
+    """How many rows a subtask has processed in its newest epoch, which may not have ended."""
+
+    subtask: SubtaskId
+    epoch: int
+    rows: int
+
+
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """A TaskManager is alive."""
+    """A TaskManager is alive, and this is how far it has come. The figures are only shown."""
 
     taskmanager: str
+    restored: int = 0
+    """Subtasks that have loaded their state."""
+    rows: list[SubtaskRows] = []
 
 
 class CheckpointsEnded(msgspec.Struct, frozen=True, tag="checkpoints_ended"):

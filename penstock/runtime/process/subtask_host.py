@@ -28,7 +28,7 @@ from penstock.model.time import TimeDomain
 from penstock.runtime.operator_chain import EdgeOutput
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept, Ownership, Run
-from penstock.runtime.process.messages import Barrier, Deploy, Deployed, SubtaskReport, TaskHeader
+from penstock.runtime.process.messages import Barrier, Deploy, Deployed, Heartbeat, SubtaskReport, TaskHeader
 from penstock.runtime.snapshots.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.snapshots.savepoint_writer import SavepointJob, SavepointWriter
 from penstock.runtime.snapshots.snapshot_loader import SnapshotLoader
@@ -134,7 +134,7 @@ class SubtaskHost:
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer, savepoints)
             versions.append((subtask_id, version))
         if deploy.checkpoint is not None:
-            logging.getLogger(__name__).info("checkpoint %s is restored: %s", deploy.checkpoint, restored)
+            logging.getLogger("penstock.restore").info("checkpoint %s is restored: %s", deploy.checkpoint, restored)
         timers = [self._next_timers(subtask_id) for subtask_id, _ in versions]
         waiting = [self._get(subtask_id).subtask.spool.rows for subtask_id, _ in versions]
         return Deployed(versions, timers, waiting, restored)
@@ -275,6 +275,11 @@ class SubtaskHost:
         """Notify every function of ended checkpoints when no epoch follows whose header could do so."""
         for owned in self._owned.values():
             owned.subtask.notify(completed, aborted)
+
+    def heartbeat(self, taskmanager: str) -> Heartbeat:
+        """A sign of life of this TaskManager, with how far its subtasks have come. From any thread."""
+        owned = list(self._owned.values())
+        return Heartbeat(taskmanager, len(owned), [one.subtask.rows_so_far() for one in owned])
 
     def subtask(self, subtask_id: SubtaskId) -> Subtask:
         """The subtask, for tests and queries."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from penstock.clock import SystemClock
-from penstock.runtime.process.log_lines import LogContext, log_line
+from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line
 from penstock.runtime.process.messages import TaskHeader
 
 TAIL_LINES = 200
@@ -31,11 +31,11 @@ class SubtaskLog:
             replace(self.process, epoch=header.epoch.epoch, subtask=str(header.subtask)) if header is not None else None
         )
 
-    def line(self, text: str) -> str:
-        """The text as a line of this thread, which is also kept for `tail`."""
+    def line(self, event: LogEvent) -> str:
+        """The event as a line of this thread, which is also kept for `tail`."""
         context = getattr(self._here, "context", None) or self.process
-        written = log_line(self._clock.now_ms(), context, text)
-        self._lines.append(written)
+        written = log_line(self._clock.now_ms(), context, event)
+        self._lines.extend(written.split("\n"))
         return written
 
     def tail(self, count: int) -> list[str]:
@@ -46,27 +46,37 @@ class SubtaskLog:
 current_log = SubtaskLog()
 
 
-class _LoggedStream:
-    """Standard output and error of a TaskManager: whole lines, each with its context."""
+class LogFile:
+    """The file of a log: whole lines, from any thread."""
 
     def __init__(self, file: TextIO, log: SubtaskLog) -> None:
         self._file = file
         self._log = log
         self._lock = threading.Lock()
+
+    def write(self, event: LogEvent) -> None:
+        """Append an event, with the context of this thread."""
+        with self._lock:
+            self._file.write(self._log.line(event) + "\n")
+            self._file.flush()
+
+
+class _LoggedStream:
+    """Standard output or error of a TaskManager: whole lines, each an event."""
+
+    def __init__(self, file: TextIO, log: LogFile, subject: str, level: str) -> None:
+        self._file = file
+        self._log = log
+        self._subject = subject
+        self._level = level
         self._partial = threading.local()
 
     def write(self, text: str) -> int:
         pending = getattr(self._partial, "text", "") + text
         *lines, self._partial.text = pending.split("\n")
         for line in lines:
-            self._write_line(line)
+            self._log.write(LogEvent(self._subject, line, self._level))
         return len(text)
-
-    def _write_line(self, text: str) -> None:
-        line = self._log.line(text)
-        with self._lock:
-            self._file.write(line + "\n")
-            self._file.flush()
 
     def flush(self) -> None:
         self._file.flush()
@@ -78,6 +88,20 @@ class _LoggedStream:
         return getattr(self._file, name)
 
 
+class _LogHandler(logging.Handler):
+    """Python's logging, to the log of a TaskManager."""
+
+    def __init__(self, log: LogFile) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._log.write(LogEvent.of(record, self.format(record)))
+        except Exception:  # as every handler of the standard library does: a log must not stop what it reports
+            self.handleError(record)
+
+
 def redirect_output(path: str, job_id: str, attempt: int) -> None:
     """Send everything this process prints or logs to the file, line by line with its context."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -85,6 +109,7 @@ def redirect_output(path: str, job_id: str, attempt: int) -> None:
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
     current_log.process = LogContext(job_id, attempt)
-    stream: Any = _LoggedStream(file, current_log)
-    sys.stdout = sys.stderr = stream
-    logging.basicConfig(stream=stream, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", force=True)
+    log = LogFile(file, current_log)
+    streams: list[Any] = [_LoggedStream(file, log, "stdout", "INFO"), _LoggedStream(file, log, "stderr", "WARN")]
+    sys.stdout, sys.stderr = streams
+    logging.basicConfig(handlers=[_LogHandler(log)], level=logging.INFO, format="%(message)s", force=True)

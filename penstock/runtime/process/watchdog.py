@@ -57,7 +57,7 @@ def remove_at_exit(folder: str) -> None:
 
 def exit_now(reason: str) -> None:
     """End the process immediately, without running any of the user's code."""
-    logging.getLogger(__name__).warning("TaskManager ends: %s", reason)
+    logging.getLogger("penstock.taskmanager").warning("TaskManager ends: %s", reason)
     logging.shutdown()
     for folder in _folders:
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,7 +26,7 @@ from penstock.model.snapshot import StateFile
 
 MAX_AGE_S = 7 * 24 * 3600
 """A job's copies that nobody has added to for so long are of a job that was given up, or has moved elsewhere."""
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.local-copies")
 
 
 class LocalBackup(msgspec.Struct, frozen=True):

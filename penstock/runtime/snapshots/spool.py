@@ -70,7 +70,9 @@ class Segment:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_bytes(data)
         except OSError as error:
-            logging.getLogger(__name__).warning("rows that wait stay in memory, and no more shall wait: %s", error)
+            logging.getLogger("penstock.spool").warning(
+                "rows that wait stay in memory, and no more shall wait: %s", error
+            )
             with suppress(OSError):
                 self._path.unlink()
             self.is_stuck = True

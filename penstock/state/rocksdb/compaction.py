@@ -35,4 +35,4 @@ def _compact(compact: Callable[[str], None], names: Sequence[str]) -> None:
         try:
             compact(name)
         except StateBackendError:  # the entries have gone, only their room has not; closing a store ends a compaction
-            logging.getLogger(__name__).warning("state %r was not compacted", name, exc_info=True)
+            logging.getLogger("penstock.state").warning("state %r was not compacted", name, exc_info=True)
