@@ -1,12 +1,12 @@
-"""Keyed state in SQLite: a state backend of one's own, made of Python's standard library.
+"""Keyed state in SQLite: an example of a state backend, with Python's standard library only.
 
-One database per operator and subtask, in the TaskManager's folder. An epoch is a transaction: its end commits, a
-roll-back rolls back. A seal opens a second connection, which sees the database as it is then, however long it reads.
+There is one database per operator and subtask, in the TaskManager's folder. An epoch is a transaction. A seal opens a
+second connection with a read transaction, which keeps seeing the database as it was at the seal.
 
     state.backend.type: sqlite
     state.backend.sqlite.cache: 64 mb
 
-Made known by `register_backend(SqliteSpec)` in the program, or by an entry point (see README.md).
+Register it with `register_backend(SqliteSpec)` in the program, or with an entry point (see README.md).
 """
 
 import sqlite3
@@ -53,7 +53,7 @@ _SCHEMA = """
 
 @dataclass(frozen=True)
 class SqliteSpec(BackendSpec):
-    """What is registered: the name, the settings, and how to open a backend."""
+    """The registration: name, settings, and how to open a backend."""
 
     name: ClassVar[str] = "sqlite"
     class_name: ClassVar[str] = "SqliteStateBackend"
@@ -70,7 +70,7 @@ class SqliteSpec(BackendSpec):
 
 
 class SqliteBackend(KeyedBackend):
-    """Entries in SQLite; timers, which are few and small, in memory as the HashMap backend keeps them."""
+    """Entries are in SQLite. Timers are few and small, so they are in memory, as in the HashMap backend."""
 
     on_disk = True
 
@@ -79,8 +79,8 @@ class SqliteBackend(KeyedBackend):
         place.folder.mkdir(parents=True, exist_ok=True)
         self._path = place.folder / f"sqlite-{uuid.uuid4().hex}"
         self._database = connect(self._path)
-        self._database.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the writer, nor it for them
-        self._database.execute("PRAGMA synchronous = OFF")  # what a crash loses is in the last checkpoint
+        self._database.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block each other
+        self._database.execute("PRAGMA synchronous = OFF")  # after a crash, the last checkpoint is restored
         self._database.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
         self._database.execute(_SCHEMA)
 
@@ -141,7 +141,7 @@ class SqliteBackend(KeyedBackend):
 
 
 class SqliteTable:
-    """The entries of one state. A map has a row for each map key; of the others each key has one, with map key ''."""
+    """The entries of one state. A map has a row per map key; otherwise a key has one row, with an empty map key."""
 
     def __init__(self, database: sqlite3.Connection, info: StateTableInfo) -> None:
         self._database, self._state = database, info.name
@@ -173,7 +173,7 @@ class SqliteTable:
         return self._database.execute(query, self._scope(key)).fetchone() is None
 
     def apply(self, rows: Rows) -> None:
-        """Put restored rows in place, all at once."""
+        """Insert restored rows in one transaction."""
         map_keys = rows.map_keys or [None] * len(rows.keys)
         deleted = rows.deleted or [False] * len(rows.keys)
         self._database.execute("BEGIN")
@@ -210,7 +210,7 @@ class SqliteValueState(ValueState[Any]):
 
 
 class SqliteListState(ListState[Any]):
-    """A list per key, in one row: adding to it writes all of it."""
+    """A list per key in one row: adding an element rewrites the row."""
 
     def __init__(self, current: CurrentKey, table: SqliteTable, guard: Guard) -> None:
         self._current, self._table, self._guard = current, table, guard
@@ -239,16 +239,16 @@ class SqliteListState(ListState[Any]):
 
 
 class Reader:
-    """The entries as they are when it is made, for the thread that writes snapshots."""
+    """Reads the entries as of its creation, in the thread that writes snapshots."""
 
     def __init__(self, path: Path) -> None:
         self._database = connect(path)
         self._database.execute("BEGIN")
-        self._database.execute("SELECT 1 FROM entries").fetchone()  # from here on it sees nothing newer
+        self._database.execute("SELECT 1 FROM entries").fetchone()  # begins the read transaction
         weakref.finalize(self, self._database.close)
 
     def rows(self, info: StateTableInfo, codec: KeyCodec, live: Live) -> Iterator[pa.RecordBatch]:
-        """All rows of a state, or what `live` leaves of their values; pickles stay the bytes that they are."""
+        """All rows of a state, without what `live` drops. Pickles are not loaded."""
         key, map_key, _ = forms(info)
         value = value_bytes(opaque(parse_type(info.value_type)))
         query = "SELECT key, map_key, value FROM entries WHERE state = ?"
@@ -263,13 +263,13 @@ class Reader:
 
 
 def forms(info: StateTableInfo) -> tuple[BytesForm, BytesForm, BytesForm]:
-    """How keys (with their namespaces, if the state has any), map keys and values are stored."""
-    map_key = BytesForm(lambda kept: b"", lambda data: None)  # of a state that is no map
+    """The encodings of keys (with namespaces, if the state has any), of map keys and of values."""
+    map_key = BytesForm(lambda kept: b"", lambda data: None)  # unless the state is a map
     if info.map_key_type is not None:
         map_key = map_key_bytes(parse_type(info.map_key_type))
     return address_bytes(info), map_key, value_bytes(parse_type(info.value_type))
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Transactions begin and end when we say so; one thread at a time uses a connection, not always the same."""
+    """Transactions are explicit. A connection is used by one thread at a time, but not always by the same."""
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -28,15 +28,15 @@ MAX_STATE_NAME_BYTES = 255
 
 @dataclass(frozen=True)
 class Migration:
-    """How values that were saved with another type become values of this one."""
+    """How values that were saved with another type are converted to this one."""
 
     function: Callable[[Any], Any]
     from_pickle: bool
-    """Old values that are pickles may be loaded."""
+    """Whether old values that are pickles may be loaded."""
 
 
 class StateDescriptor(ABC):
-    """Name and type of a state. Types are whatever `resolve_type` takes; None means untyped values."""
+    """Name and type of a state. Types are anything that `resolve_type` accepts; None means untyped values."""
 
     def __init__(self, name: str, type_info: Any = None) -> None:
         self.name = check_state_name(name)
@@ -64,21 +64,21 @@ class StateDescriptor(ABC):
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let entries expire as the configuration says."""
+        """Let entries expire according to the configuration."""
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(f"state {self.name!r}: {ttl_config!r} is not a StateTtlConfig; make one with new_builder()")
         self.ttl_config = ttl_config
 
     def migrate(self, function: Callable[[Any], Any], *, from_pickle: bool = False) -> None:
-        """Say how values saved with another type become values of this one.
+        """Set the function that converts values saved with another type to this one.
 
         The function is called once for each entry of a restored state whose saved type differs from this one in a way
         that no rule of schema evolution covers, and never otherwise: with the value of a value, reducing or aggregating
-        state, with each element of a list, with each value of a map. It gets the old value as the old type reads it and
-        returns the new one, or None to drop the entry. A None in a map stays None. Keys cannot be migrated.
+        state, with each element of a list, with each value of a map. It gets the old value, decoded with the old type,
+        and returns the new one, or None to drop the entry. A None in a map stays None. Keys cannot be migrated.
 
-        `from_pickle`: old values that are pickles may be loaded. Loading a pickle runs what it says: only for
-        snapshots that you trust.
+        `from_pickle`: old values that are pickles may be loaded. Loading a pickle can run arbitrary code: use
+        it only for snapshots that you trust.
         """
         if not callable(function):
             raise TypeError(f"state {self.name!r}: {function!r} is not a function of the old value")
@@ -128,7 +128,7 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """One value per key, folded by a function of two values."""
+    """One value per key, combined by a function of two values."""
 
     kind = "reducing"
 
@@ -144,7 +144,7 @@ class ReducingStateDescriptor(StateDescriptor):
             raise TypeError("The input must be a ReduceFunction or a callable function!")
 
     def get_reduce_function(self) -> ReduceFunction:
-        """The folding function."""
+        """The function that combines two values."""
         return self._reduce_function
 
 
@@ -175,7 +175,7 @@ class ReduceByCallable(ReduceFunction):
 
 
 def check_state_name(name: str) -> str:
-    """The name, if it can name a state."""
+    """The name, if it is valid for a state."""
     if not isinstance(name, str):
         raise UsageError(f"a state's name is text, not {name!r}")
     problem = None

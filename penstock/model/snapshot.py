@@ -1,7 +1,7 @@
-"""What a checkpoint or a savepoint is made of, as plain data: the manifest and its parts (docs/internals/formats.md).
+"""The contents of a checkpoint or savepoint as plain data: the manifest and its parts (docs/internals/formats.md).
 
 All structs are msgspec structs, so that the manifest is JSON and unknown or mistyped fields are errors. Paths are
-relative to the job's checkpoint folder, or to the savepoint's own, with `/`, never absolute and never with `..`.
+relative to the folder of the job's checkpoints or of the savepoint, with `/`, never absolute and never with `..`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,11 +12,11 @@ import msgspec
 from penstock.model.ids import SubtaskId, Version
 
 FIRST_NATIVE_BACKEND = "rocksdb"
-"""The backend of native files that name none: it was the first to have any."""
+"""The backend of native files that do not name one. It was the first that had native files."""
 
 
 class OwnTables(msgspec.Struct, frozen=True):
-    """The format of a file that holds tables of all operators of a subtask: `state/format/snapshot_file.py`."""
+    """The format of a file with tables of all operators of a subtask: `state/format/snapshot_file.py`."""
 
 
 class NativeName(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -36,11 +36,11 @@ class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """keyed, or the mode of an operator state."""
     rows: int
     ttl_ms: int = 0
-    """What lies between the last access to an entry and its `expires_at`; 0 where that is not known."""
+    """The time between the last access to an entry and its `expires_at`; 0 if it is unknown."""
 
     @property
     def state(self) -> tuple[str, str, str]:
-        """Operator uid, mode and name: which state it is."""
+        """Operator uid, mode and name, which identify the state."""
         return self.operator_uid, self.mode, self.name
 
 
@@ -50,24 +50,24 @@ _Format = TypeVar("_Format", OwnTables, NativeName, TableFile)
 
 
 class StateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One immutable file of a checkpoint. Small ones are carried in `inline` and have no file."""
+    """One immutable file of a checkpoint. Small ones are in `inline` and have no path."""
 
     path: str
     size: int
     sha256: str
     inline: bytes | None = None
     native: NativeName | None = None
-    """How the manifest writes `format` down; everybody else asks for that."""
+    """Represents `format` in the manifest. Use `format` instead."""
     table: TableFile | None = None
-    """The same. A file of `OwnTables` has neither."""
+    """The same. Both are None for `OwnTables`."""
 
     @property
     def format(self) -> FileFormat:
-        """What kind of file this is, with what is particular to that kind."""
+        """The format of the file, with the details of that format."""
         return self.native or self.table or OWN_TABLES
 
     def with_format(self, file_format: FileFormat) -> "StateFile":
-        """The same file, described by another format."""
+        """The same file with another format."""
         return msgspec.structs.replace(
             self,
             native=file_format if isinstance(file_format, NativeName) else None,
@@ -81,12 +81,12 @@ def files_of_format(files: Iterable[StateFile], kind: type[_Format]) -> list[tup
 
 
 class InlineLimits(msgspec.Struct, frozen=True):
-    """Which states travel inside the manifest, and how large one may be there."""
+    """Which states are inside the manifest, and how large they may be."""
 
     inline_bytes: int | None = None
-    """A state of at most so many bytes has no file of its own; None: the default."""
+    """States up to this size are inside the manifest; None: the default."""
     max_state_bytes: int | None = None
-    """Every state travels inside the manifest, and an operator's may have at most so many bytes; None: no such rule."""
+    """If set, all states are inside the manifest, and the state of an operator has at most this size."""
 
 
 class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,11 +102,11 @@ class StateTableInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl: bool = False
     """Entries are stored with a stamp: `value_type` is a pair of stamp and value, for a list a list of such pairs."""
     namespace_type: str | msgspec.UnsetType = msgspec.UNSET
-    """Left out of the manifest where the state has no namespaces."""
+    """Not in the manifest if the state has no namespaces."""
 
     @property
     def namespace(self) -> str | None:
-        """The type of its namespaces: entries are addressed by key and namespace. None: by the key alone."""
+        """The type of its namespaces; None if entries are addressed by the key alone."""
         return None if self.namespace_type is msgspec.UNSET else self.namespace_type
 
 
@@ -117,10 +117,10 @@ class OperatorStateInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     name: str
     """Empty for raw state."""
     mode: str
-    """split, union, broadcast, raw or raw_keyed: how a restore hands it out."""
+    """split, union, broadcast, raw or raw_keyed: how a restore distributes it."""
     value_type: str
     map_key_type: str | None
-    """Only of broadcast state."""
+    """Only for broadcast state."""
     count: int
     """Elements, entries, partitions or key groups."""
 
@@ -140,20 +140,20 @@ class SubtaskSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     subtask: SubtaskId
     version: Version
     key_groups: tuple[int, int]
-    """First and last key group, both included."""
+    """First and last key group, inclusive."""
     files: list[StateFile]
     tables: list[StateTableInfo]
     watermark: int
     operator_uids: list[str] = []
     operator_states: list[OperatorStateInfo] = []
     operator_file: StateFile | None = None
-    """Holds all of `operator_states`; None where there are none, and in a canonical savepoint."""
+    """Contains all of `operator_states`; None if there are none, and in a canonical savepoint."""
     spool: list[StateFile] = []
     """Rows in flight at the barrier of an unaligned checkpoint, in order."""
     spool_skip: int = 0
-    """Rows of the first file that were worked on before the barrier."""
+    """Rows of the first file that were processed before the barrier."""
     operator_files: list[StateFile] = []
-    """Of a canonical savepoint: one for each of `operator_states` that this subtask has written."""
+    """Only in a canonical savepoint: one file for each of `operator_states` that this subtask wrote."""
 
 
 def snapshot_files(snapshot: SubtaskSnapshot) -> Iterator[StateFile]:
@@ -166,7 +166,7 @@ def snapshot_files(snapshot: SubtaskSnapshot) -> Iterator[StateFile]:
 
 
 class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A pre-committed sink transaction. `data` is the sink's own plain description of it."""
+    """A pre-committed sink transaction. `data` is the sink's description of it, as plain values."""
 
     sink_uid: str
     subtask: SubtaskId
@@ -176,7 +176,7 @@ class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the sources stood at the barrier: one file with the offset log cut to this point (PROTOCOL R19)."""
+    """The source positions at the barrier: one file with the offset log up to this point (PROTOCOL R19)."""
 
     batch_id: int
     """The Spark batch of the last committed `run_epoch`; -1 before the first."""
@@ -212,9 +212,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StateSize(msgspec.Struct, frozen=True):
-    """How large one keyed state of one operator is: in one subtask, or in all of them together.
+    """The size of one keyed state of one operator, in one subtask or in all of them.
 
-    For people to look at: it travels in acks and in the registry, never in the manifest.
+    For display only: it is sent in acks and stored in the registry, never in the manifest.
     """
 
     operator_uid: str
@@ -222,34 +222,34 @@ class StateSize(msgspec.Struct, frozen=True):
     entries: int
     size_bytes: int
     entries_exact: bool
-    """Whether `entries` was counted; otherwise it is an estimate."""
+    """Whether `entries` was counted, not estimated."""
     bytes_exact: bool
-    """Whether `size_bytes` and the figures of key groups were counted."""
+    """Whether `size_bytes` and the figures of key groups were counted, not estimated."""
     first_key_group: int = 0
-    """The key group that the first figures of both lists are of."""
+    """The key group of the first figures in both lists."""
     group_entries: list[int] = []
-    """Entries per key group; empty where the lists were left out to keep the whole small."""
+    """Entries per key group; empty if the lists were left out to limit the size."""
     group_bytes: list[int] = []
     largest: list[tuple[str, int]] = []
-    """The largest keys as text, cut to 80 characters, and their bytes; largest first, ten at most."""
+    """The largest keys as text of at most 80 characters, and their bytes; largest first, at most ten."""
 
 
 class BarrierFigures(msgspec.Struct, frozen=True):
-    """How a checkpoint's barrier passed through one subtask. For people to look at, like sizes."""
+    """How a checkpoint's barrier passed through one subtask. For display only."""
 
     start_delay_ms: int = 0
     """From the start of the epoch in the JobManager to its start in the subtask."""
     alignment_ms: int = 0
-    """From there until the barrier of every channel was there, rows before it included."""
+    """From there until the barriers of all channels had arrived, including the rows before them."""
     processed_bytes: int = 0
-    """Of rows that were worked on meanwhile."""
+    """Bytes of rows that were processed in this time."""
     persisted_bytes: int = 0
-    """Of rows in flight that the checkpoint holds."""
+    """Bytes of rows in flight that the checkpoint contains."""
     in_flight_rows: int = 0
 
 
 class CheckpointAck(msgspec.Struct, frozen=True):
-    """A subtask's writer has put its files (PROTOCOL R17)."""
+    """A subtask has written its part of a checkpoint (PROTOCOL R17)."""
 
     checkpoint_id: int
     snapshot: SubtaskSnapshot
@@ -261,27 +261,27 @@ class CheckpointAck(msgspec.Struct, frozen=True):
 
 
 class CheckpointDecline(msgspec.Struct, frozen=True):
-    """A subtask could not write its part."""
+    """A subtask could not write its part of a checkpoint."""
 
     checkpoint_id: int
     subtask: SubtaskId
     version: Version
     reason: str
     asynchronous: bool = False
-    """It was sealed, and could not be written."""
+    """Whether it was sealed and could not be written."""
 
 
 class SavepointOrder(msgspec.Struct, frozen=True):
-    """What an epoch's header says of a savepoint: its subtasks write their part of it at the barrier."""
+    """The savepoint that an epoch's header requests. Its subtasks write their parts at the barrier."""
 
     number: int
-    """Of the checkpoint at whose barrier it is taken."""
+    """The number of the checkpoint at whose barrier it is taken."""
     uri: str
     """The savepoint's own folder."""
     format: str
     """canonical or native."""
     inline: bool = False
-    """Everything goes into `_metadata`: the job keeps its checkpoints in the JobManager."""
+    """Whether everything is stored in `_metadata`, because the job keeps its checkpoints in the JobManager."""
 
 
 class SavepointAck(msgspec.Struct, frozen=True, tag="savepoint_ack"):
@@ -302,7 +302,7 @@ class SavepointDecline(msgspec.Struct, frozen=True, tag="savepoint_decline"):
 
 
 class SavepointProgress(msgspec.Struct, frozen=True, tag="savepoint_progress"):
-    """How much of its part a subtask has written, from 0 to 1."""
+    """The fraction of its part that a subtask has written, from 0 to 1."""
 
     number: int
     subtask: SubtaskId

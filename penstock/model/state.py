@@ -1,6 +1,6 @@
-"""State handles as user functions see them; the backends implement them.
+"""State handles for user functions. The backends implement them.
 
-What a handle returns is a copy or immutable: changing it changes nothing until it is written back through the handle.
+Returned values are copies or immutable: a change takes effect only when it is written back through the handle.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ class State(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget the state of the current key."""
+        """Clear the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
@@ -27,7 +27,7 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value; None when there is none."""
+        """The value, or None."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
@@ -39,7 +39,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What the added elements amount to."""
+        """The result of the added elements."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -47,19 +47,19 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two can be merged."""
+    """Appending state that can be merged."""
 
 
 class ReducingState(MergingState[T, T]):
-    """One value, folded by a ReduceFunction; `get` is None when nothing was added."""
+    """One value, combined by a ReduceFunction; `get` returns None if nothing was added."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """An accumulator, fed by an AggregateFunction; `get` is its result, None when nothing was added."""
+    """An accumulator, updated by an AggregateFunction; `get` returns its result, or None if nothing was added."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """Elements in the order they were added; `get` is an empty iterable when there are none."""
+    """Elements in the order they were added; `get` returns an empty iterable if there are none."""
 
     @abstractmethod
     def get(self) -> Iterable[T]:
@@ -78,11 +78,11 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class MapState(State, Generic[K, V]):
-    """A dictionary of its own for each key."""
+    """A dictionary for each key."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of a map key; None when it is absent."""
+        """The value of a map key, or None."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -94,11 +94,11 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Remove a map key; an absent one is fine."""
+        """Remove a map key if it exists."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether the map key is there."""
+        """Whether the map key exists."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -114,7 +114,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no map key."""
+        """Whether the map has no keys."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)

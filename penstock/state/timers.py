@@ -12,11 +12,11 @@ from penstock.model.type_information import TypeInformation
 from penstock.state.backend.keyed_backend import KeyedBackend
 
 TIMER_NAMES = {TimeDomain.EVENT_TIME: "_timers_event", TimeDomain.PROCESSING_TIME: "_timers_processing"}
-"""The tables in which timers are kept, by clock."""
+"""The names of the timer tables by time domain."""
 
 
 class Timers:
-    """Timers of one clock. They are state: rolled back, sealed and restored with the operator's backend."""
+    """Timers of one time domain. They are part of the state: rolled back, sealed and restored with the backend."""
 
     __slots__ = ("_current", "_table")
 
@@ -27,22 +27,23 @@ class Timers:
         self._table = backend.timer_table(TIMER_NAMES[domain], namespace_type)
 
     def register(self, timestamp: int) -> None:
-        """Fire for the current key at this time. The same time again is the same timer."""
+        """Register a timer of the current key. Registering the same time twice has no further effect."""
         if type(timestamp) is not int or not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
             timestamp = _checked(timestamp)
         self._table.add(timestamp, self._current.key)
 
     def delete(self, timestamp: int) -> None:
-        """Take back the current key's timer at this time; without one nothing happens."""
+        """Delete the current key's timer at this time, if there is one."""
         if type(timestamp) is not int or not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
             timestamp = _checked(timestamp)
         self._table.discard(timestamp, self._current.key)
 
     def due(self, limit: int) -> Iterator[tuple[int, Any]]:
-        """Timers up to and including `limit` as (timestamp, state key), each no longer pending when it is given out.
+        """Timers up to and including `limit` as (timestamp, state key). Each is removed before it is returned.
 
-        Timers that are registered meanwhile are included; order is (timestamp, key) among those pending at each step.
-        With namespaces the second part is the pair of state key and namespace, for `KeyedBackend.enter`.
+        Timers that are registered during the iteration are included; each step returns the first pending one in the
+        order of (timestamp, key). With namespaces, the state key is a pair of key and namespace for
+        `KeyedBackend.enter`.
         """
         table = self._table
         while (timer := table.first()) is not None and timer[0] <= limit:
@@ -50,19 +51,19 @@ class Timers:
             yield timer
 
     def next_timestamp(self) -> int | None:
-        """When the first timer is due; None when there is none."""
+        """The timestamp of the first pending timer, or None."""
         timer = self._table.first()
         return None if timer is None else timer[0]
 
 
 def _checked(timestamp: Any) -> int:
-    """The timestamp as a plain int of 64 bits."""
+    """The timestamp as a 64-bit int."""
     try:
         number = timestamp.__index__()
     except AttributeError:
         number = None
     if type(number) is not int or isinstance(timestamp, bool) or not MIN_WATERMARK <= number <= MAX_WATERMARK:
         raise UnsupportedValueError(
-            f"{timestamp!r} is not a timer's time; give milliseconds since 1970 as an int of 64 bits"
+            f"{timestamp!r} is not a timestamp of a timer; give milliseconds since 1970 as a 64-bit int"
         )
     return number

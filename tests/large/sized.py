@@ -77,7 +77,7 @@ class Sized:
         loader = SnapshotLoader(self.subtask, self.storage, sizes=self.writer.sizes)
         loader.load(snapshots, ALL_GROUPS)
         if loader.own is not None and checkpoint is not None:
-            self.writer.go_on_from(checkpoint, loader.own, loader.segments)
+            self.writer.continue_from(checkpoint, loader.own, loader.segments)
         self.subtask.open()
         self.checkpoint = checkpoint or 0
 

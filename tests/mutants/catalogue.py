@@ -45,7 +45,7 @@ PUBLICATION = "penstock/checkpoint/publication.py"
 WRITER = "penstock/runtime/snapshots/snapshot_writer.py"
 TASK = "penstock/runtime/task.py"
 SAVEPOINTS = "penstock/checkpoint/savepoints.py"
-ROLL_BACK = '    def roll_back(self) -> None:\n        """Put the old values back."""'
+ROLL_BACK = '    def roll_back(self) -> None:\n        """Restore the old values."""'
 
 PLANNED = (
     mutant(

@@ -172,7 +172,7 @@ def test_checkpoints_that_fail_for_ever_leave_nothing_in_memory(*, written_at_on
     writer = tasks.host._owned[SUBTASK].writer
     assert set(writer._chains) <= {1, 28, 29} and writer._sealed == {1, 29}
     tables = tasks.host.subtask(SUBTASK).backends["function"]._tables.values()
-    assert all(len(table.changes._stretches) <= 3 for table in tables)
+    assert all(len(table.changes._intervals) <= 3 for table in tables)
     model.check(restored(tasks, 29), KEYS)
 
 

@@ -116,7 +116,7 @@ class Sealed:
 
 class BackendMachine(RuleBasedStateMachine):
     kind = "hashmap"
-    """At the start; a recovery may go on with another one."""
+    """The first backend; a recovery may continue with another one."""
     namespace_type: TypeInformation | None = None
     """Of all states and timers."""
 
@@ -333,15 +333,15 @@ class BackendMachine(RuleBasedStateMachine):
         assert entries == entry_count(sealed.model)
 
     def recover(
-        self, which: int, parallelism: int, claimed: bool, as_base: bool, between: str, afterwards: str
+        self, which: int, parallelism: int, declares: bool, as_base: bool, between: str, afterwards: str
     ) -> None:
-        """Go on from some seal, by way of some other parallelism or of a job that claims no state, on any backend."""
+        """Continue from some seal, perhaps at another parallelism, without states, or on another backend."""
         sealed = self.nth_seal(which)
         chains = [self.chain(sealed)]
         if parallelism > 1:
             choose(between)
             middle = restored(chains, parallelism)
-            for backend in middle if claimed else ():
+            for backend in middle if declares else ():
                 self.tables(backend)
             chains = [[seal_data(seal(backend, 1, full=True))] for backend in middle]
             for backend in middle:

@@ -83,11 +83,11 @@ def test_a_name_that_is_taken_is_refused() -> None:
         def open(self, place: BackendPlace) -> HashMapBackend:
             return HashMapBackend(place)
 
-    with pytest.raises(UsageError, match="there is a state backend 'hashmap' already"):
+    with pytest.raises(UsageError, match="state backend 'hashmap' is already registered"):
         register_backend(HashMapSpec)
 
 
-def test_a_package_offers_a_backend_with_an_entry_point(tmp_path: Path) -> None:
+def test_a_package_provides_a_backend_with_an_entry_point(tmp_path: Path) -> None:
     """In another process, as a TaskManager finds it."""
     package = tmp_path / "my_backend-1.0.dist-info"
     package.mkdir()
@@ -117,7 +117,7 @@ def test_a_package_offers_a_backend_with_an_entry_point(tmp_path: Path) -> None:
     ]
 
 
-def test_a_backend_that_a_program_defines_travels_with_its_plan() -> None:
+def test_a_backend_that_a_program_defines_is_sent_with_its_plan() -> None:
     @dataclass(frozen=True)
     class LocalSpec(OtherSpec):
         name: ClassVar[str] = "local"
@@ -131,7 +131,7 @@ def test_a_backend_that_a_program_defines_travels_with_its_plan() -> None:
 def test_the_files_of_a_backend_are_read_by_the_backend_that_they_name() -> None:
     register_backend(OtherSpec)
     assert reader_of("rocksdb") == RocksDBSpec()
-    with pytest.raises(UsageError, match="files of state backend 'other', which says that it has none"):
+    with pytest.raises(UsageError, match="native files of state backend 'other', which cannot read any"):
         reader_of("other")
 
 

@@ -32,4 +32,4 @@ def test_conformance(check: Callable[[Any], None], spec: BackendSpec, tmp_path: 
 
 
 def test_the_suite_has_its_cases() -> None:
-    assert len(CHECKS) >= 60
+    assert len(CHECKS) >= 90

@@ -1,4 +1,4 @@
-"""Epochs can be taken back; a seal holds all entries or those that changed, and nothing changes it later."""
+"""Epochs can be undone; a seal holds all entries or the changed ones, and is never modified later."""
 
 from collections.abc import Callable
 
@@ -44,14 +44,14 @@ def fill(backend: HashMapBackend, state: HeapValueState, count: int, value: int 
             state.update(value)
 
 
-def test_a_finished_epoch_can_be_taken_back_until_the_next_begins() -> None:
+def test_a_finished_epoch_can_be_undone_until_the_next_begins() -> None:
     backend, state = values()
     fill(backend, state, 1, 1)
     fill(backend, state, 1, 2)
     backend.roll_back()
     at(backend, "k0")
     assert state.value() == 1
-    backend.roll_back()  # nothing left to take back
+    backend.roll_back()  # nothing left to undo
     at(backend, "k0")
     assert state.value() == 1
 
@@ -89,7 +89,7 @@ MAP_STEPS: dict[str, Callable[[HeapMapState], None]] = {
 
 @pytest.mark.parametrize("before", [[], [1, 2]])
 @pytest.mark.parametrize("steps", ["c", "ca", "a", "ac", "aca", "u", "ua", "au", "e", "aea", "cu", "uc"])
-def test_every_order_of_list_changes_is_taken_back(steps: str, before: list[int]) -> None:
+def test_every_order_of_list_changes_can_be_undone(steps: str, before: list[int]) -> None:
     backend, state = lists()
     with epoch(backend):
         at(backend, "k")
@@ -105,7 +105,7 @@ def test_every_order_of_list_changes_is_taken_back(steps: str, before: list[int]
 
 @pytest.mark.parametrize("before", [{}, {1: 1}, {1: 1, 2: None}])
 @pytest.mark.parametrize("steps", ["p", "pc", "cp", "c", "r", "rp", "pr", "crp", "rrp", "pcr", "cpc"])
-def test_every_order_of_map_changes_is_taken_back(steps: str, before: dict[int, int | None]) -> None:
+def test_every_order_of_map_changes_can_be_undone(steps: str, before: dict[int, int | None]) -> None:
     backend, state = maps()
     with epoch(backend):
         at(backend, "k")
@@ -185,7 +185,7 @@ def test_a_table_that_changed_as_a_whole_is_sealed_as_a_whole() -> None:
     assert sealed.base is None and sealed.tables[0].full
 
 
-def test_full_when_asked_for_without_base_and_for_an_unknown_base() -> None:
+def test_a_seal_is_full_on_request_without_base_and_for_an_unknown_base() -> None:
     backend, state = values()
     fill(backend, state, 10)
     seal(backend, 1)
@@ -232,7 +232,7 @@ def test_a_state_that_is_new_since_the_base_is_full_in_a_delta() -> None:
     assert {table.info.name: table.full for table in sealed.tables} == {"v": False, "new": True}
 
 
-def test_a_seal_of_an_epoch_that_was_taken_back_is_no_base() -> None:
+def test_a_seal_of_an_undone_epoch_is_no_base() -> None:
     backend, state = values()
     fill(backend, state, 10)
     seal(backend, 1)

@@ -52,7 +52,7 @@ def operator(type_text: str, mode: str = "split") -> OperatorStateInfo:
         ("map<string, int>", "map<string, bigint>", ("`{}` widened from INT to LONG",)),
     ],
 )
-def test_o11_what_may_change_is_said_in_words(was: str, now: str, lines: tuple[str, ...]) -> None:
+def test_o11_changes_are_described(was: str, now: str, lines: tuple[str, ...]) -> None:
     for saved, declared in ((table(was), table(now)), (operator(was), operator(now))):
         change = compare_states(saved, declared)
         assert (change.outcome, change.lines, change.reason) == ("evolves" if lines else "same", lines, "")
@@ -65,7 +65,7 @@ def test_o11_the_fields_of_list_elements_and_of_map_values_evolve() -> None:
     ).lines == ("field `b` added",)
 
 
-def test_o11_the_time_to_live_comes_and_goes_with_other_changes() -> None:
+def test_o11_a_time_to_live_is_added_or_removed_with_other_changes() -> None:
     plain, more = table("a int"), with_ttl(table("a bigint"))
     assert compare_states(plain, more).lines == (
         "`a` widened from INT to LONG",
@@ -162,7 +162,7 @@ def test_pickled_values_are_migrated_only_where_the_program_says_so() -> None:
     assert compare_states(pickled, table("int"), Migration(int, from_pickle=True)).outcome == "migrates"
 
 
-def test_what_migrate_is_given_must_be_a_function() -> None:
+def test_migrate_takes_a_function() -> None:
     with pytest.raises(TypeError, match="state 's': 3 is not a function"):
         ValueStateDescriptor("s", Types.INT()).migrate(3)  # type: ignore[arg-type]
 
@@ -203,8 +203,8 @@ def _info(type_info: TypeInformation) -> StateTableInfo:
     return msgspec.structs.replace(table("int"), value_type=str(type_info))
 
 
-def test_parts_that_do_not_meet_are_refused() -> None:
-    with pytest.raises(IncompatibleStateError, match="parts of it were saved in two ways"):
+def test_incompatible_parts_are_refused() -> None:
+    with pytest.raises(IncompatibleStateError, match="parts of it were saved with types that do not fit together"):
         common_info(table("int"), table("string"))
     with pytest.raises(IncompatibleStateError, match="parts of it"):
         common_info(table("int"), table("int", "reducing"))

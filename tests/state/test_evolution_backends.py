@@ -80,7 +80,7 @@ def entries_of(handle: Any) -> list[Any]:
 @on_every_backend
 @every_kind
 @pytest.mark.parametrize("ttl", ["never", "always", "added", "removed"])
-def test_o11_a_row_gets_loses_and_widens_fields(backend: str, kind: str, ttl: str) -> None:
+def test_o11_a_row_gains_loses_and_widens_fields(backend: str, kind: str, ttl: str) -> None:
     before, after = ttl in ("always", "removed"), ttl in ("always", "added")
     old = filled(backend, state(kind, OLD, ttl=before), {f"k{n}": Row(n=n, gone="x") for n in range(100)})
     new = old.moved([old.file()], state(kind, NEW, ttl=after))
@@ -140,8 +140,8 @@ def test_o11_deltas_and_deletes_of_the_old_type_are_read(backend: str, kind: str
 
 @on_every_backend
 @every_kind
-def test_o11_parts_of_several_versions_meet_in_one_subtask(backend: str, kind: str) -> None:
-    """Some old subtasks had changed the state, others had not asked for it yet; then the job is rescaled."""
+def test_o11_parts_of_several_versions_are_merged_in_one_subtask(backend: str, kind: str) -> None:
+    """Some old subtasks had changed the state, others had not declared it yet; then the job is rescaled."""
     first = filled(backend, state(kind, "a int, b int"), {"x": Row(a=1, b=2)})
     second = filled(backend, state(kind, "c string, a bigint", ttl=True), {"y": Row(c="c", a=1 << 40)})
     third = filled(backend, state(kind, "a smallint"), {"z": Row(a=3)})
@@ -150,7 +150,7 @@ def test_o11_parts_of_several_versions_meet_in_one_subtask(backend: str, kind: s
         for world in order:
             for info, rows in read_chain([world.file()], ALL, MAX_PARALLELISM):
                 merged.backend.restore(info, rows)
-        carried = merged.moved([merged.file()])  # nobody has asked for it: nothing of it is lost
+        carried = merged.moved([merged.file()])  # undeclared, nothing of it is lost
         for world in (merged, carried):
             world.use(state(kind, "a bigint, b int, c string"))
             assert content(world, ["x", "y", "z"]) == {
@@ -161,8 +161,8 @@ def test_o11_parts_of_several_versions_meet_in_one_subtask(backend: str, kind: s
 
 
 @every_kind
-def test_o11_rows_that_are_written_meanwhile_are_not_read_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RocksDB writes the rows of a state anew in many batches while it reads them."""
+def test_o11_rows_written_during_the_scan_are_not_read_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB rewrites the rows of a state in many batches while it reads them."""
     monkeypatch.setattr("penstock.state.rocksdb.rocksdb_rows.BATCH_ROWS", 7)
     old = filled("rocksdb", state(kind, "int"), {f"k{n}": n for n in range(500)})
     seen: list[int] = []
@@ -177,13 +177,13 @@ def test_o11_rows_that_are_written_meanwhile_are_not_read_again(kind: str, monke
 
 
 @on_every_backend
-def test_o11_versions_that_do_not_meet_are_refused_before_anything_is_read(backend: str) -> None:
+def test_o11_incompatible_versions_are_refused_before_anything_is_read(backend: str) -> None:
     first, second = (
         filled(backend, state("value", "int"), {"x": 1}),
         filled(backend, state("value", "string"), {"y": ""}),
     )
     merged = World(backend)
-    with pytest.raises(IncompatibleStateError, match="parts of it were saved in two ways"):
+    with pytest.raises(IncompatibleStateError, match="parts of it were saved with types that do not fit together"):
         for world in (first, second):
             for info, rows in read_chain([world.file()], ALL, MAX_PARALLELISM):
                 merged.backend.restore(info, rows)
@@ -248,7 +248,7 @@ def test_o11_any_type_evolves_as_the_model_says(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(deadline=None)
-def test_o11_old_subtasks_of_several_versions_and_deltas_meet_as_the_model_says(data: st.DataObject) -> None:
+def test_o11_old_subtasks_of_several_versions_and_deltas_are_merged_as_in_the_model(data: st.DataObject) -> None:
     """Each old subtask has its own type, time to live, full file and deltas; the new program has yet another type."""
     backend = data.draw(st.sampled_from(["hashmap", "rocksdb"]))
     kind = data.draw(st.sampled_from(KINDS))
@@ -320,7 +320,7 @@ def test_o11_migrate_is_called_once_for_each_entry(backend: str, kind: str, befo
 
 @on_every_backend
 @every_kind
-def test_o11_what_migrate_drops_is_gone(backend: str, kind: str) -> None:
+def test_o11_entries_that_migrate_drops_are_removed(backend: str, kind: str) -> None:
     old = filled(backend, state(kind, "int"), {"even": 2, "odd": 3})
     new = old.moved([old.file()], migrating(state(kind, "string"), lambda n: None if n % 2 else str(n)))
     assert content(new, ["even", "odd"]) == {"even": ["2"], "odd": []}
@@ -380,7 +380,7 @@ def test_an_error_in_migrate_names_state_operator_and_key_and_leaves_nothing_hal
     with pytest.raises(Exception, match=r"migrate function of state 'state' at 'k\d' of operator 'op': value"):
         old.moved([old.file()], migrating(state("value", "string"), lambda n: n))
     if backend == "rocksdb":  # rows may be of two types
-        with pytest.raises(StateBackendError, match="'state' of operator 'op' could not be changed"):
+        with pytest.raises(StateBackendError, match="'state' of operator 'op' could not be converted"):
             new.file()
     else:
         at(new.backend, "k1")
@@ -389,7 +389,7 @@ def test_an_error_in_migrate_names_state_operator_and_key_and_leaves_nothing_hal
 
 
 @on_every_backend
-def test_rows_restored_after_the_state_was_asked_for_are_changed_too(backend: str) -> None:
+def test_rows_restored_after_the_state_was_declared_are_converted_too(backend: str) -> None:
     old = filled(backend, state("value", "int"), {"a": 4})
     wide, text = World(backend, state("value", "bigint")), World(backend, migrating(state("value", "string"), str))
     for info, rows in read_chain([old.file()], ALL, MAX_PARALLELISM):

@@ -35,7 +35,7 @@ def test_b1_a_null_key_is_refused() -> None:
         at(string_backend(), None)
 
 
-def test_b1_untyped_keys_are_true_to_their_type() -> None:
+def test_b1_untyped_keys_of_different_types_are_different() -> None:
     backend = keyed_backend([TAGGED])
     state = backend.table(ValueStateDescriptor("v"))
     with epoch(backend):
@@ -183,7 +183,7 @@ def test_b4_a_change_while_iterating_is_an_error() -> None:
                     next(iterator)
 
 
-def test_b4_an_iterator_may_remove_what_it_gave() -> None:
+def test_b4_an_iterator_may_remove_its_last_entry() -> None:
     backend = string_backend()
     state = backend.table(MapStateDescriptor("m", Types.LONG(), Types.LONG()))
     with epoch(backend):
@@ -214,7 +214,7 @@ def test_b4_none_is_a_value_of_a_map() -> None:
         assert state.get("x") is None and "x" in state and sorted(state.items()) == [("x", None), ("y", None)]
 
 
-def test_b4_untyped_map_keys_are_true_to_their_type_and_need_not_be_hashable() -> None:
+def test_b4_untyped_map_keys_of_different_types_are_different_and_need_not_be_hashable() -> None:
     backend = string_backend()
     state = backend.table(MapStateDescriptor("m"))
     with epoch(backend):
@@ -293,7 +293,7 @@ def test_b7_the_same_name_and_type_is_the_same_handle() -> None:
         backend.handle("d")
 
 
-def test_b7_asking_again_brings_the_newest_function() -> None:
+def test_b7_declaring_again_uses_the_newest_function() -> None:
     backend = string_backend()
     first = backend.table(ReducingStateDescriptor("r", lambda a, b: a + b, Types.LONG()))
     second = backend.table(ReducingStateDescriptor("r", max, Types.LONG()))
@@ -340,8 +340,8 @@ def test_what_a_handle_returns_or_was_given_is_not_the_stored_object() -> None:
             collected.get()[0].append(3)
 
 
-def test_what_a_long_list_gives_is_the_callers_own() -> None:
-    """A list of many epochs is written anew when it is read; changing what was read must not change the state."""
+def test_changing_a_returned_long_list_does_not_change_the_state() -> None:
+    """A list of many epochs is rewritten when it is read; changing the result must not change the state."""
     backend = string_backend()
     state = backend.table(ListStateDescriptor("l", Types.LIST(Types.LONG())))
     for number in range(40):

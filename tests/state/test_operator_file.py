@@ -25,7 +25,7 @@ def filled() -> OperatorStates:
     untyped = states.get_broadcast_state(MapStateDescriptor("untyped"))
     for key, value in ((1, "int"), (True, "bool"), ((1, 2), [3])):
         untyped.put(key, value)
-    states.raw.is_claimed = True
+    states.raw.is_used = True
     states.raw.begin_snapshot()
     states.raw.start_new_partition()
     states.raw.write(b"part")
@@ -55,7 +55,7 @@ def contents(states: OperatorStates) -> dict[tuple[str, str], Any]:
     return found
 
 
-def test_what_is_sealed_comes_back() -> None:
+def test_sealed_states_are_restored() -> None:
     states = filled()
     sealed = states.seal()
     data = encode_operator_states(sealed)
@@ -64,7 +64,7 @@ def test_what_is_sealed_comes_back() -> None:
     assert contents(back)["map", "untyped"] == [(1, "int"), (True, "bool"), ((1, 2), [3])]
 
 
-def test_states_that_nobody_asked_for_are_written_as_they_were_read() -> None:
+def test_undeclared_states_are_written_as_they_were_read() -> None:
     sealed = filled().seal()
     carried = restored(encode_operator_states(sealed), [state.info for state in sealed]).seal()
     assert sorted(map(repr, (s.info for s in carried))) == sorted(map(repr, (s.info for s in sealed)))
@@ -102,6 +102,6 @@ def test_an_unknown_mode_is_found() -> None:
         read_operator_states(encode_operator_states([SealedOperatorState(info, [])]))
 
 
-def test_a_huge_table_of_contents_is_not_believed() -> None:
+def test_a_huge_table_of_contents_is_refused() -> None:
     with pytest.raises(CheckpointCorruptError, match="table of contents"):
         read_operator_states(struct.pack("<8sII", b"PNOPSTA1", 2**31, 0) + b"x" * 100)

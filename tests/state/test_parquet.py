@@ -100,7 +100,7 @@ def test_any_key_comes_back_in_one_order_and_only_to_its_key_groups(
         st.tuples(st.none() | st.integers(0, 10**12), st.text(max_size=3)),
     )
 )
-def test_stamps_of_map_entries_become_ends(
+def test_stamps_of_map_entries_become_expiry_times(
     entries: dict[tuple[str, int], tuple[int | None, str]],
 ) -> None:
     info = info_of(tuple_of([scalar("LONG"), scalar("STRING")]), "map", map_key_type="LONG", ttl=True)
@@ -123,7 +123,7 @@ def test_stamps_of_list_elements_come_back(lists: dict[str, list[tuple[int | Non
     assert dict(zip(after.keys, after.values, strict=True)) == lists
 
 
-def test_of_several_rows_of_one_entry_the_last_holds_and_deleted_ones_go() -> None:
+def test_the_last_of_several_rows_of_an_entry_wins_and_deleted_ones_are_left_out() -> None:
     info = info_of("LONG", "map", map_key_type="STRING")
     rows = Rows(["a", "a", "b", "a"], ["x", "y", "x", "x"], [1, 2, 3, None], [False, False, False, True])
     after = there_and_back(info, table_of(info, rows))

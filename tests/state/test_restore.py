@@ -95,7 +95,7 @@ def test_e6_state_goes_from_two_subtasks_to_three_to_one() -> None:
     assert_full(restored([[encoded(backend)] for backend in three], 1))
 
 
-def test_b6_a_restored_accumulator_goes_on() -> None:
+def test_b6_a_restored_accumulator_is_continued() -> None:
     (backend,) = restored([[encoded(full_backend())]])
     state = backend.table(DESCRIPTORS["aggregating"]())
     with epoch(backend):
@@ -144,7 +144,7 @@ def _owns(backend: KeyedBackend, key: str) -> bool:
     return first <= backend.key_codec.hash(key) % MAX_PARALLELISM <= last
 
 
-def test_rows_may_be_restored_after_the_state_was_asked_for() -> None:
+def test_rows_may_be_restored_after_the_state_was_declared() -> None:
     backend = string_backend()
     for descriptor in DESCRIPTORS.values():
         backend.table(descriptor())
@@ -154,7 +154,7 @@ def test_rows_may_be_restored_after_the_state_was_asked_for() -> None:
 
 
 @pytest.mark.hashmap_only
-def test_a_state_that_nobody_asks_for_is_carried_into_later_snapshots() -> None:
+def test_a_state_that_no_function_declares_stays_in_later_snapshots() -> None:
     (first,) = restored([[encoded(full_backend())]])
     assert stored_entries(first) == 6 * len(KEYS)
     value = first.table(DESCRIPTORS["value"]())
@@ -174,7 +174,7 @@ def test_a_state_that_nobody_asks_for_is_carried_into_later_snapshots() -> None:
 
 
 @pytest.mark.hashmap_only
-def test_an_unclaimed_chain_keeps_its_deletes() -> None:
+def test_the_files_of_an_undeclared_state_keep_their_deletes() -> None:
     backend = string_backend()
     state = backend.table(ValueStateDescriptor("v", Types.LONG()))
     with epoch(backend):
@@ -195,7 +195,7 @@ def test_an_unclaimed_chain_keeps_its_deletes() -> None:
 
 
 @pytest.mark.hashmap_only
-def test_a_claimed_state_goes_on_with_the_base_it_was_restored_from() -> None:
+def test_a_delta_builds_on_the_checkpoint_that_was_restored() -> None:
     (backend,) = restored([[encoded(full_backend())]])
     backend.start_from(CheckpointId(9))
     value = backend.table(DESCRIPTORS["value"]())
@@ -255,8 +255,8 @@ def test_a_pickled_state_is_unpickled_only_when_the_program_declares_it_so(monke
     assert state.value() == {1, 2}
 
 
-def test_of_two_rows_of_a_list_in_one_file_the_later_holds() -> None:
-    """A state that nobody asked for is carried on as it was read: a full file and a delta become one file."""
+def test_the_later_of_two_rows_of_a_list_in_one_file_wins() -> None:
+    """The files of a state that no function declares, a full one and a delta, become one file."""
     backend = hashmap_backend()
     state = backend.table(DESCRIPTORS["list"]())
     with epoch(backend):

@@ -169,7 +169,7 @@ READ_ELSEWHERE = {
     rocksdb_options.BLOCK_CACHE_SIZE.key,
     rocksdb_options.BLOOM_FILTER_BITS.key,
 }
-"""Shown by tests of their own, here or beside the backend."""
+"""Covered by separate tests, here or beside the backend."""
 
 
 @pytest.mark.parametrize("option", [*options_in(rocksdb_options)], ids=lambda option: option.key)

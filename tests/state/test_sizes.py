@@ -29,7 +29,7 @@ def new_sizes() -> TableSizes:
 
 def measured(sizes: TableSizes, sealed: SealedTables) -> dict[str, StateSize]:
     """The sizes after the sealed tables were written."""
-    for _ in encode_files([sizes.watched(sealed)]):
+    for _ in encode_files([sizes.measured(sealed)]):
         continue
     return {size.name: size for size in sizes.sizes([sealed])}
 
@@ -239,7 +239,7 @@ def test_after_a_restore_a_delta_builds_on_the_figures_of_the_restored_rows() ->
 # ---- parts
 
 
-def test_spread_gives_out_all_of_it() -> None:
+def test_spread_distributes_everything() -> None:
     for total in (0, 1, 7, -7, 1_000_003):
         for weights in ([1, 1, 1], [0, 5, 1], [0, 0, 0], [1]):
             assert spread(total, np.array(weights)).sum() == total

@@ -21,7 +21,7 @@ def refreshed(builder: StateTtlConfig.Builder) -> StateTtlConfig.Builder:
 
 
 @on_every_backend
-def test_d1_each_list_element_has_a_life_of_its_own(backend: str) -> None:
+def test_d1_each_list_element_expires_separately(backend: str) -> None:
     world = World(backend, expiring("list", ttl_ms=8_000))
     with world.epoch(T0):
         world.at("a").add(1)
@@ -35,7 +35,7 @@ def test_d1_each_list_element_has_a_life_of_its_own(backend: str) -> None:
 
 
 @on_every_backend
-def test_d1_each_map_entry_has_a_life_of_its_own(backend: str) -> None:
+def test_d1_each_map_entry_expires_separately(backend: str) -> None:
     world = World(backend, expiring("map", ttl_ms=8_000))
     with world.epoch(T0):
         world.at("a").put_all({"x": 1, "y": 2})
@@ -71,7 +71,7 @@ def test_d2_a_time_to_live_without_end_does_not_overflow(backend: str) -> None:
 
 @on_every_backend
 @every_kind
-def test_d3_reading_does_not_prolong_a_life_and_writing_does(backend: str, kind: str) -> None:
+def test_d3_writes_refresh_an_entry_and_reads_do_not(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind))
     world.fill(T0, ["read", "written"], 5)
     with world.epoch(T0 + TTL - 1):
@@ -84,7 +84,7 @@ def test_d3_reading_does_not_prolong_a_life_and_writing_does(backend: str, kind:
 
 @on_every_backend
 @every_kind
-def test_d4_reading_prolongs_a_life_where_that_is_asked_for(backend: str, kind: str) -> None:
+def test_d4_reads_refresh_an_entry_if_configured(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind, refreshed, ttl_ms=1_000))
     world.fill(T0, ["a", "unread"], 5)
     with world.epoch(T0 + 900):
@@ -97,7 +97,7 @@ def test_d4_reading_prolongs_a_life_where_that_is_asked_for(backend: str, kind: 
 
 
 @on_every_backend
-def test_d4_a_list_read_prolongs_all_live_elements(backend: str) -> None:
+def test_d4_a_list_read_refreshes_all_live_elements(backend: str) -> None:
     world = World(backend, expiring("list", refreshed, ttl_ms=1_000))
     for number in range(3):
         world.fill(T0 + 400 * number, ["a"], number)
@@ -108,7 +108,7 @@ def test_d4_a_list_read_prolongs_all_live_elements(backend: str) -> None:
 
 
 @on_every_backend
-def test_d4_asking_for_a_map_key_prolongs_only_its_own_life(backend: str) -> None:
+def test_d4_reading_a_map_key_refreshes_only_that_key(backend: str) -> None:
     world = World(backend, expiring("map", refreshed, ttl_ms=1_000))
     with world.epoch(T0):
         world.at("a").put_all({"x": 1, "y": 2, "z": 3})
@@ -132,7 +132,7 @@ def test_d5_with_the_update_type_disabled_nothing_expires(backend: str, kind: st
 
 @on_every_backend
 @every_kind
-def test_d6_d8_an_expired_entry_is_absent_and_goes_with_the_read(backend: str, kind: str) -> None:
+def test_d6_d8_an_expired_entry_is_absent_and_removed_by_the_read(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind, unattended))
     world.fill(T0, ["a", "b"], 5)
     assert world.stored() == 2
@@ -153,7 +153,7 @@ def test_d7_an_expired_entry_is_returned_once(backend: str, kind: str) -> None:
 
 
 @on_every_backend
-def test_d7_a_map_key_that_is_shown_stays_until_its_value_is_read(backend: str) -> None:
+def test_d7_a_map_key_that_may_still_be_returned_stays_until_its_value_is_read(backend: str) -> None:
     world = World(backend, expiring("map", shown))
     world.fill(T0, ["a"], 5)
     with world.epoch(T0 + TTL):
@@ -174,7 +174,7 @@ def test_d7_of_a_list_only_expired_elements_are_returned_once(backend: str) -> N
 
 
 @on_every_backend
-def test_d7_what_has_expired_is_not_folded_in_unless_it_is_shown(backend: str) -> None:
+def test_d7_expired_values_are_not_combined_unless_they_may_be_returned(backend: str) -> None:
     for configure, expected in ((unattended, 2), (shown, 3)):
         world = World(backend, expiring("reducing", configure))
         world.fill(T0, ["a"], 1)
@@ -185,7 +185,7 @@ def test_d7_what_has_expired_is_not_folded_in_unless_it_is_shown(backend: str) -
 
 @on_every_backend
 @every_kind
-def test_d15_no_default_stands_in_for_what_has_expired(backend: str, kind: str) -> None:
+def test_d15_an_expired_value_is_not_replaced_by_a_default(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind))
     world.fill(T0, ["a"], 5)
     world.fill(T0 + TTL, ["a"], 6)
@@ -236,7 +236,7 @@ def test_outside_an_epoch_expired_entries_are_hidden_and_stay(backend: str, kind
 
 @on_every_backend
 @every_kind
-def test_a_clock_that_goes_back_neither_expires_nor_shortens_a_life(backend: str, kind: str) -> None:
+def test_a_clock_that_goes_back_expires_nothing_early(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind, refreshed))
     world.fill(T0, ["a"], 5)
     with world.epoch(T0 - 100 * TTL):
@@ -315,7 +315,7 @@ def test_iterating_a_map_notices_changes_and_removes_for_its_own_key(backend: st
 
 
 @on_every_backend
-def test_map_keys_that_are_equal_in_python_only_expire_apart(backend: str) -> None:
+def test_map_keys_that_are_equal_only_in_python_expire_separately(backend: str) -> None:
     state = MapStateDescriptor("state")
     state.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(TTL)).update_ttl_on_read_and_write().build())
     world = World(backend, state)

@@ -98,7 +98,7 @@ def test_d10_five_entries_per_access_are_the_default_and_writes_count(backend: s
 
 
 @pytest.mark.parametrize("backend", IN_MEMORY)
-def test_d10_without_an_access_or_a_sweep_nothing_goes(backend: str) -> None:
+def test_d10_without_an_access_or_a_sweep_nothing_is_removed(backend: str) -> None:
     world = World(backend, expiring("value", lambda b: b.cleanup_incrementally(5, True)))
     world.fill(T0, KEYS)
     with world.epoch(T0 + TTL):
@@ -107,7 +107,7 @@ def test_d10_without_an_access_or_a_sweep_nothing_goes(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", IN_MEMORY)
-def test_d10_records_count_as_accesses_where_that_is_asked_for(backend: str) -> None:
+def test_d10_records_count_as_accesses_if_configured(backend: str) -> None:
     for every_record, left in ((True, 400), (False, 1_000)):
         world = World(backend, expiring("value", partial(three_per_access, every_record=every_record)))
         world.fill(T0, KEYS)
@@ -117,7 +117,7 @@ def test_d10_records_count_as_accesses_where_that_is_asked_for(backend: str) -> 
 
 
 @pytest.mark.parametrize("backend", IN_MEMORY)
-def test_d10_live_entries_are_looked_at_once_per_epoch_at_most(backend: str) -> None:
+def test_d10_live_entries_are_visited_at_most_once_per_epoch(backend: str) -> None:
     world = World(backend, expiring("value"))
     world.fill(T0, KEYS[:10])
     asked = []
@@ -197,7 +197,7 @@ def test_d11_a_backend_is_closed_while_it_compacts() -> None:
 
 
 @on_every_backend
-def test_d11_a_pass_that_removes_little_asks_for_no_compaction(backend: str) -> None:
+def test_d11_a_pass_that_removes_little_starts_no_compaction(backend: str) -> None:
     world = World(backend, expiring("value"))
     world.fill(T0, KEYS[:9])
     world.fill(T0 + 1, KEYS[9:100])
@@ -222,7 +222,7 @@ def test_d12_with_cleanup_in_background_off_unread_entries_stay(backend: str, ki
 
 
 @pytest.mark.parametrize("backend", IN_MEMORY)
-def test_d12_what_was_asked_for_stays_on(backend: str) -> None:
+def test_d12_explicit_strategies_stay_enabled(backend: str) -> None:
     world = World(
         backend, expiring("value", lambda b: b.cleanup_incrementally(10, False).disable_cleanup_in_background())
     )

@@ -135,7 +135,7 @@ class Simulation:
         return found if isinstance(found, list) else [] if found is None else [found]
 
     def check(self) -> None:
-        """Outside an epoch nothing changes by it; inside one it is the last thing before it is taken back."""
+        """Outside an epoch it changes nothing; inside one, the epoch is rolled back next."""
         for name in NAMES:
             for key in (*KEYS, *OTHERS):
                 self.world.at(key)

@@ -156,7 +156,7 @@ def test_d14_deletes_of_a_delta_survive_the_change(backend: str, kind: str) -> N
 
 @on_every_backend
 @every_kind
-def test_d14_parts_with_stamps_and_without_meet_in_one_subtask(backend: str, kind: str) -> None:
+def test_d14_parts_with_and_without_stamps_are_merged_in_one_subtask(backend: str, kind: str) -> None:
     """A function that asks for its state late leaves it as it was in some subtasks; then the job is rescaled."""
     old, new = World(backend, descriptor(kind)), World(backend, expiring(kind))
     old.fill(T0, ["old"], 5)
@@ -168,7 +168,7 @@ def test_d14_parts_with_stamps_and_without_meet_in_one_subtask(backend: str, kin
                 for info, rows in _tables(world):
                     merged.backend.restore(info, rows)
             assert merged.stored() == 2
-            again = merged.moved([merged.file()], declared)  # carried on unclaimed, and then asked for
+            again = merged.moved([merged.file()], declared)  # first undeclared, then declared
             merged.use(declared)
             for one in (merged, again):
                 with one.epoch(T0 + TTL):
@@ -181,7 +181,7 @@ def _tables(world: World) -> list[tuple[StateTableInfo, object]]:
 
 
 @on_every_backend
-def test_a_restore_into_a_state_that_was_asked_for_is_converted_and_swept(backend: str) -> None:
+def test_a_restore_into_a_declared_state_is_converted_and_swept(backend: str) -> None:
     world = World(backend, expiring("value"))
     world.fill(T0, ["a"], 5)
     plain, stamped = World(backend, descriptor("value")), World(backend, expiring("value"))
@@ -222,7 +222,7 @@ def test_another_type_is_refused_with_ttl_and_without(backend: str) -> None:
 
 
 @on_every_backend
-def test_a_table_that_claims_stamps_and_has_none_is_refused(backend: str) -> None:
+def test_a_table_with_ttl_but_without_stamps_is_refused(backend: str) -> None:
     world = World(backend, descriptor("value"))
     world.fill(T0, ["a"])
     for info, rows in _tables(world):

@@ -22,7 +22,7 @@ KEYS = [f"key {number}" for number in range(1_000)]
 
 
 @on_every_backend
-def test_a_sweep_looks_at_its_budget_of_entries_and_says_when_it_goes_on(backend: str) -> None:
+def test_a_sweep_visits_its_budget_of_entries_and_returns_when_it_continues(backend: str) -> None:
     world = World(backend, expiring("value"))
     ttl = world.backend.ttl
     assert ttl.next_sweep_ms(world.budget(300)) is None  # nothing was ever written
@@ -92,7 +92,7 @@ def test_passes_are_a_tenth_of_the_time_to_live_apart(backend: str) -> None:
 
 @on_every_backend
 @every_kind
-def test_every_expired_entry_goes_within_the_bound(backend: str, kind: str) -> None:
+def test_every_expired_entry_is_removed_within_the_bound(backend: str, kind: str) -> None:
     """The bound of the docs: a tenth of the time to live, the interval, and twice the length of a pass."""
     world = World(backend, expiring(kind, ttl_ms=20_000))
     settings = world.budget(10, 500)
@@ -148,7 +148,7 @@ def test_the_sweep_can_be_switched_off_for_the_job(backend: str) -> None:
 
 
 @on_every_backend
-def test_entries_that_are_prolonged_or_written_during_a_pass_are_met_by_the_next(backend: str) -> None:
+def test_entries_refreshed_or_written_during_a_pass_are_visited_by_the_next(backend: str) -> None:
     world = World(backend, expiring("value", lambda b: b.update_ttl_on_read_and_write()))
     world.fill(T0, KEYS)
     world.sweep(T0 + TTL - 1, world.budget(300))  # not due
@@ -168,7 +168,7 @@ def test_entries_that_are_prolonged_or_written_during_a_pass_are_met_by_the_next
 
 @on_every_backend
 @every_kind
-def test_d7_what_may_be_shown_is_swept_after_a_second_time_to_live(backend: str, kind: str) -> None:
+def test_d7_what_may_still_be_returned_is_swept_after_a_second_time_to_live(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind, lambda b: b.return_expired_if_not_cleaned_up()))
     world.fill(T0, ["a", "b"], 5)
     assert world.backend.ttl.next_sweep_ms(EVERYTHING) == T0 + 2 * TTL
@@ -183,7 +183,7 @@ def test_d7_what_may_be_shown_is_swept_after_a_second_time_to_live(backend: str,
 
 @on_every_backend
 @every_kind
-def test_keys_after_gives_every_key_that_stays_exactly_once(backend: str, kind: str) -> None:
+def test_keys_after_returns_every_key_that_stays_exactly_once(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind))
     for number in range(3):  # several entries, and on disk several rows, for a key
         with world.epoch(T0):
@@ -216,14 +216,14 @@ class BrokenError(Exception):
 
 @on_every_backend
 @every_kind
-def test_removal_and_prolonging_are_taken_back_with_their_epoch(backend: str, kind: str) -> None:
+def test_removals_and_refreshes_are_undone_with_their_epoch(backend: str, kind: str) -> None:
     world = World(backend, expiring(kind, lambda b: b.update_ttl_on_read_and_write()))
     world.fill(T0, ["a", "b"], 5)
     with pytest.raises(BrokenError), world.epoch(T0 + TTL - 1):
         assert read(world.at("a")) == [5]
         raise BrokenError
     with pytest.raises(BrokenError), world.epoch(T0 + TTL):
-        assert read(world.at("a")) == []  # the refresh was taken back
+        assert read(world.at("a")) == []  # the refresh was undone
         world.backend.ttl.sweep(EVERYTHING)
         assert _raw_count(world, "b") == 0
         raise BrokenError
@@ -233,7 +233,7 @@ def test_removal_and_prolonging_are_taken_back_with_their_epoch(backend: str, ki
 
 
 @on_every_backend
-def test_a_sweep_that_was_taken_back_is_done_again(backend: str) -> None:
+def test_an_undone_sweep_is_repeated(backend: str) -> None:
     world = World(backend, expiring("value"))
     world.fill(T0, KEYS)
     for _ in range(2):
@@ -246,7 +246,7 @@ def test_a_sweep_that_was_taken_back_is_done_again(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", sorted(TAKES_BACK_FINISHED))
-def test_a_sweep_of_a_finished_epoch_that_was_taken_back_is_done_again(backend: str) -> None:
+def test_a_sweep_of_an_undone_finished_epoch_is_repeated(backend: str) -> None:
     world = World(backend, expiring("value"))
     world.fill(T0 + TTL, KEYS)
     world.sweep(T0 + 2 * TTL, world.budget(300))

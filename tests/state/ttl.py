@@ -25,7 +25,7 @@ from tests.state.backends import MAX_PARALLELISM, at, choose, seal, stored_entri
 
 BACKENDS = ["hashmap", "rocksdb"]
 TAKES_BACK_FINISHED = {"hashmap"}
-"""Backends whose `roll_back` also takes back an epoch that has finished."""
+"""Backends whose `roll_back` also undoes an epoch that has finished."""
 on_every_backend = pytest.mark.parametrize("backend", BACKENDS)
 KINDS = ("value", "list", "map", "reducing", "aggregating")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -106,7 +106,7 @@ class World:
             self.backend.ttl.sweep(settings)
 
     def budget(self, entries: int, interval_ms: int = 1_000) -> SweepSettings:
-        """A sweep that looks at so many entries, wherever they are kept."""
+        """A sweep with a budget of this many entries, on any backend."""
         return SweepSettings(entries * (DISK_COST if self.backend.on_disk else 1), interval_ms)
 
     def stored(self) -> int:

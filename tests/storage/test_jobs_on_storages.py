@@ -252,7 +252,7 @@ def test_h1_the_limit_can_be_raised() -> None:
 
 def test_h1_what_a_message_cannot_carry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_writer, "MAX_INLINE_BYTES", MIB)
-    with pytest.raises(CheckpointFailedError, match="a message to the JobManager takes 1048576"):
+    with pytest.raises(CheckpointFailedError, match="a message to the JobManager can have 1048576"):
         job(MemoryStorage(), IN_JOBMANAGER).feed([*records(2, MIB), CHECKPOINT])
 
 

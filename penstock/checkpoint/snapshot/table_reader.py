@@ -1,8 +1,8 @@
 """The rows of any snapshot as Arrow tables: of a canonical or native savepoint, and of a checkpoint.
 
-Whatever the files are, keyed state comes out with the columns of a savepoint's Parquet files (`state.parquet`), every
-entry once, and operator state with `subtask`, `position`, `map_key` or `key_group`, and `value`. Every file is held
-against its size and hash as it is read. Nothing is unpickled. Memory holds some key groups of one subtask at a time.
+For all file formats, keyed state has the columns of a savepoint's Parquet files (`keyed_parquet.py`), with every entry
+once, and operator state has `subtask`, `position`, `map_key` or `key_group`, and `value`. Sizes and hashes of files are
+verified. Nothing is unpickled. Only some key groups of one subtask are in memory at a time.
 """
 
 import shutil
@@ -40,9 +40,9 @@ from penstock.state.operator.operator_file import schema_of as columns_of
 from penstock.storage.storage import Storage
 
 SLICE_BYTES = 64 * 1024 * 1024
-"""About what of a subtask's files in our own format is decoded at once."""
+"""The approximate amount of a subtask's files in our own format that is decoded at once."""
 HELD_BYTES = 256 * 1024 * 1024
-"""Files of one subtask up to this size are held while they are read; of more, one at a time."""
+"""Files of one subtask up to this size are kept in memory while they are read; of more, one at a time."""
 SUBTASK_COLUMN = "subtask"
 
 
@@ -52,22 +52,22 @@ class KeyedRows:
 
     snapshot: SubtaskSnapshot
     saved: StateTableInfo
-    """As this subtask has stored it."""
+    """Its description in this subtask's snapshot."""
     info: StateTableInfo
-    """As it is read: what all subtasks have stored has a place in it."""
+    """Its description for the reader, which fits the rows of all subtasks."""
     max_parallelism: int
 
     @property
     def ttl_ms(self) -> int:
-        """What lies between the last access to an entry and its `expires_at`; 0 where nobody knows."""
+        """The time between the last access to an entry and its `expires_at`; 0 if it is unknown."""
         return max((table.ttl_ms for _, table in self._tables()), default=0)
 
     def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
         """All rows, or those of some key groups, as tables of `parquet_schema(info)`; none of them is empty."""
-        wanted = self._overlap(key_groups or (0, self.max_parallelism - 1))
-        if wanted is None:
+        overlap = self._overlap(key_groups or (0, self.max_parallelism - 1))
+        if overlap is None:
             return
-        for table in self._read(storage, wanted):
+        for table in self._read(storage, overlap):
             if len(table):
                 yield table
 
@@ -83,7 +83,7 @@ class KeyedRows:
             yield from self._read_chain(storage, own, key_groups)
 
     def _read_chain(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
-        """A full file and deltas on top of it: of several rows of an entry the last holds."""
+        """A full file and deltas on top of it. The last of several rows of an entry wins."""
         size = sum(file.size for file in files)
         data: list[FileData] = [partial(verify_file, storage, file) for file in files]
         if size <= HELD_BYTES:
@@ -99,7 +99,7 @@ class KeyedRows:
                 yield table_of(in_order(pa.concat_tables(found), self.info, self.max_parallelism), *self._form())
 
     def _read_native(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
-        """Files of a backend's own, read by that backend in a temporary folder."""
+        """Native files, read by their backend in a temporary folder."""
         folder = Path(tempfile.mkdtemp(prefix="penstock-state-"))
         try:
             stored = StoredFiles(files, [self.saved], partial(verify_file, storage), folder / "files")
@@ -114,7 +114,7 @@ class KeyedRows:
         return self.info, self.max_parallelism
 
     def _native_files(self) -> list[StateFile]:
-        """Of this state's operator: they hold all of its states."""
+        """The native files of this state's operator, which contain all of its states."""
         files = files_of_format(self.snapshot.files, NativeName)
         return [file for file, name in files if name.operator_uid == self.info.operator_uid]
 
@@ -135,9 +135,9 @@ class OperatorRows:
 
     snapshot: SubtaskSnapshot
     saved: OperatorStateInfo
-    """As this subtask has stored it."""
+    """Its description in this subtask's snapshot."""
     info: OperatorStateInfo
-    """As it is read."""
+    """Its description for the reader."""
 
     def read(self, storage: Storage) -> pa.Table:
         """Its elements, with the columns of `operator_schema(info)`."""
@@ -168,7 +168,7 @@ def operator_schema(info: OperatorStateInfo) -> pa.Schema:
 
 
 def _parts(key_groups: tuple[int, int], count: int) -> Iterator[tuple[int, int]]:
-    """The range cut into about so many."""
+    """The range split into about `count` parts."""
     first, last = key_groups
     step = max(1, -(-(last - first + 1) // count))
     for start in range(first, last + 1, step):

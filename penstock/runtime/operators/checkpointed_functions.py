@@ -64,7 +64,7 @@ class SnapshotContext(FunctionSnapshotContext):
 
 def _raw_state(operator: OperatorContext) -> RawState:
     raw = operator.operator_states.raw
-    raw.is_claimed = True
+    raw.is_used = True
     return raw
 
 

@@ -123,7 +123,7 @@ class SubtaskHost:
             loader.load_operator_state(own_shares)
             is_shared = not deploy.origin and not deploy.renamed  # PROTOCOL R25: otherwise the first one is full
             if loader.own is not None and deploy.checkpoint is not None and is_shared:
-                writer.go_on_from(deploy.checkpoint, loader.own, loader.segments)
+                writer.continue_from(deploy.checkpoint, loader.own, loader.segments)
             restored += loader.figures
             # The checkpoint before the job's first epoch holds nothing; a savepoint that no job has taken has no epoch.
             if deploy.restored_epoch > 0 or deploy.origin:

@@ -1,8 +1,8 @@
 """Second copies of keyed state on the TaskManager's own disk, read first by a recovery (features K9, X2).
 
 A copy is a cache: it is written after the file is in the checkpoint storage, may be missing, and is used only if its
-size and sha256 are those of the manifest. The folder outlives the process, because every attempt starts its
-TaskManagers anew; it goes with the job, and when nobody has written to it for long.
+size and sha256 are those of the manifest. The folder outlives the process, because every attempt starts
+new TaskManagers; it is removed with the job, or when nothing was written to it for a long time.
 
     <dir>/<job id>/3-7-s0-1-9f1c2a0b1c2d        of the file shared/3-7-s0-1-9f1c2a0b1c2d
 """
@@ -25,21 +25,21 @@ from penstock.model.ids import HEX_ID, SubtaskId, new_nonce
 from penstock.model.snapshot import StateFile
 
 MAX_AGE_S = 7 * 24 * 3600
-"""A job's copies that nobody has added to for so long are of a job that was given up, or has moved elsewhere."""
+"""If a job has not added copies for this time, it was abandoned or has moved to another machine."""
 _log = logging.getLogger("penstock.local-copies")
 
 
 class LocalBackup(msgspec.Struct, frozen=True):
-    """Which copies a job asks for."""
+    """Which local copies a job writes and reads."""
 
     write: bool = False
     read: bool = False
     dirs: tuple[str, ...] = ()
-    """Where; without any, a folder of the user's in the system's temporary folder."""
+    """The folders; empty: a folder of the user in the system's temporary folder."""
 
 
 class RestoreFigures(msgspec.Struct, frozen=True):
-    """Where the files of keyed state that were restored came from."""
+    """Where the restored files of keyed state were read from."""
 
     local_files: int = 0
     local_bytes: int = 0
@@ -57,7 +57,7 @@ class RestoreFigures(msgspec.Struct, frozen=True):
 
 
 class LocalCopies:
-    """The copies of one job on this machine. Thread safe; every failure only means that there is no copy."""
+    """The copies of one job on this machine. Thread-safe. A failure only means that there is no copy."""
 
     def __init__(self, settings: LocalBackup, job_id: str, clock: Clock) -> None:
         self._settings = settings
@@ -84,7 +84,7 @@ class LocalCopies:
             _log.warning("no local copy of %r: %s", path, error)
 
     def read(self, file: StateFile) -> bytes | None:
-        """The file's bytes, checked against the manifest; None if there is no such copy, or it is not the same."""
+        """The file's bytes, verified against the manifest; None if there is no such copy or it differs."""
         if not (self._is_usable and self._settings.read):
             return None
         try:
@@ -102,9 +102,9 @@ class LocalCopies:
         return data
 
     def confirm(self, subtask: SubtaskId, parallelism: int, newer: tuple[int, int], needed: Collection[str]) -> None:
-        """A checkpoint is complete: remove what it does not need of this subtask, and of those that are no more.
+        """Remove copies that a completed checkpoint does not need, of this subtask and of former subtasks.
 
-        `newer`: this attempt and the checkpoint. Copies that the attempt has made for later ones stay.
+        `newer`: this attempt and the checkpoint. Copies that the attempt has made for later checkpoints stay.
         """
         names = {PurePosixPath(path).name for path in needed}
         with self._lock:
@@ -115,12 +115,12 @@ class LocalCopies:
                         _unlink(entry)
 
     def remove(self) -> None:
-        """The job has ended: nobody will ask for its copies."""
+        """Remove all copies, because the job has ended."""
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _place(self, path: str) -> Path:
-        """By the name alone, so that any process finds it: subtasks take the folders in turn."""
+        """The path of a copy, by the name alone, so that any process finds it. Subtasks use the folders in turn."""
         name = parse_name(path)
         index = name.subtask.index if name is not None and name.subtask is not None else 0
         return self._folders[index % len(self._folders)] / PurePosixPath(path).name
@@ -151,7 +151,7 @@ def _own_folder(parent: Path) -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """A folder that only its owner can enter; OSError if somebody else has put something there."""
+    """Create a folder that only its owner can enter. Raises OSError if it belongs to somebody else."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
@@ -159,7 +159,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _remove_old(root: Path, own: str, oldest_s: float) -> None:
-    """Remove the copies of jobs that nobody has run here since then."""
+    """Remove the copies of jobs that have not run here since then."""
     for entry in _entries(root):
         if HEX_ID.fullmatch(entry.name) and entry.name != own:
             try:

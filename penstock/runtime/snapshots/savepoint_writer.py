@@ -1,6 +1,6 @@
 """A subtask's part of a savepoint: sealed at the barrier, written in the background (PROTOCOL R29).
 
-Canonical: one Parquet file per state, or a few of a large one. Native: the files that a full checkpoint would have.
+Canonical: one Parquet file per state, or a few of a large one. Native: the files of a full checkpoint.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ from penstock.state.operator.operator_file import SealedOperatorState, encode_op
 from penstock.storage.storage import Storage
 
 Report = Callable[[float], None]
-"""Told how much is written, from 0 to 1."""
+"""Called with the fraction that is written, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class SavepointJob:
-    """The sealed state of a subtask on its way into a savepoint; later epochs do not change it."""
+    """The sealed state of a subtask for a savepoint. Later epochs do not change it."""
 
     order: SavepointOrder
     version: Version
@@ -46,7 +46,7 @@ class SavepointJob:
     operator_states: list[SealedOperatorState]
     watermark: int
     ttls: dict[tuple[str, str], int]
-    """(operator uid, state) -> milliseconds from the last access to the end of an entry."""
+    """(operator uid, state) -> time to live in milliseconds."""
 
     @property
     def infos(self) -> list[StateTableInfo]:
@@ -62,7 +62,7 @@ class SavepointWriter:
         self._open_storage = open_storage
 
     def seal(self, order: SavepointOrder, version: Version) -> SavepointJob:
-        """Freeze the state as it is now. The only part that holds up the epoch."""
+        """Seal the present state. Only this part delays the epoch."""
         subtask = self.subtask
         if subtask.spool.rows:
             raise CheckpointDeclinedError(f"{subtask.spool.rows} rows are in flight; a savepoint is aligned")
@@ -81,7 +81,7 @@ class SavepointWriter:
         return SavepointJob(order, version, sealed, states, subtask.watermark, ttls)
 
     def write(self, job: SavepointJob, report: Report) -> SavepointAck:
-        """Put the sealed state into the savepoint's folder, and say what there is."""
+        """Write the sealed state to the savepoint's folder; returns the description of what was written."""
         place = self.subtask.place
         put = _Put(self.subtask, None if job.order.inline else self._open_storage(job.order.uri))
         is_native = job.order.format == "native"
@@ -107,7 +107,7 @@ class SavepointWriter:
         return SavepointAck(job.order.number, snapshot, put.written)
 
     def _own_share(self, states: list[SealedOperatorState]) -> list[SealedOperatorState]:
-        """Broadcast state is the same in every subtask: a table has it once."""
+        """The states that this subtask writes. Broadcast state is equal everywhere, so only one subtask writes it."""
         return [state for state in states if state.info.mode != "broadcast" or self.subtask.place.index == 0]
 
     def _tables(self, job: SavepointJob, put: "_Put", report: Report) -> Iterator[StateFile]:
@@ -143,7 +143,7 @@ class SavepointWriter:
 
 
 class _Put:
-    """Writes files of a subtask into the savepoint's folder, or into the manifest where there is none."""
+    """Writes files of a subtask into the savepoint's folder, or into the manifest if there is no folder."""
 
     def __init__(self, subtask: Subtask, storage: Storage | None) -> None:
         self._subtask = subtask
@@ -170,9 +170,9 @@ def infos_of(operator: SealedTables | SealedFiles) -> list[StateTableInfo]:
 
 
 def table_pieces(table: SealedTable, operator: SealedTables) -> Iterator[tuple[pa.Table, float]]:
-    """The rows of a table in parts of limited size, and how much of it has been given with each. At least one part.
+    """The rows of a table in parts of limited size, at least one, each with the fraction that is done after it.
 
-    Rows as they were read, of a state that no function has asked for, may have one entry twice: they are one part.
+    Rows of a state that no function has declared may contain an entry twice, so they are a single part.
     """
     rows = table.rows()
     if isinstance(rows, pa.Table):

@@ -1,8 +1,8 @@
-"""The files of a subtask's snapshot: everything, and deltas on top of it, so that a checkpoint costs what has changed.
+"""The files of a subtask's snapshot: the full state and deltas on top of it, so that a checkpoint is small.
 
-Deltas of one level in a row are merged into one of the next level when there are enough of them, as a counter carries:
-a change is written again a few times only, and the chain stays short. A merged delta is not made from the files of the
-others but from the state, which knows what has changed since each of the chain's checkpoints.
+When there are enough consecutive deltas of one level, the next one replaces them as a delta of the next level, as in a
+counter with carry. So a change is rewritten only a few times, and the chain stays short. The new delta is not merged
+from files: the state knows what has changed since each of the chain's checkpoints.
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from penstock.model.snapshot import NativeName, StateFile, files_of_format
 
 MAX_DELTAS = 8
-"""So many deltas of one level stand in a row; the next one takes their place."""
+"""The maximum number of consecutive deltas of one level. The next one replaces them."""
 MAX_FILES = 64
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The files of one delta, or of everything, and the checkpoint that they bring the chain up to."""
+    """The files of one delta, or of the full state, and the checkpoint that they complete."""
 
     files: tuple[StateFile, ...]
     checkpoint: int
@@ -30,7 +30,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Chain:
-    """The layers of one checkpoint: the first holds everything, the others what changed since."""
+    """The layers of one checkpoint: the full state and the deltas on top of it."""
 
     layers: tuple[Layer, ...]
 
@@ -41,12 +41,12 @@ class Chain:
 
     @property
     def is_native(self) -> bool:
-        """Files of a backend's own, which are not in any order: the backend sees to their number."""
+        """Whether the files are native. They have no order, and the backend limits their number."""
         return bool(files_of_format(self.files, NativeName))
 
     @property
     def is_long(self) -> bool:
-        """Deltas outweigh the state they build on, or there are many: time for a full file."""
+        """Whether the deltas are larger than the full state, or too many: time for a full file."""
         if self.is_native:
             return False
         deltas = sum(layer.size for layer in self.layers[1:])
@@ -64,5 +64,5 @@ class Chain:
 
     @property
     def checkpoint(self) -> int:
-        """What the chain's last layer brings it up to."""
+        """The checkpoint of the last layer."""
         return self.layers[-1].checkpoint

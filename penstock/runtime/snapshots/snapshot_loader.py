@@ -1,6 +1,6 @@
 """What a subtask restores: its key groups of old snapshots, its shares in old operator state (PROTOCOL section 5, 5).
 
-Old snapshots may be of whatever parallelism, max parallelism and backend, of a checkpoint or of a savepoint.
+Old snapshots may have any parallelism, max parallelism and backend, and may be checkpoints or savepoints.
 """
 
 import threading
@@ -40,7 +40,7 @@ from penstock.storage.memory import MemoryStorage
 from penstock.storage.storage import Storage
 
 HELD_BYTES = 256 * MIB
-"""A chain of files up to this size is held in memory while it is restored; of a larger one, one file at a time."""
+"""A chain of files up to this size is kept in memory while it is restored; of a larger one, one file at a time."""
 
 
 class SnapshotLoader:
@@ -54,9 +54,9 @@ class SnapshotLoader:
         sizes: TableSizes | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
-        """`storage`: where the snapshots' files are; None where all are inside the manifest.
+        """`storage`: where the snapshots' files are; None if all are inside the manifest.
 
-        `renamed`: uids inside the files -> those of the program, which the snapshots have already.
+        `renamed`: uids in the files -> uids of the program, which the snapshots already have.
         """
         self._renamed = renamed or {}
         self._subtask = subtask
@@ -65,14 +65,14 @@ class SnapshotLoader:
         self._sizes = sizes
         self._lock = threading.Lock()
         self.figures = RestoreFigures()
-        """Where the files of keyed state came from."""
+        """Where the files of keyed state were read from."""
         self.own: SubtaskSnapshot | None = None
-        """The snapshot, if it is the only one and of this very subtask."""
+        """The snapshot, if it is the only one and belongs to this subtask."""
         self.segments: dict[str, StateFile] = {}
         """Of the rows in flight of `own`: segment of the spool -> its file."""
 
     def load(self, snapshots: Sequence[SubtaskSnapshot], max_parallelism: int) -> None:
-        """Put this subtask's key groups in place; `max_parallelism`: that of the snapshots."""
+        """Restore this subtask's key groups. `max_parallelism` is that of the snapshots."""
         subtask = self._subtask
         same = [snapshot for snapshot in snapshots if self._is_same(snapshot)]
         if len(snapshots) == len(same) == 1 and max_parallelism == subtask.stage.max_parallelism:
@@ -84,11 +84,11 @@ class SnapshotLoader:
             self._load_native(snapshot, max_parallelism)
             self._load_spool(snapshot)
             failpoint.after("C25")
-        # PROTOCOL I-6: with whatever parallelism, event time goes on from where all parts of the old state were.
+        # PROTOCOL I-6: at any parallelism, event time continues where all parts of the old state were.
         subtask.watermark = min((snapshot.watermark for snapshot in snapshots), default=subtask.watermark)
 
     def load_operator_state(self, shares: Sequence[OperatorStateShare]) -> None:
-        """Put this subtask's shares in old operator state in place, in their order."""
+        """Restore this subtask's shares of old operator state, in order."""
         tables: dict[str, dict[tuple[str, str, str], pa.Table]] = {}
         for share in shares:
             file, info = share.file, share.info
@@ -109,12 +109,12 @@ class SnapshotLoader:
         return self._renamed.get(old, old)
 
     def _is_same(self, snapshot: SubtaskSnapshot) -> bool:
-        """The snapshot is of this very subtask: same range, same operators."""
+        """Whether the snapshot has the key groups and operators of this subtask."""
         place = self._subtask.place
         return snapshot.key_groups == place.key_groups and list(place.stage.uids) == snapshot.operator_uids
 
     def _load_tables(self, snapshot: SubtaskSnapshot) -> None:
-        """Tables in our own format: everything, and deltas on top of it."""
+        """Tables in our own format: the full state and deltas on top of it."""
         entries = [file for file, _ in files_of_format(snapshot.files, OwnTables)]
         place = self._subtask.place
         files: list[FileData] = [partial(self._read_keyed, file) for file in entries]
@@ -142,7 +142,7 @@ class SnapshotLoader:
                 self._sizes.restored(info, rows)
 
     def _load_native(self, snapshot: SubtaskSnapshot, max_parallelism: int) -> None:
-        """Files of a backend's own: adopted by the subtask that wrote them, read row by row by any other."""
+        """Native files: adopted by the subtask that wrote them, read row by row by any other."""
         operators: dict[tuple[str, str], list[StateFile]] = {}
         for file, name in files_of_format(snapshot.files, NativeName):
             operators.setdefault((name.operator_uid, name.backend), []).append(file)
@@ -162,12 +162,12 @@ class SnapshotLoader:
                 backend.restore(info, in_key_groups(rows, place.key_groups, place.stage.max_parallelism))
 
     def _reader(self, native_name: str) -> ReadsFiles:
-        """The job's own backend, with its settings, if the files are of its kind."""
+        """The reader of these files: the job's own backend with its settings, if they are its files."""
         spec = self._subtask.place.backend.spec
         return spec if spec.name == native_name and isinstance(spec, ReadsFiles) else reader_of(native_name)
 
     def _load_spool(self, snapshot: SubtaskSnapshot) -> None:
-        """Rows in flight: all of them for the subtask that had them, those of its key groups for any other."""
+        """Rows in flight: all of them for the subtask that spooled them, otherwise those of its key groups."""
         spool, skip = self._subtask.spool, snapshot.spool_skip
         for file in snapshot.spool:
             data, path = self._read(file), file.path or "inline rows in flight"
@@ -178,7 +178,7 @@ class SnapshotLoader:
             skip = 0
 
     def _read_keyed(self, file: StateFile) -> bytes:
-        """The bytes of a file of keyed state: of its local copy, if there is one and it is the same."""
+        """The bytes of a file of keyed state, from its local copy if there is an identical one."""
         data = self._copies.read(file) if self._copies is not None and file.inline is None else None
         if data is not None:
             figures = RestoreFigures(local_files=1, local_bytes=len(data))

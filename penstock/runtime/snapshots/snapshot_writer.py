@@ -1,7 +1,7 @@
 """A subtask's part of checkpoints: seal, write, and what it may build on (PROTOCOL R12, R17, R18).
 
-A snapshot is a full file and a few deltas on top of it (`chains.py`). A delta builds on files of the checkpoint that
-the epoch's header names; when the deltas would outweigh the state, a full file starts anew.
+A snapshot is a full file and a few deltas on top of it (`snapshot_chain.py`). A delta builds on files of the checkpoint
+that the epoch's header names; when the deltas become larger than the state, the next file is a full one.
 """
 
 import hashlib
@@ -45,27 +45,27 @@ from penstock.storage.storage import Storage
 
 INLINE_LIMIT_BYTES = INLINE_THRESHOLD.default
 MAX_INLINE_BYTES = MAX_FRAME_BYTES - 4 * MIB
-"""What an ack can carry: a frame, less what else it says."""
+"""The state that fits into an ack: a frame minus the other fields."""
 
 
 @dataclass(frozen=True)
 class WriteJob:
-    """A sealed state on its way to storage; later epochs do not change it."""
+    """A sealed state that is to be written. Later epochs do not change it."""
 
     checkpoint: int
     version: Version
     base: Chain | None
-    """What the sealed tables are a delta of; None: they are everything."""
+    """The chain that the sealed tables are a delta of; None if they are complete."""
     sealed: list[SealedTables | SealedFiles]
     operator_states: list[SealedOperatorState]
     watermark: int
     sync_s: float
     spool: SealedSpool = SealedSpool()
     known_segments: dict[str, StateFile] = field(default_factory=dict)
-    """Segments of the spool that the base has in its files."""
+    """Segments of the spool that are in the base's files."""
     figures: BarrierFigures = BarrierFigures()
     level: int = 0
-    """Of the delta in its chain."""
+    """The level of the delta in its chain."""
 
     @property
     def tables(self) -> list[SealedTables]:
@@ -74,17 +74,17 @@ class WriteJob:
 
     @property
     def native(self) -> list[SealedFiles]:
-        """Operators whose state is written as files of their backend's own."""
+        """Operators whose state is written as native files."""
         return [operator for operator in self.sealed if isinstance(operator, SealedFiles)]
 
-    def watched_by(self, sizes: TableSizes) -> "WriteJob":
+    def measured_by(self, sizes: TableSizes) -> "WriteJob":
         """The same job, whose tables are measured as they are written."""
-        sealed = [sizes.watched(part) if isinstance(part, SealedTables) else part for part in self.sealed]
+        sealed = [sizes.measured(part) if isinstance(part, SealedTables) else part for part in self.sealed]
         return replace(self, sealed=sealed)
 
     @property
     def replaces_tables(self) -> bool:
-        """A table is sealed whole. It may be empty, and says then that what older files hold of it is gone."""
+        """Whether a table is sealed in full. It replaces what older files hold of it, even if it is empty."""
         return any(table.full for operator in self.tables for table in operator.tables)
 
     @property
@@ -112,12 +112,12 @@ class SnapshotWriter:
         self._copies = copies
         self._chains: dict[int, Chain] = {}
         self._segments: dict[int, dict[str, StateFile]] = {}
-        """Checkpoint -> segment of the spool -> its file there."""
+        """Checkpoint -> spool segment -> its file."""
         self._sealed: set[int] = set()
         """Checkpoints that a later header may name."""
         self.sizes = TableSizes(subtask.place.key_groups, subtask.stage.max_parallelism)
         self._lock = threading.Lock()
-        """Around `_chains`, `_segments` and `_sealed`: a slow write may end while a later checkpoint is sealed."""
+        """Guards `_chains`, `_segments` and `_sealed`: a slow write may end while a later checkpoint is sealed."""
 
     @property
     def _compression(self) -> bool | None:
@@ -127,10 +127,10 @@ class SnapshotWriter:
     def subtask_id(self) -> SubtaskId:
         return self._subtask.place.id
 
-    def go_on_from(self, checkpoint: int, own: SubtaskSnapshot, segments: Mapping[str, StateFile]) -> None:
-        """This very subtask wrote what was restored, for this job: the next checkpoint may build on it.
+    def continue_from(self, checkpoint: int, own: SubtaskSnapshot, segments: Mapping[str, StateFile]) -> None:
+        """Build the next checkpoint on the restored one, which this subtask wrote for this job.
 
-        `segments`: the files of the rows in flight that it holds.
+        `segments`: its files of rows in flight.
         """
         if segments:
             self._segments[checkpoint] = dict(segments)
@@ -141,12 +141,12 @@ class SnapshotWriter:
                 backend.start_from(CheckpointId(checkpoint))
 
     def _is_own_format(self, files: Sequence[StateFile]) -> bool:
-        """The files are of the kind that this subtask writes; with another backend nothing can build on them."""
+        """Whether the files have the format that this subtask writes. Otherwise nothing can build on them."""
         own = {backend.native_name for backend in self._subtask.backends.values()}
         return {_backend_of(file.format) for file in files} == own
 
     def confirm(self, checkpoint: int) -> None:
-        """The checkpoint is complete: local copies that it does not need may go."""
+        """Remove local copies that this completed checkpoint does not need."""
         if self._copies is not None:
             with self._lock:
                 chain = self._chains.get(checkpoint)
@@ -157,7 +157,7 @@ class SnapshotWriter:
             self._copies.confirm(place.id, place.stage.parallelism, newer, {file.path for file in files})
 
     def forget(self, aborted: Sequence[int]) -> None:
-        """No header will name these as base: without this they would pile up while no checkpoint completes."""
+        """Drop what is kept for these checkpoints, which no header will name as base."""
         with self._lock:
             for number in aborted:
                 self._chains.pop(number, None)
@@ -165,7 +165,7 @@ class SnapshotWriter:
                 self._sealed.discard(number)
 
     def seal(self, checkpoint: int, base: int | None, version: Version) -> WriteJob:
-        """Freeze the state as it is now. The only part that holds up the epoch."""
+        """Seal the present state. Only this part delays the epoch."""
         started = self._clock.monotonic_s()
         chain, known = self._forget_before(base)
         full = chain is None or chain.is_long or not self._subtask.place.backend.incremental
@@ -186,7 +186,7 @@ class SnapshotWriter:
         )
 
     def _forget_before(self, base: int | None) -> tuple[Chain | None, dict[str, StateFile]]:
-        """The files of the base, of state and of the spool. Nothing before it will be named again."""
+        """The base's files of state and of the spool. Older checkpoints will not be named as base again."""
         with self._lock:
             chain = self._chains.get(base) if base is not None and self._limits.max_state_bytes is None else None
             segments = self._segments.get(base, {}) if base is not None else {}
@@ -201,11 +201,11 @@ class SnapshotWriter:
         return chain, segments
 
     def write(self, job: WriteJob) -> CheckpointAck:
-        """Put the sealed state into storage under a name of its own, and say what there is now."""
+        """Write the sealed state to storage under unique names; returns the description of the snapshot."""
         if self._storage is None and self._limits.max_state_bytes is None:
             raise CheckpointDeclinedError("this job has no checkpoint storage")
         started = self._clock.monotonic_s()
-        files, written = self._store(job.watched_by(self.sizes))
+        files, written = self._store(job.measured_by(self.sizes))
         if job.sealed and files:
             with self._lock:
                 if job.checkpoint in self._sealed:
@@ -218,7 +218,7 @@ class SnapshotWriter:
             self._require_small(operator_file.size)
             written += operator_file.size
         spool, spooled = self._store_spool(job)
-        self._require_message(written + sum(file.size for file in spool))  # those of the base travel again
+        self._require_message(written + sum(file.size for file in spool))  # those of the base are sent again
         written += spooled
         place = self._subtask.place
         snapshot = SubtaskSnapshot(
@@ -239,7 +239,7 @@ class SnapshotWriter:
         return CheckpointAck(job.checkpoint, snapshot, job.sync_s, async_s, written, bounded(sizes), job.figures)
 
     def _store_spool(self, job: WriteJob) -> tuple[list[StateFile], int]:
-        """The files of the rows in flight, and how many bytes of them are new."""
+        """The files of rows in flight, and the number of new bytes."""
         files, written = {}, 0
         for segment in job.spool.segments:
             known = job.known_segments.get(segment.id)
@@ -255,7 +255,7 @@ class SnapshotWriter:
         return list(files.values()), written
 
     def _store(self, job: WriteJob) -> tuple[list[StateFile], int]:
-        """All files of the snapshot, and how many bytes of them are new."""
+        """All files of the snapshot, and the number of new bytes."""
         base = job.base.files if job.base is not None else []
         files = [file for file, _ in files_of_format(base, OwnTables)] if job.tables else []
         written = 0
@@ -274,7 +274,7 @@ class SnapshotWriter:
         return files, written
 
     def _share_files(self, tables: list[SealedTables]) -> list[list[SealedTables]]:
-        """The operators whose tables go into the same files: all, unless the size of each operator's state counts."""
+        """The operators that share files: all, unless the state of each operator has a size limit."""
         if self._limits.max_state_bytes is not None:
             return [[operator] for operator in tables]
         return [tables] if tables else []
@@ -289,10 +289,10 @@ class SnapshotWriter:
             )
 
     def _require_message(self, written: int) -> None:
-        """Raise CheckpointDeclinedError if the state does not fit into a message to the JobManager that keeps it."""
+        """Raise CheckpointDeclinedError if the state does not fit into a message to the JobManager."""
         if self._limits.max_state_bytes is not None and written > MAX_INLINE_BYTES:
             raise CheckpointDeclinedError(
-                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager takes "
+                f"the state of subtask {self.subtask_id} has {written} bytes, and a message to the JobManager can have "
                 f"{MAX_INLINE_BYTES}; use FileSystemCheckpointStorage"
             )
 
@@ -317,17 +317,17 @@ class SnapshotWriter:
 
 
 def _backend_of(file_format: FileFormat) -> str | None:
-    """As `KeyedBackend.native_name`; None for a file that no checkpoint has."""
+    """The `KeyedBackend.native_name` of a file; None for a format that checkpoints do not have."""
     if isinstance(file_format, NativeName):
         return file_format.backend
     return "" if isinstance(file_format, OwnTables) else None
 
 
 def _chain(job: WriteJob, files: Sequence[StateFile]) -> Chain:
-    """The files of a checkpoint as the next one may build on them."""
+    """The chain of a checkpoint, for the next one to build on."""
     if job.base is None or job.native:
         return Chain((Layer(tuple(files), job.checkpoint),))
     layers, new = job.base.layers, tuple(files[len(job.base.files) :])
-    if not new:  # nothing has changed: the last layer brings the chain up to this checkpoint too
+    if not new:  # nothing has changed: the last layer completes this checkpoint too
         return Chain((*layers[:-1], replace(layers[-1], checkpoint=job.checkpoint)))
     return Chain((*layers, Layer(new, job.checkpoint, job.level)))

@@ -1,9 +1,9 @@
-"""The spool: rows that a subtask has been given and not yet worked on (PROTOCOL R13).
+"""The spool: rows that a subtask has received and not yet processed (PROTOCOL R13).
 
-With unaligned checkpoints an epoch does not wait until its rows are processed: past its limit it reads its input to the
-end and puts the rest behind the spool. The spool belongs to the subtask's version: the next epoch works on it first, a
-dropped run leaves it as it was, and a checkpoint holds a copy. Rows are written once, in segments; later epochs only
-move the place from which the first segment counts, so later checkpoints can refer to the same files.
+With unaligned checkpoints, an epoch does not wait until all rows are processed: after its time limit it reads its input
+to the end and appends the rest to the spool. The spool belongs to the subtask's version: the next epoch processes it
+first, a dropped run leaves it unchanged, and a checkpoint contains a copy. Rows are written once, in segments. An epoch
+that processes part of a segment only advances its offset, so later checkpoints can refer to the same files.
 """
 
 import logging
@@ -34,11 +34,11 @@ EDGE_KEY, TYPES_KEY = b"penstock.edge", b"penstock.types"
 
 @dataclass(frozen=True)
 class SealedSpool:
-    """The spool as a checkpoint holds it: later epochs do not change it."""
+    """The sealed spool. Later epochs do not change it."""
 
     segments: tuple["Segment", ...] = ()
     skip: int = 0
-    """Rows of the first segment that have been worked on."""
+    """Rows of the first segment that are processed."""
 
     @property
     def rows(self) -> int:
@@ -46,20 +46,20 @@ class SealedSpool:
 
     @property
     def size_bytes(self) -> int:
-        """Of the rows that wait; those of the first segment are taken to be alike."""
+        """The bytes of the waiting rows, assuming that rows of the first segment have equal sizes."""
         total = sum(segment.size_bytes for segment in self.segments)
         return total - self.skip * self.segments[0].size_bytes // self.segments[0].rows if self.segments else 0
 
 
 class Segment:
-    """Some rows of one input edge as an Arrow stream. Never changed; its file goes with the last who holds it."""
+    """Some rows of one input edge as an Arrow stream. Immutable. Its file is removed with the last reference."""
 
     def __init__(self, data: bytes, rows: int, folder: Path) -> None:
         self.id = new_nonce()
         self.rows = rows
         self.size_bytes = len(data)
         self.is_stuck = False
-        """It was to be in a file, and the disk does not take it."""
+        """Whether it could not be written to disk."""
         self._data: bytes | None = data
         if len(data) > HELD_BYTES:
             self._path = folder / f"spool-{self.id}"
@@ -71,7 +71,7 @@ class Segment:
             self._path.write_bytes(data)
         except OSError as error:
             logging.getLogger("penstock.spool").warning(
-                "rows that wait stay in memory, and no more shall wait: %s", error
+                "spooled rows stay in memory, and no more rows are spooled: %s", error
             )
             with suppress(OSError):
                 self._path.unlink()
@@ -86,7 +86,7 @@ class Segment:
 
 
 class Spool:
-    """The rows that one subtask still has to work on, in order. One epoch at a time."""
+    """The rows that one subtask has yet to process, in order. One epoch at a time."""
 
     def __init__(self, stage: StagePlan, folder: Path, max_bytes: int) -> None:
         self._folder = folder
@@ -103,44 +103,44 @@ class Spool:
         self._skip = 0
         self._saved = SealedSpool()
         self._open: list[pa.RecordBatch] = []
-        """Rows of one edge that are not in a segment yet."""
+        """Rows of one edge that are not yet in a segment."""
         self._open_edge = -1
         self._open_bytes = 0
 
     # ---- one epoch
 
     def begin_epoch(self) -> None:
-        """What happens from here on can be taken back."""
+        """Begin an epoch, whose changes `roll_back` can undo."""
         self._saved = self.seal()
 
     def finish_epoch(self) -> None:
-        """It cannot be taken back any more."""
+        """Commit the changes of the epoch."""
         self._saved = SealedSpool()
 
     def roll_back(self) -> None:
-        """As it was when the epoch began."""
+        """Undo the changes of the epoch."""
         self._segments, self._skip = list(self._saved.segments), self._saved.skip
         self._open.clear()
         self._open_bytes = 0
 
     def takes(self, edge: int) -> bool:
-        """Whether rows of this edge can wait: those of a keyed input, whose order counts per key only."""
+        """Whether rows of this edge can be spooled: only those of keyed inputs, whose order matters only per key."""
         return edge in self._plans
 
     @property
     def rows(self) -> int:
-        """How many rows wait."""
+        """The number of spooled rows."""
         return self.seal().rows + sum(int(part.num_rows) for part in self._open)
 
     @property
     def is_full(self) -> bool:
-        """No more rows shall wait: `penstock.unaligned.max-spool`, or a disk that takes no more."""
+        """Whether no more rows can be spooled, because of `penstock.unaligned.max-spool` or a full disk."""
         if any(segment.is_stuck for segment in self._segments):
             return True
         return sum(segment.size_bytes for segment in self._segments) + self._open_bytes > self._max_bytes
 
     def add(self, item: EdgeBatch) -> None:
-        """Let rows wait behind all others."""
+        """Append rows to the spool."""
         columns = self._columns[item.edge]
         part = columns.encode(item.batch) if item.columns is None else columns.select(item.columns)
         if self._open_edge != item.edge or self._open_bytes >= SEGMENT_BYTES:
@@ -150,7 +150,7 @@ class Spool:
         self._open_bytes += part.nbytes
 
     def flush(self) -> None:
-        """Put what was added into a segment."""
+        """Write the added rows to a segment."""
         if not self._open:
             return
         failpoint.before("C27")
@@ -161,7 +161,7 @@ class Spool:
         self._open_bytes = 0
 
     def work_off(self, take: Callable[[EdgeBatch], int]) -> None:
-        """Give the waiting rows away in order, until `take` takes less than it was given: it says how many it took."""
+        """Pass the spooled rows to `take` in order, until it accepts fewer than given. It returns how many."""
         self.flush()
         while self._segments:
             for item in self._items(self._segments[0], self._skip):
@@ -186,11 +186,11 @@ class Spool:
     # ---- checkpoints
 
     def seal(self) -> SealedSpool:
-        """The waiting rows as they are now."""
+        """The present spool."""
         return SealedSpool(tuple(self._segments), self._skip)
 
     def restore(self, data: bytes, skip: int, path: str) -> Segment:
-        """Let the rows of a whole segment of this very subtask wait, as they did when it was written."""
+        """Restore a whole segment of this subtask."""
         _, parts = self._parts(data, path)
         segment = Segment(data, sum(part.num_rows for part in parts), self._folder)
         if not self._segments:
@@ -199,7 +199,7 @@ class Spool:
         return segment
 
     def restore_some(self, data: bytes, skip: int, key_groups: tuple[int, int], path: str) -> None:
-        """Let those rows of a segment of any subtask wait whose keys are in one of these key groups."""
+        """Restore the rows of any subtask's segment whose keys are in these key groups."""
         edge, parts = self._parts(data, path)
         columns = self._columns[edge]
         for part in parts:
@@ -213,7 +213,7 @@ class Spool:
         self.flush()
 
     def _parts(self, data: bytes, path: str) -> tuple[int, list[pa.RecordBatch]]:
-        """The edge that a stream's rows came on, and the rows."""
+        """The edge of a stream's rows, and the rows."""
         try:
             reader = pa.ipc.open_stream(data)
             metadata, parts = reader.schema.metadata or {}, list(reader)
@@ -223,7 +223,7 @@ class Spool:
         if edge not in self._plans or metadata != self._metadata(edge):
             raise CheckpointError(
                 f"{path!r} holds rows in flight to another input than the program has ({metadata}); a checkpoint with "
-                f"such rows goes on with the same program: restore it with that one and stop it in order"
+                f"such rows needs the same program: restore it with that program and stop the job cleanly"
             )
         return edge, parts
 

@@ -1,4 +1,4 @@
-"""Whose keyed state a backend keeps."""
+"""The operator and subtask that a backend keeps state for."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ from penstock.codec.keys import KeyCodec
 
 @dataclass(frozen=True)
 class BackendPlace:
-    """One operator in one subtask, and what the subtask offers its backend."""
+    """One operator in one subtask, and what the subtask provides for its backend."""
 
     operator_uid: str
     key_codec: KeyCodec
     max_parallelism: int
     key_groups: tuple[int, int]
-    """First and last, both included."""
+    """First and last, inclusive."""
     folder: Path = Path()
-    """Of this process, for files; a backend keeps its own below it under a name that no other has."""
+    """A folder of this process for files. All backends of the process share it, so choose a unique name below it."""
     incremental: bool = True
-    """Checkpoints shall hold only what changed since the one before, if the backend can do that."""
+    """Whether checkpoints should hold only what changed since the previous one, if the backend supports that."""

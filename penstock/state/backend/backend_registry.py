@@ -1,11 +1,11 @@
-"""The kinds of backends by name: our own, those of installed packages, and those that the program registers.
+"""State backends by name: the built-in ones, those of installed packages, and those that the program registers.
 
-A package offers one with an entry point in the group `penstock.state_backends`, which every process finds:
+A package provides one with an entry point in the group `penstock.state_backends`, which every process finds:
 
     [project.entry-points."penstock.state_backends"]
     sqlite = "sqlite_backend:SqliteSpec"
 
-A program calls `register_backend`; what it registers travels with the job's plan to the TaskManagers.
+A program calls `register_backend`. What it registers is sent to the TaskManagers with the job's plan.
 """
 
 from importlib.metadata import entry_points
@@ -21,35 +21,35 @@ _registered: dict[str, type[BackendSpec]] = {}
 
 
 def register_backend(spec: type[BackendSpec]) -> type[BackendSpec]:
-    """Make a kind of backend known to this process and to the jobs it starts; also as a decorator of the class."""
+    """Register a backend for this process and for the jobs it starts. Can be used as a class decorator."""
     name = spec.name
     known = _BUILT_IN.get(name) or _registered.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (spec.__module__, spec.__qualname__):
-        raise UsageError(f"there is a state backend {name!r} already: {known.__module__}.{known.__qualname__}")
+        raise UsageError(f"state backend {name!r} is already registered as {known.__module__}.{known.__qualname__}")
     _registered[name] = spec
     return spec
 
 
 def registered_backends() -> tuple[type[BackendSpec], ...]:
-    """What this process has registered, for processes that do not run the program."""
+    """The backends that this process has registered, for processes that do not run the program."""
     return tuple(_registered.values())
 
 
 def backend_names() -> list[str]:
-    """Every name that `state.backend.type` can have here."""
+    """Every name that `state.backend.type` accepts in this process."""
     return sorted({*_BUILT_IN, *_registered, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
 
 
 def find_backend(name: str) -> type[BackendSpec]:
-    """The kind of backend of this name; Flink's names of its classes are taken too.
+    """The backend of this name. Flink's class names are accepted too.
 
-    Raises ConfigurationError with the names there are.
+    Raises ConfigurationError, which lists the names that are registered.
     """
-    wanted = name.strip().lower()
+    lower_name = name.strip().lower()
     known = {**_BUILT_IN, **_registered}
-    if wanted in known:
-        return known[wanted]
-    class_name = wanted.rpartition(".")[2].removesuffix("factory")
+    if lower_name in known:
+        return known[lower_name]
+    class_name = lower_name.rpartition(".")[2].removesuffix("factory")
     for spec in known.values():
         if spec.class_name.lower() == class_name:
             return spec
@@ -57,16 +57,16 @@ def find_backend(name: str) -> type[BackendSpec]:
         if entry.name == name.strip():
             return _loaded(entry.name, entry.load())
     raise ConfigurationError(
-        f"no state backend {name!r} is registered; there are {', '.join(backend_names())}. One of your own is made "
-        f"known with register_backend() or an entry point in the group {ENTRY_POINTS!r}"
+        f"no state backend {name!r} is registered; there are {', '.join(backend_names())}. Register your own with "
+        f"register_backend() or with an entry point in the group {ENTRY_POINTS!r}"
     )
 
 
 def reader_of(name: str) -> ReadsFiles:
-    """What reads the native files of the backend of this name."""
+    """The reader of the native files of this backend."""
     spec = find_backend(name)()
     if not isinstance(spec, ReadsFiles):
-        raise UsageError(f"the snapshot has files of state backend {name!r}, which says that it has none")
+        raise UsageError(f"the snapshot has native files of state backend {name!r}, which cannot read any")
     return spec
 
 

@@ -1,4 +1,4 @@
-"""Which backend keeps the keyed state of a job, and how."""
+"""The state backend of a job and its settings."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ from penstock.state.ttl.rules import SweepSettings
 
 @dataclass(frozen=True)
 class BackendSettings:
-    """What every TaskManager must know of a job's backend."""
+    """What every TaskManager needs to know about a job's backend."""
 
     spec: BackendSpec = HashMapSpec()
     incremental: bool = checkpointing_options.INCREMENTAL.default
-    """A checkpoint holds only what changed since the one before; otherwise each stands alone."""
+    """Whether a checkpoint holds only what changed since the previous one."""
     compression: bool | None = None
-    """Whether snapshots are compressed; None: tables that are large enough for it to pay."""
+    """Whether snapshots are compressed; None: only tables that are large enough to benefit."""
     ttl_sweep: SweepSettings = SweepSettings()
-    """How fast expired entries go that nobody reads."""
+    """How fast expired entries are removed that nobody reads."""
 
     @property
     def kind(self) -> str:

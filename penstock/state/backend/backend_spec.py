@@ -1,4 +1,4 @@
-"""What a kind of backend is registered as: its name, its settings, how it is opened, and how its own files are read."""
+"""`BackendSpec`: what a backend is registered as. Its name, its settings, how to open it, how to read its own files."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -15,62 +15,62 @@ from penstock.state.backend.keyed_backend import KeyedBackend
 
 
 class BackendSpec(ABC):
-    """One kind of backend with its settings: a frozen dataclass whose fields all have defaults.
+    """A type of backend with its settings: a frozen dataclass whose fields all have defaults.
 
-    It is pickled with a job's plan, and opened in the TaskManagers.
+    It is pickled with the job's plan and opened in the TaskManagers.
     """
 
     name: ClassVar[str]
-    """What `state.backend.type` calls it."""
+    """Its name in `state.backend.type`."""
     class_name: ClassVar[str]
-    """What Flink, or its author, calls the class: another name for it, and what the REST API shows."""
+    """The name of the class, in Flink if it has one. Accepted as an alias, and shown by the REST API."""
     on_disk: ClassVar[bool] = False
-    """It keeps files in `BackendPlace.folder`."""
+    """Whether it keeps files in `BackendPlace.folder`."""
 
     @classmethod
     def of(cls, configuration: Configuration) -> "BackendSpec":
-        """The backend with the settings of a job; its keys begin with `state.backend.<name>.`."""
+        """The backend with the settings of a job. The keys of its settings begin with `state.backend.<name>.`."""
         return cls()
 
     @abstractmethod
     def open(self, place: BackendPlace) -> KeyedBackend:
-        """A new, empty backend. Whoever opens it closes it."""
+        """A new, empty backend. The caller closes it."""
 
     @property
     def local_dirs(self) -> tuple[str, ...]:
-        """Where its files shall be, in turn for each process; without any, in the temporary folder."""
+        """The folders for its files, which processes use in turn; empty: the temporary folder."""
         return ()
 
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """The native files of one operator in a snapshot, and how to get hold of them."""
+    """The native files of one operator in a snapshot, and how to read them."""
 
     files: Sequence[StateFile]
     infos: Sequence[StateTableInfo]
-    """The states that they hold."""
+    """The states that they contain."""
     read: Callable[[StateFile], bytes]
-    """The checked bytes of a file; several threads may call it."""
+    """Returns the verified bytes of a file. Thread-safe."""
     folder: Path
-    """Does not exist yet: to put the files into. Whoever reads them removes it."""
+    """Where to put the files. It does not exist yet; the reader of the files removes it."""
 
 
 @runtime_checkable
 class ReadsFiles(Protocol):
-    """A BackendSpec whose backends store files of their own in snapshots (`SealedFiles`)."""
+    """A BackendSpec whose backends store native files in snapshots (`SealedFiles`)."""
 
     def read_files(
         self, stored: StoredFiles, max_parallelism: int, key_groups: tuple[int, int] | None
     ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
-        """The rows of the files, some at a time, of these key groups or of all; every state at least once.
+        """The rows of the files in batches, of these key groups or of all (None). Every state occurs at least once.
 
-        `max_parallelism` is that of the snapshot. Damage is a CheckpointCorruptError.
+        `max_parallelism` is that of the snapshot. Raises CheckpointCorruptError if a file is damaged.
         """
 
 
 @runtime_checkable
 class AdoptsFiles(Protocol):
-    """A KeyedBackend that can go on with the files of a snapshot as they are. Such a one has a `native_name`."""
+    """A KeyedBackend that can continue with the files of a snapshot as they are. It has a `native_name`."""
 
     def adopt(self, stored: StoredFiles) -> None:
-        """Go on with these files, which hold exactly this backend's key groups. Before anything else is restored."""
+        """Continue with these files, which hold exactly this backend's key groups. Called before any `restore`."""

@@ -6,7 +6,7 @@ from penstock.errors import StateAccessError
 
 
 class NoKey:
-    """Stands for what is not set. It cannot be hashed: an access to a state raises, and no access pays for a check."""
+    """A placeholder for a key that is not set. Hashing it raises, so that no state access pays for a check."""
 
     def __init__(self, problem: str) -> None:
         self._problem = problem

@@ -1,4 +1,4 @@
-"""Reducing and aggregating states of any backend: a function around the handle of a value."""
+"""Reducing and aggregating states of any backend: a function applied to a value state."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from penstock.model.state import AggregatingState, ReducingState, ValueState
 
 
 class ReducingHandle(ReducingState[Any]):
-    """One value per key, folded by a function."""
+    """One value per key, combined by a function."""
 
     __slots__ = ("_reduce", "_value")
 
@@ -15,15 +15,15 @@ class ReducingHandle(ReducingState[Any]):
         self._value = value
 
     def bind(self, function: ReduceFunction) -> None:
-        """Fold with this function from now on."""
+        """Use this function from now on."""
         self._reduce = function.reduce
 
     def get(self) -> Any:
-        """The folded value; None when nothing was added."""
+        """The combined value; None if nothing was added."""
         return self._value.value()
 
     def add(self, value: Any) -> None:
-        """Fold a value in; None clears the state."""
+        """Combine a value with the stored one; None clears the state."""
         if value is None:
             self._value.clear()
             return
@@ -31,12 +31,12 @@ class ReducingHandle(ReducingState[Any]):
         self._value.update(value if current is None else self._reduce(current, value))
 
     def clear(self) -> None:
-        """Forget the value."""
+        """Remove the value."""
         self._value.clear()
 
 
 class AggregatingHandle(AggregatingState[Any, Any]):
-    """One accumulator per key, fed by a function. The accumulator is what is stored."""
+    """One accumulator per key, updated by a function. The accumulator is what is stored."""
 
     __slots__ = ("_function", "_value")
 
@@ -44,7 +44,7 @@ class AggregatingHandle(AggregatingState[Any, Any]):
         self._value = value
 
     def bind(self, function: AggregateFunction) -> None:
-        """Aggregate with this function from now on."""
+        """Use this function from now on."""
         self._function = function
 
     def get(self) -> Any:
@@ -63,7 +63,7 @@ class AggregatingHandle(AggregatingState[Any, Any]):
         self._value.update(self._function.add(value, accumulator))
 
     def accumulator(self) -> Any:
-        """What is stored; None when nothing was added."""
+        """The stored accumulator; None if nothing was added."""
         return self._value.value()
 
     def merge(self, accumulator: Any) -> None:
@@ -72,5 +72,5 @@ class AggregatingHandle(AggregatingState[Any, Any]):
         self._value.update(accumulator if stored is None else self._function.merge(stored, accumulator))
 
     def clear(self) -> None:
-        """Forget the accumulator."""
+        """Remove the accumulator."""
         self._value.clear()

@@ -1,8 +1,8 @@
-"""What every keyed state backend does alike: it knows its operator, its key groups, and the states asked for by name.
+"""`KeyedBackend`: what all keyed state backends have in common, and the seven methods that each of them implements.
 
-A backend is a subclass with seven methods of its own: it makes tables and the handles that read and write them for the
-current key, begins, finishes and takes back epochs, lists keys, and seals all rows. The methods with a body below them
-are for backends that can do better. `penstock.testing.conformance_state` is the contract as tests.
+A backend creates tables and the handles that read and write them for the current key, begins, finishes and undoes
+epochs, lists keys, and seals all rows. Further methods have defaults that a backend may improve on. The tests in
+`penstock.testing.conformance_state` are the contract.
 """
 
 from abc import ABC, abstractmethod
@@ -36,20 +36,20 @@ from penstock.state.ttl.stamps import raw_descriptor
 
 
 class StateTable(Protocol):
-    """Entries of one state, for all keys of the subtask. Everything else about it is between backend and handle."""
+    """The entries of one state for all keys of the subtask. How handles access it is up to the backend."""
 
     def apply(self, rows: Rows) -> None:
-        """Put restored rows in place, in their order; not part of an epoch."""
+        """Insert restored rows in order, outside of epochs."""
 
 
 class PendingTimers(Protocol):
-    """The timers of one operator and clock: the table of a state of kind "timer"."""
+    """The timers of one operator and time domain: the table of a state of kind "timer"."""
 
     def add(self, timestamp: int, key: Any) -> None:
-        """Make a timer pending; one that is pending stays one. `key`: or key and namespace, here as below."""
+        """Add a timer if it is not pending. `key` is a pair of key and namespace if the timers have namespaces."""
 
     def discard(self, timestamp: int, key: Any) -> None:
-        """Make a timer not pending; an absent one is fine."""
+        """Remove a timer if it is pending."""
 
     def first(self) -> tuple[int, Any] | None:
         """The pending timer that fires first, in the order of (timestamp, key)."""
@@ -59,28 +59,28 @@ class PendingTimers(Protocol):
 
 
 class KeyedBackend(ABC):
-    """Keyed state of one operator for a range of key groups. One thread uses it; what was sealed another may read.
+    """Keyed state of one operator for a range of key groups. Used by one thread; sealed state may be read by another.
 
-    Order of calls: any number of `restore`; then, again and again, `begin_epoch`, work, `finish_epoch`, perhaps `seal`.
-    `roll_back` takes back the epoch that is running.
+    Order of calls: any number of `restore`; then, repeatedly, `begin_epoch`, state accesses, `finish_epoch`, and
+    optionally `seal`. `roll_back` undoes the running epoch.
     """
 
     on_disk = False
-    """Looking at an entry means reading it from a disk: no access cleans up other keys."""
+    """Entries are read from disk, so state accesses do not clean up expired entries of other keys."""
     native_name = ""
-    """Of the backend whose files its incremental checkpoints hold (`NativeName.backend`); empty: they hold rows."""
+    """`NativeName.backend` of the files in its incremental checkpoints; empty if they hold rows."""
 
     def __init__(self, place: BackendPlace) -> None:
         self.operator_uid = place.operator_uid
         self.key_codec = place.key_codec
         self.max_parallelism = place.max_parallelism
         self.key_groups = place.key_groups
-        """First and last, both included."""
+        """First and last, inclusive."""
         self.keys = CurrentKey()
         self.scope = CurrentKey(NO_NAMESPACE)
         """The current key and namespace as a pair, for states with namespaces; `set_current_namespace` sets it."""
         self.namespace_codec: KeyCodec | None = None
-        """Of the namespaces of this operator, which all have one type; None while no state has any."""
+        """For the namespaces of this operator, which all have the same type; None if no state has namespaces."""
         self.ttl = BackendTtl(self.keys_after, on_disk=self.on_disk)
         self._infos: dict[str, StateTableInfo] = {}
         self._tables: dict[str, Any] = {}
@@ -89,15 +89,15 @@ class KeyedBackend(ABC):
         self._migrations: dict[str, Migration | None] = {}
         self._is_running = False
 
-    # ---- what a backend has to do
+    # ---- what every backend implements
 
     @abstractmethod
     def _new_table(self, info: StateTableInfo) -> Any:
-        """An empty StateTable; of the kind "timer" it is PendingTimers too."""
+        """An empty StateTable. For the kind "timer" it also implements PendingTimers."""
 
     @abstractmethod
     def _new_handle(self, descriptor: StateDescriptor, table: Any, current: CurrentKey) -> State:
-        """A handle that reads and writes the table for `current.key`, which it asks for at each access."""
+        """A handle that reads and writes the table for `current.key`, which changes between accesses."""
 
     @abstractmethod
     def _begin(self) -> None:
@@ -105,30 +105,30 @@ class KeyedBackend(ABC):
 
     @abstractmethod
     def _finish(self) -> None:
-        """End the epoch: its changes are the state now."""
+        """End the epoch and keep its changes."""
 
     @abstractmethod
     def _take_back(self) -> None:
-        """Undo the epoch that is running."""
+        """Undo the running epoch."""
 
     @abstractmethod
     def keys_with(self, name: str) -> list[Any]:
-        """The state keys that have something in the state of this name, which a function has asked for.
+        """The state keys that have entries in a declared state.
 
-        Of a state with namespaces: the pairs of state key and namespace, as its handle gets them from `current`.
+        For a state with namespaces: pairs of state key and namespace.
         """
 
     @abstractmethod
     def seal_all(self, number: int) -> SealedTables:
-        """All rows as they are between two epochs, under the number of a checkpoint or savepoint.
+        """All rows between two epochs, for the checkpoint or savepoint of this number.
 
-        Beside a `seal` of the same epoch or without one; no later seal builds on it.
+        Independent of `seal`, and no later seal builds on it.
         """
 
-    # ---- what a backend may do better
+    # ---- what a backend may improve on
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
-        """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
+        """The state between two epochs: the changes since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
         return self.seal_all(checkpoint_id)
 
     def seal_native(self, number: int) -> SealedTables | SealedFiles:
@@ -136,29 +136,29 @@ class KeyedBackend(ABC):
         return self.seal_all(number)
 
     def start_from(self, checkpoint_id: CheckpointId) -> None:
-        """What was restored is exactly this checkpoint: the next seal may build on it."""
+        """Record that the restored state is exactly this checkpoint, so that the next seal may build on it."""
         return None
 
     def retain(self, bases: Collection[CheckpointId]) -> None:
-        """Only these seals will be named as base from now on: what is kept for others can go."""
+        """Only these seals may be named as base from now on. Data that is kept for others can be dropped."""
         return None
 
     def expect(self, keys: Sequence[Any]) -> None:
-        """These state keys are used next."""
+        """Prepare for accesses to these state keys."""
         return None
 
     def keys_after(self, name: str, cursor: Any, limit: int) -> tuple[Sequence[Any], Any]:
-        """Up to `limit` state keys of a state behind a cursor, None at first; and the next cursor, None at the end.
+        """Up to `limit` state keys after a cursor, and the next cursor. The cursor is None at the start and at the end.
 
-        In any order that stays the same. Between two calls the state may change: a key that was there all the time is
-        given once, one that came or went is given or not.
+        The order is arbitrary but stable. The state may change between two calls: a key that exists all the time is
+        returned once, others may or may not be.
         """
         keys, start = cursor or (self.keys_with(name), 0)
         end = start + limit
         return keys[start:end], (keys, end) if end < len(keys) else None
 
     def close(self) -> None:
-        """Let go of files and memory; nothing becomes durable by it."""
+        """Release files and memory. Nothing is persisted."""
         return None
 
     # ---- epochs
@@ -171,7 +171,7 @@ class KeyedBackend(ABC):
         self.ttl.begin_epoch()
 
     def finish_epoch(self) -> None:
-        """End the epoch: its changes are the state now. Leaves the key context."""
+        """End the epoch and keep its changes. There is no current key afterwards."""
         assert self._is_running
         self._finish()
         self._is_running = False
@@ -179,7 +179,7 @@ class KeyedBackend(ABC):
         self._leave_key()
 
     def roll_back(self) -> None:
-        """Take back the epoch that is running. Leaves the key context."""
+        """Undo the running epoch. There is no current key afterwards."""
         self._take_back()
         self._is_running = False
         self.ttl.restart()
@@ -194,7 +194,7 @@ class KeyedBackend(ABC):
     def table(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> Any:
         """The handle of a state; the same one for the same name, kind and type.
 
-        With a type of namespaces the state is one for each key and namespace.
+        With `namespace_type`, there is one state for each key and namespace.
         """
         raw = raw_descriptor(descriptor)
         info = self._info_of(descriptor, raw, namespace_type)
@@ -209,7 +209,7 @@ class KeyedBackend(ABC):
         return self._bound(descriptor)
 
     def _bound(self, descriptor: StateDescriptor) -> Any:
-        """The handle; a function that was made anew after a dropped run brings functions of its own (PROTOCOL R11)."""
+        """The handle, with the function of this descriptor: a repeated run has new function objects (PROTOCOL R11)."""
         handle: Any = self._handles[descriptor.name]
         if isinstance(descriptor, ReducingStateDescriptor):
             handle.bind(descriptor.get_reduce_function())
@@ -218,18 +218,18 @@ class KeyedBackend(ABC):
         return handle
 
     def declared(self) -> list[tuple[StateTableInfo, Migration | None]]:
-        """The states that functions have asked for, without timers."""
+        """The declared states, without timers."""
         return [(self._infos[name], self._migrations.get(name)) for name in self._handles]
 
     def handle(self, name: str) -> Any:
-        """The handle of a state that a function has asked for by this name."""
+        """The handle of a declared state."""
         if name not in self._handles:
             known = ", ".join(map(repr, sorted(self._handles))) or "none"
             raise StateAccessError(f"operator {self.operator_uid!r} has no state {name!r}; its states are: {known}")
         return self._handles[name]
 
     def timer_table(self, name: str, namespace_type: TypeInformation | None = None) -> PendingTimers:
-        """The pending timers kept under this name; with a type of namespaces they are of keys and namespaces."""
+        """The pending timers that are stored under this name; with `namespace_type`, timers of keys and namespaces."""
         info = _with_namespaces(
             StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"), namespace_type
         )
@@ -244,25 +244,25 @@ class KeyedBackend(ABC):
     # ---- namespaces
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """From now on states with namespaces are those of the current key in this namespace.
+        """Select a namespace of the current key for all states with namespaces.
 
-        `namespace` has the form that `namespace_codec.to_state_key` gives it. To be set again whenever the current key
-        has changed.
+        `namespace` is in the form that `namespace_codec.to_state_key` returns. Call this again after every change of
+        the current key.
         """
         self.scope.key = (self.keys.key, namespace)
 
     def enter(self, address: tuple[Any, Any]) -> None:
-        """Set key and namespace to those of an address, as `Timers.due` and `keys_with` give it."""
+        """Select a key and a namespace, as a pair that `Timers.due` or `keys_with` returned."""
         self.keys.key = address[0]
         self.scope.key = address
 
     def namespaces_with(self, name: str) -> list[Any]:
-        """The namespaces in which the current key has something in a state."""
+        """The namespaces in which the current key has entries in a state."""
         current = self.keys.key
         return [namespace for key, namespace in self.keys_with(name) if key == current]
 
     def _use_namespaces(self, info: StateTableInfo) -> CurrentKey:
-        """What holds the address that a state is asked for; the first state with namespaces says of which type."""
+        """What holds the current key of a state. The first state with namespaces determines the type of namespaces."""
         if info.namespace is None:
             return self.keys
         codec = KeyCodec([parse_type(info.namespace)])
@@ -275,7 +275,7 @@ class KeyedBackend(ABC):
         return self.scope
 
     def _open_table(self, info: StateTableInfo) -> Any:
-        """The table of a state, with the rows that were restored for it."""
+        """The table of a state, including its restored rows."""
         restored = self._restored.get(info.name)
         conversion = None if restored is None else self._conversion(restored.info, info)
         table: StateTable = self._new_table(info)
@@ -290,9 +290,9 @@ class KeyedBackend(ABC):
     # ---- snapshots
 
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Put rows of a snapshot in place, behind those restored before. Before the first epoch.
+        """Add rows of a snapshot to those restored before. Called before the first epoch.
 
-        Rows of a state that no function has asked for wait in memory until one does.
+        Rows of a state that no function has declared yet are kept as they are.
         """
         assert not self._is_running
         self._check_keys(info)
@@ -308,7 +308,7 @@ class KeyedBackend(ABC):
     def _sealed(
         self, checkpoint_id: int, tables: Iterable[SealedTable], base: CheckpointId | None = None
     ) -> SealedTables:
-        """These tables, and those that were restored and that no function has asked for."""
+        """These tables, and the restored ones that no function has declared."""
         waiting = [SealedTable(table.info, table.seal(), full=True) for table in self._restored.values()]
         every = (*tables, *waiting)
         return SealedTables(
@@ -316,13 +316,13 @@ class KeyedBackend(ABC):
         )
 
     def _check_keys(self, info: StateTableInfo) -> None:
-        """Raise unless the rows of a snapshot have this operator's keys."""
+        """Raise if the rows of a snapshot have other key types than this operator."""
         if info.key_types != self._key_types():
             declared = msgspec.structs.replace(info, key_types=self._key_types())
             raise incompatible(info, declared, compare_states(info, declared).reason)
 
     def _conversion(self, saved: StateTableInfo, declared: StateTableInfo) -> Conversion:
-        """How rows of a snapshot become rows of the state that a function has asked for."""
+        """How to convert rows of a snapshot to the declared state."""
         return Conversion(saved, declared, self._migrations.get(declared.name))
 
     def _key_types(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The map state of backends that keep each map key as an entry of its own, in whatever table."""
+"""The map state of backends that keep each map key as a separate entry."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,16 +11,16 @@ from penstock.state.backend.value_guard import Guard
 
 
 class MapEntries(Protocol):
-    """A table of maps, by state key and kept map key. What it gives is the caller's own or cannot be changed."""
+    """A table of maps by state key and stored map key. Returned values are immutable or not shared."""
 
     def get(self, key: Any, map_key: Any) -> Any:
-        """The value of a map key; ABSENT when it is not there."""
+        """The value of a map key, or ABSENT."""
 
     def put(self, key: Any, map_key: Any, value: Any) -> None:
         """Set the value of a map key."""
 
     def remove(self, key: Any, map_key: Any) -> None:
-        """Remove a map key; an absent one is fine."""
+        """Remove a map key if it exists."""
 
     def clear(self, key: Any) -> None:
         """Remove all map keys of a key."""
@@ -29,11 +29,11 @@ class MapEntries(Protocol):
         """All map keys with their values."""
 
     def is_empty(self, key: Any) -> bool:
-        """Whether there is no map key."""
+        """Whether the map has no keys."""
 
 
 class MapHandle(MapState[Any, Any]):
-    """A dictionary per key. There is no order among its keys that a restore would keep, and no size()."""
+    """A dictionary per key. The order of its keys is not kept by a restore, and there is no size()."""
 
     __slots__ = ("_current", "_guard", "_keys", "_table", "changes")
 
@@ -41,7 +41,7 @@ class MapHandle(MapState[Any, Any]):
         self._current = current
         self._table, self._keys, self._guard = table, keys, guard
         self.changes = 0
-        """Grows with every change, so that iterators notice one."""
+        """Incremented by every change, so that iterators detect it."""
 
     def get(self, key: Any) -> Any:
         """The value of a map key; None when it is absent."""
@@ -56,7 +56,7 @@ class MapHandle(MapState[Any, Any]):
         self.changes += 1
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several map keys; if one of them does not fit, none is set."""
+        """Set the values of several map keys; all or none."""
         stored = {self._kept(key): self._stored(value) for key, value in dict_value.items()}
         current, put = self._current.key, self._table.put
         for kept, value in stored.items():
@@ -65,16 +65,16 @@ class MapHandle(MapState[Any, Any]):
             self.changes += 1
 
     def remove(self, key: Any) -> None:
-        """Remove a map key; an absent one is fine."""
+        """Remove a map key if it exists."""
         self.changes += 1
         self.remove_kept(self._current.key, self._kept(key))
 
     def remove_kept(self, current: Any, key: Any) -> None:
-        """Remove a kept map key of some state key."""
+        """Remove a stored map key of a state key."""
         self._table.remove(current, key)
 
     def contains(self, key: Any) -> bool:
-        """Whether the map key is there."""
+        """Whether the map key exists."""
         kept = self._kept(key)
         return self._table.get(self._current.key, kept) is not ABSENT
 
@@ -91,7 +91,7 @@ class MapHandle(MapState[Any, Any]):
         return MapIterator(self, self._user_value)
 
     def is_empty(self) -> bool:
-        """Whether there is no map key."""
+        """Whether the map has no keys."""
         return self._table.is_empty(self._current.key)
 
     def clear(self) -> None:
@@ -100,7 +100,7 @@ class MapHandle(MapState[Any, Any]):
         self._table.clear(self._current.key)
 
     def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
-        """The current state key, and its kept map keys with their values."""
+        """The current state key, and its stored map keys with their values."""
         current = self._current.key
         return current, list(self._table.items(current).items())
 

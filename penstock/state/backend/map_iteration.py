@@ -7,7 +7,7 @@ from penstock.errors import StateAccessError
 
 
 class Absent:
-    """Stands for a map entry that is not there, where None can be a value."""
+    """A placeholder for a missing map entry, where None can be a value."""
 
     def __repr__(self) -> str:
         return "<absent>"
@@ -26,7 +26,7 @@ class IterableMap(Protocol):
 
 
 class MapIterator(Iterator[Any]):
-    """Goes over a map state as it is at the start; any change but by its own `remove` is an error at the next step."""
+    """Iterates over a map state. A change by anything but its own `remove` is an error at the next step."""
 
     __slots__ = ("_changes", "_current", "_items", "_last", "_state", "_view")
 
@@ -46,7 +46,7 @@ class MapIterator(Iterator[Any]):
         return self._view(kept, value)
 
     def remove(self) -> None:
-        """Remove the entry that was given last."""
+        """Remove the entry that was returned last."""
         if self._last is ABSENT:
             raise StateAccessError("You need to call the '__next__' method before calling this method.")
         if self._changes != self._state.changes:

@@ -1,4 +1,4 @@
-"""The keys of a MapState: kept in a form that is hashable, and equal exactly where the user's keys are."""
+"""The keys of a MapState: stored in a form that is hashable, and equal exactly if the user's keys are equal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from penstock.state.backend.value_guard import PLAIN, Convert, storer
 
 @dataclass(frozen=True)
 class MapKeys:
-    """How map keys of one type are kept and stored.
+    """How map keys of one type are kept in memory and stored.
 
-    Untyped keys that are text or an int are kept as they are, all others as their canonical bytes, so that 1, 1.0 and
-    True are three keys, and a list can be one. Typed keys are kept in their stored form.
+    Untyped keys that are str or int are kept as they are, all others as their canonical bytes, so that 1, 1.0 and True
+    are three keys, and a list can be a key. Typed keys are kept in their stored form.
     """
 
     plain: frozenset[type]
     """Keys of exactly these classes are kept as they are, without calling `to_kept`."""
     to_kept: Convert
     to_user: Convert | None
-    """None when a kept key is the user's key."""
+    """None if a kept key is the user's key."""
     encode: Callable[[list[Any]], pa.Array]
     """Kept keys as a column."""
     decode: Callable[[pa.Array], list[Any]]
@@ -33,7 +33,7 @@ class MapKeys:
 
 
 def map_keys_of(type_info: TypeInformation) -> MapKeys:
-    """The treatment of map keys of this type; UsageError when it cannot be one."""
+    """How to treat map keys of this type. Raises UsageError if it cannot be a map key type."""
     if type_info.kind == "tagged":
         return MapKeys(frozenset({str, int}), _to_kept, _to_user, _encode, _decode)
     if not _is_key_type(type_info):
@@ -50,7 +50,7 @@ def map_keys_of(type_info: TypeInformation) -> MapKeys:
             raise UnsupportedValueError(f"{key!r} cannot be a key of a MapState: use a value that is not None or NaN")
         return kept
 
-    # A float may be NaN, so it is never taken unseen.
+    # A float may be NaN, so it is always checked.
     plain = PLAIN.get(type_info.name, float)
     exact: frozenset[type] = frozenset() if plain is float else frozenset({plain})
     return MapKeys(

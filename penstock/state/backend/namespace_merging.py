@@ -1,4 +1,4 @@
-"""Merging the namespaces of a key, as session windows do when they grow together."""
+"""Merging the namespaces of a key, as overlapping session windows need it."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
@@ -9,20 +9,20 @@ from penstock.state.backend.keyed_backend import KeyedBackend
 
 @runtime_checkable
 class MergesAccumulators(Protocol):
-    """An aggregating state: what it stores is not what it returns."""
+    """An aggregating state, which stores something else than it returns."""
 
     def accumulator(self) -> Any:
-        """What is stored; None when nothing was added."""
+        """The stored accumulator; None if nothing was added."""
 
     def merge(self, accumulator: Any) -> None:
         """Merge an accumulator into the stored one."""
 
 
 def merge_namespaces(backend: KeyedBackend, state: MergingState[Any, Any], target: Any, sources: Iterable[Any]) -> None:
-    """Move what a state of the current key holds in `sources` to `target`, which is the current namespace then.
+    """Move what a state of the current key holds in `sources` to `target`, and make `target` the current namespace.
 
-    Elements of lists are added behind those of the target, values are reduced and accumulators merged, in the order of
-    the sources. The sources are empty afterwards.
+    List elements are appended to those of the target, values are reduced and accumulators merged, in the order of the
+    sources. The sources are empty afterwards.
     """
     moved = []
     for source in sources:

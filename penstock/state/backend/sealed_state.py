@@ -1,4 +1,4 @@
-"""Tables as they were at a seal: taken in the synchronous part of a checkpoint, made into rows in the asynchronous one.
+"""Sealed tables: taken in the synchronous part of a checkpoint, converted to rows in the asynchronous part.
 
 Nothing that happens to the backend later changes a sealed table, so another thread may read it without a lock.
 """
@@ -15,7 +15,7 @@ from penstock.model.snapshot import NativeName, StateFile, StateSize, StateTable
 from penstock.state.format.table_rows import Rows
 
 PutFile: TypeAlias = Callable[[bytes, NativeName], StateFile]
-"""Stores a native file under a name of its own; several threads may call it."""
+"""Stores a native file under a unique name. Thread-safe."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class SealedTable:
 
     info: StateTableInfo
     rows: Callable[[], Rows | pa.Table | Iterator[pa.RecordBatch]]
-    """Makes the rows. A table that no function has asked for since it was restored gives them as they were read."""
+    """Returns the rows. Those of a table that no function has declared since the restore are as they were read."""
     full: bool
-    """All entries: what older files hold of this table no longer counts."""
+    """All entries: older files no longer count for this table."""
     entries: int | None = None
-    """How many entries the whole table has; None where counting them would hold up the epoch."""
+    """The number of entries of the whole table; None if counting them would delay the epoch."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SealedTables:
     operator_uid: str
     checkpoint_id: CheckpointId
     base: CheckpointId | None
-    """The checkpoint whose files must be read before this one's; None when these tables stand alone."""
+    """The checkpoint whose files must be read before this one's; None if these tables are complete."""
     key_codec: KeyCodec
     max_parallelism: int
     tables: tuple[SealedTable, ...]
@@ -46,13 +46,13 @@ class SealedTables:
 
 @dataclass(frozen=True)
 class SealedFiles:
-    """The keyed state of one operator as files of the backend's own."""
+    """The keyed state of one operator as files in the backend's own format."""
 
     operator_uid: str
     base: CheckpointId | None
     """The checkpoint whose files need not be stored again."""
     infos: tuple[StateTableInfo, ...]
     store: Callable[[Sequence[StateFile], PutFile], tuple[list[StateFile], int]]
-    """Stores, once, what these files of the base do not have: all files of the snapshot, and how many bytes are new."""
+    """Stores, once, what is not in the given files of the base. Returns all files of the snapshot and the new bytes."""
     sizes: Callable[[], list[StateSize]] = list
-    """How large the states are."""
+    """The sizes of the states."""

@@ -1,15 +1,15 @@
-"""How large keyed state is, from the rows that checkpoints write anyway.
+"""The sizes of keyed states, measured on the rows that checkpoints write anyway.
 
 Bytes are those of keys, map keys and values as Arrow columns hold them: the width of a number, the length of a text,
 without offsets, null maps and compression. What is exact:
 
 - After a full table: entries, bytes, key groups and the largest keys.
 - After a delta: the number of entries, except of a map with many keys. Bytes and key groups are those of the last full
-  table, moved by as many entries as came or went, which are taken to be like the rows of the delta. Of the largest keys
-  those that the delta holds have their new size; one that has moved up because another shrank is missing. Of a map the
-  delta holds only some entries of a key: its size there is the largest that was seen.
+  table, adjusted for the entries that were added or removed, which are assumed to be like the rows of the delta. Of the
+  largest keys, those in the delta have their new size; a key that moved up because another shrank is missing. A delta
+  of a map, or of a state with namespaces, has only some entries of a key: its size is the largest that was seen.
 
-A state that no function has asked for since it was restored counts rows, so an entry of several deltas more than once.
+For a state that no function has declared since the restore, rows are counted: an entry of several deltas counts again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ KEY_TEXT_LENGTH = 80
 
 Numbers = npt.NDArray[np.int64]
 Key = tuple[int, str]
-"""Hash and text of a state key: what tells the largest keys apart."""
+"""Hash and text of a state key, which identify it among the largest keys."""
 
 
 class TableSizes:
@@ -50,7 +50,7 @@ class TableSizes:
         self._max_parallelism = max_parallelism
         self._figures: dict[tuple[str, str], Figures] = {}
 
-    def watched(self, operator: SealedTables) -> SealedTables:
+    def measured(self, operator: SealedTables) -> SealedTables:
         """The same sealed tables, whose rows are measured as they are written."""
         codec = operator.key_codec
         tables = [replace(table, rows=partial(self._watch, table, codec)) for table in operator.tables]
@@ -74,7 +74,7 @@ class TableSizes:
             self._figures[state] = seen.on_top_of(self._figure(table.info), table.entries)
 
     def restored(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Measure rows of a snapshot: those of a table that come first are taken for all of it."""
+        """Measure rows of a snapshot. The first rows of a table are taken for the whole table."""
         state = (info.operator_uid, info.name)
         seen = self._start(info, is_delta=state in self._figures)
         for batch in rows.to_batches():
@@ -83,7 +83,7 @@ class TableSizes:
         self._figures[state] = seen.figures(is_exact=False) if is_first else seen.on_top_of(self._figures[state], None)
 
     def sizes(self, sealed: Iterable[SealedTables]) -> list[StateSize]:
-        """How large these tables are."""
+        """The sizes of these tables."""
         infos = [table.info for operator in sealed for table in operator.tables]
         return [self._figure(info).size(info, self._key_groups) for info in infos]
 
@@ -126,7 +126,7 @@ class Figures:
 
 
 class Measurement:
-    """What the rows of one table come to, batch by batch."""
+    """Adds up the rows of one table, batch by batch."""
 
     def __init__(self, info: StateTableInfo, max_parallelism: int, watched_hashes: frozenset[int]) -> None:
         self._sums_rows = _has_several_rows(info)
@@ -166,7 +166,7 @@ class Measurement:
         if len(self._watched):
             touched = np.flatnonzero(np.isin(hashes, self._watched))
             self._touched.update(zip(self._keys(batch, touched), sizes[touched].tolist(), strict=True))
-        if self._sums_rows:  # rows of one key lie together, mostly
+        if self._sums_rows:  # rows of one key are mostly adjacent
             rows = np.concatenate([[0], np.flatnonzero(np.diff(hashes)) + 1])
             sizes = np.add.reduceat(sizes, rows)
         floor = min(self._largest.values()) if len(self._largest) == LARGEST else 0
@@ -188,12 +188,12 @@ class Measurement:
         return list(zip(taken[HASH_COLUMN].to_pylist(), texts, strict=True))
 
     def figures(self, *, is_exact: bool) -> Figures:
-        """The size of a table whose rows these are, all of them."""
+        """The size of a table that consists of these rows."""
         count = int(self._entries.sum())
         return Figures(self._entries, self._bytes, self._largest, count, is_exact, is_exact)
 
     def on_top_of(self, old: Figures, entries: int | None) -> Figures:
-        """The size of a table that had that size before these rows changed, and has so many entries now."""
+        """The size of a table that had the size `old` before these rows changed, and now has so many entries."""
         if not self._row_count and entries in (None, old.entries):
             return replace(old, entries_exact=old.entries_exact or entries is not None)
         growth = 0 if entries is None else entries - old.entries
@@ -222,7 +222,7 @@ def _top(sizes: dict[Key, int]) -> dict[Key, int]:
 
 
 def spread(total: int, weights: Numbers) -> Numbers:
-    """Whole parts of `total` in proportion to weights; all of it on the first one if no weight is more than 0."""
+    """`total` split into integers in proportion to weights; all of it to the first one if all weights are 0."""
     whole = int(weights.sum())
     parts = np.rint(weights * (total / whole)).astype(np.int64) if whole else np.zeros(len(weights), np.int64)
     parts[int(np.argmax(weights))] += total - int(parts.sum())
@@ -244,7 +244,7 @@ def batch_bytes(batch: pa.RecordBatch) -> Numbers:
 
 
 def column_bytes(column: pa.Array) -> Numbers | int:
-    """The bytes of each value; one number where all have the same."""
+    """The bytes of each value; a single number if all are equal."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _lengths(column)
@@ -278,7 +278,7 @@ def _element_bytes(column: pa.Array, elements: Sequence[pa.Array]) -> Numbers:
 
 
 def key_text(key: Any) -> str:
-    """A user's key for people, on one line and not too long."""
+    """A user's key as text for display, on one line and of limited length."""
     try:
         text = key if isinstance(key, str) and key.isprintable() else repr(key)
     except ValueError:  # Python does not print a number of thousands of digits

@@ -1,8 +1,8 @@
-"""What a state keeps of the values it is given: checked, in the stored type's own form, and out of the user's reach.
+"""Checks values that are written to a state, and converts or copies them, so that users cannot change what is stored.
 
-A value is checked when it is written, not when a snapshot is: what a handle accepts can be encoded later, and reads the
-same before and after a restore (an int put into a DOUBLE state is a float at once). Values that have their stored form
-already take a fast path; any other goes once through the codec, which converts it or says what does not fit.
+A value is checked when it is written, not when a snapshot is taken. So what a handle accepts can be encoded later, and
+reads the same before and after a restore (an int that is put into a DOUBLE state is a float at once). Values that have
+their stored form already take a fast path; any other goes once through the codec, which converts or refuses it.
 """
 
 import struct
@@ -23,7 +23,7 @@ Convert = Callable[[Any], Any]
 IsStored = Callable[[Any], bool]
 
 PLAIN: dict[str, type] = {"DOUBLE": float, "BOOLEAN": bool, "BINARY": bytes, "DATE": date}
-"""Scalar types of which every value of one exact class has its stored form."""
+"""Scalar types for which every value of exactly this class has its stored form."""
 
 _FAST_KINDS: dict[str, type] = {
     "DOUBLE": float,
@@ -31,7 +31,7 @@ _FAST_KINDS: dict[str, type] = {
     "BINARY": bytes,
     **dict.fromkeys(("BYTE", "SHORT", "INT", "LONG"), int),
 }
-"""Scalar types whose values need at most a look at their range."""
+"""Scalar types whose values need at most a range check."""
 _TAGGED_PLAIN: frozenset[type] = frozenset({bool, int, float, str, bytes, Decimal, date, timedelta})
 _INNER_PLAIN = _TAGGED_PLAIN | {type(None)}
 _CONTAINERS: frozenset[type] = frozenset({tuple, list, dict})
@@ -40,14 +40,14 @@ _float32 = struct.Struct("<f")
 
 @dataclass(frozen=True)
 class Guard:
-    """How values of one type enter and leave a state. None is never given to it."""
+    """How values of one type are written to and read from a state. Never called with None."""
 
     plain: frozenset[type]
     """Values of exactly these classes are kept as they are, without calling `store`."""
     store: Convert
     """The form in which a value is kept; raises UnsupportedValueError."""
     load: Convert | None
-    """A copy for the user; None when values cannot be changed."""
+    """Makes a copy for the user; None if values are immutable."""
 
     def stored(self, value: Any) -> Any:
         """The form in which a value is kept."""
@@ -60,7 +60,7 @@ class Guard:
         return value if type(value) in self.plain else self.store(value)
 
     def elements(self, values: Iterable[Any]) -> list[Any]:
-        """The form in which elements of a list are kept; if one of them does not fit, none is."""
+        """The form in which elements of a list are kept. Raises if one of them does not fit."""
         if values is None:
             raise UnsupportedValueError("List of values to add cannot be null.")
         return [self.element(value) for value in values]
@@ -75,7 +75,7 @@ def guard_of(type_info: TypeInformation) -> Guard:
 
 
 def storer(type_info: TypeInformation) -> Convert:
-    """A function that gives the stored form of a value: itself, a copy, or what the codec makes of it."""
+    """A function that returns the stored form of a value: itself, a copy, or the result of the codec."""
     name = type_info.name
     if name in ("ROW", "TUPLE"):
         return _store_struct(type_info)
@@ -94,7 +94,7 @@ def storer(type_info: TypeInformation) -> Convert:
 
 
 def _through_codec(type_info: TypeInformation) -> Convert:
-    """Encodes and decodes: the stored form of anything that the codec takes."""
+    """Encodes and decodes a value, which gives the stored form of anything that the codec accepts."""
 
     def convert(value: Any) -> Any:
         return decode_column(encode_column([value], type_info), type_info)[0]
@@ -103,7 +103,7 @@ def _through_codec(type_info: TypeInformation) -> Convert:
 
 
 def _is_stored(type_info: TypeInformation) -> IsStored:
-    """Whether a value of a scalar type has its stored form; False only costs time."""
+    """Whether a value of a scalar type has its stored form. A wrong False only costs time."""
     name = type_info.name
     if name == "DECIMAL":
         exponent, digits = -type_info.arrow.scale, type_info.arrow.precision - type_info.arrow.scale
@@ -144,7 +144,7 @@ def _store_text(convert: Convert) -> Convert:
         if not value.isascii():
             try:
                 value.encode()
-            except UnicodeEncodeError:  # a lone surrogate: the codec says so
+            except UnicodeEncodeError:  # a lone surrogate: the codec raises the error
                 return convert(value)
         return value
 
@@ -183,10 +183,10 @@ def _store_struct(type_info: TypeInformation) -> Convert:
 
 
 def _fits_struct(row_type: Any, type_info: TypeInformation) -> IsStored | None:
-    """Whether a tuple has its stored form, as one expression; None where a field's type needs more than a look.
+    """A check that a tuple has its stored form, as one expression; None if a field's type needs more than such a check.
 
-    The expression is made of field numbers and the names of Python's own types, as `namedtuple` makes its code: a loop
-    over the fields costs three times as much, in the most frequent call of all.
+    The expression consists of field numbers and names of built-in types, as `namedtuple` generates its code. A loop
+    over the fields would take three times as long, in the most frequent call of all.
     """
     kinds = [_FAST_KINDS.get(child.name) for child in type_info.children]
     if None in kinds or not kinds:
@@ -237,7 +237,7 @@ def _store_any_tagged(value: Any) -> Any:
 
 
 def _store_tagged(value: Any) -> Any:
-    """A copy of a container of plain values; anything unusual, or too deep, goes through the codec."""
+    """A copy of a container of plain values. Anything else, or nested too deep, goes through the codec."""
     try:
         return _copy(value, 1)
     except UnsupportedValueError:

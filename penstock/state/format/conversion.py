@@ -1,6 +1,6 @@
-"""Saved rows as rows of the type that the program declares: by Arrow casts, or value by value with the user's function.
+"""Converts saved rows to the type that the program declares: by Arrow casts, or with the user's function.
 
-Which of them, if any, is said by `schema_evolution.compare_states`.
+`schema_evolution.compare_states` decides which of them applies, if any.
 """
 
 import traceback
@@ -31,7 +31,7 @@ DROPPED = object()
 
 
 class Conversion:
-    """From one saved state to the declared one; IncompatibleStateError where there is no way."""
+    """Converts one saved state to the declared one. Raises IncompatibleStateError if that is not possible."""
 
     def __init__(self, saved: StateInfo, declared: StateInfo, migration: Migration | None) -> None:
         change = compare_states(saved, declared, migration)
@@ -40,20 +40,20 @@ class Conversion:
         self.saved = saved
         self.declared = declared
         self.migration = migration if change.outcome == MIGRATES else None
-        """None where casts do. Otherwise each row that is given calls the user's function."""
+        """None if casts are enough. Otherwise the user's function is called for each row."""
 
     def rows(self, rows: pa.Table) -> pa.Table:
-        """Rows of a keyed state. An entry that the function drops becomes a deleted one."""
+        """Rows of a keyed state. An entry that the function drops becomes a delete."""
         saved, declared = self.saved, self.declared
         assert isinstance(saved, StateTableInfo) and isinstance(declared, StateTableInfo)
         if self.migration is None:
             return evolved(rows, saved, declared)
         between = with_ttl(saved) if declared.ttl else without_ttl(saved)
         rows = converted(rows, saved, between)
-        hook = Hook(self.migration, saved, declared, lambda index: repr(_user_key(rows, saved, index)))
+        calls = MigrationCalls(self.migration, saved, declared, lambda index: repr(_user_key(rows, saved, index)))
         deleted = rows[DELETED_COLUMN].to_numpy().copy()
         old = decode_column(rows[VALUE_COLUMN], parse_type(between.value_type))
-        change = hook.elements if declared.kind == "list" else hook.value
+        change = calls.elements if declared.kind == "list" else calls.value
         new = [
             None if gone else change(value, index) for index, (value, gone) in enumerate(zip(old, deleted, strict=True))
         ]
@@ -64,22 +64,22 @@ class Conversion:
         return _replaced(rows, DELETED_COLUMN, pa.array(deleted))
 
     def operator_rows(self, rows: pa.Table) -> pa.Table:
-        """Elements of a list state or entries of a broadcast state. What the function drops is left out."""
+        """Elements of a list state or entries of a broadcast state. Entries that the function drops are left out."""
         saved, declared = self.saved, self.declared
         assert isinstance(saved, OperatorStateInfo) and isinstance(declared, OperatorStateInfo)
         old_type, new_type = parse_type(saved.value_type), parse_type(declared.value_type)
         if self.migration is None:
             return evolved_rows(rows, old_type, new_type)
-        hook = Hook(self.migration, saved, declared, lambda index: f"position {index}")
+        calls = MigrationCalls(self.migration, saved, declared, lambda index: f"position {index}")
         old = decode_column(rows[VALUE_COLUMN], old_type)
-        new = [hook.value(value, index) for index, value in enumerate(old)]
+        new = [calls.value(value, index) for index, value in enumerate(old)]
         kept = [index for index, value in enumerate(new) if value is not DROPPED]
         column = encode_column([new[index] for index in kept], new_type)
         return _replaced(rows.take(pa.array(kept, pa.int64())), VALUE_COLUMN, column)
 
 
-class Hook:
-    """The user's function, around which stamps, lists and errors are looked after."""
+class MigrationCalls:
+    """Calls the user's function, and takes care of stamps, lists and errors."""
 
     def __init__(
         self, migration: Migration, saved: StateInfo, declared: StateInfo, place: Callable[[int], str]
@@ -106,7 +106,7 @@ class Hook:
         return [value for value in found if value is not DROPPED] or DROPPED
 
     def _call(self, value: Any, index: int) -> Any:
-        if value is None:  # only maps hold it
+        if value is None:  # only a map can contain it
             return None
         try:
             new = self._function(value)
@@ -124,7 +124,7 @@ class Hook:
 
 
 def evolved(rows: pa.Table, saved: StateTableInfo, declared: StateTableInfo) -> pa.Table:
-    """Rows of a saved table in the declared type, where rules allow it; pickles stay what they are."""
+    """Rows of a saved table in the declared type, if the rules allow it; pickles are not loaded."""
     if saved == declared:
         return rows
     between = with_ttl(saved) if declared.ttl else without_ttl(saved)
@@ -133,7 +133,7 @@ def evolved(rows: pa.Table, saved: StateTableInfo, declared: StateTableInfo) -> 
 
 
 def evolved_rows(rows: pa.Table, old: TypeInformation, new: TypeInformation) -> pa.Table:
-    """The same with the types of the column of values."""
+    """The same for two types of the value column."""
     if old == new:
         return rows
     chunks = [evolve_column(chunk, old, new) for chunk in rows[VALUE_COLUMN].chunks]
@@ -174,7 +174,7 @@ def _evolve_row(column: pa.Array, old: TypeInformation, new: TypeInformation) ->
 
 
 def _offsets(column: pa.Array) -> tuple[pa.Array, int, int]:
-    """Where each list or map begins, counted from the first; and the stretch of elements that they are of."""
+    """The offsets of lists or maps from the first one, and the range of elements that they cover."""
     offsets = np.asarray(column.offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     return pa.array(offsets - first, pa.int32()), first, last

@@ -1,7 +1,7 @@
 """The parts of an entry as bytes, for backends that store bytes: state key, map key and value.
 
-Keys and map keys are their canonical bytes, so that equal ones have equal bytes. A value is MessagePack of its stored
-form, decoded by type; an untyped one keeps its tagged bytes. It comes back with exactly the classes it was stored with.
+Keys and map keys have canonical bytes: equal keys have equal bytes. A value is encoded with MessagePack and decoded by
+type; an untyped value has tagged bytes. Values are decoded to exactly the classes that they were stored with.
 """
 
 import struct
@@ -43,7 +43,7 @@ _PLAIN: dict[str, Any] = {
     "DURATION": timedelta,
     "DECIMAL": Decimal,
 }
-"""Types whose values MessagePack takes and gives back as they are."""
+"""Types whose values MessagePack encodes and decodes unchanged."""
 _CONVERTED: dict[str, tuple[Any, Convert, Convert]] = {
     "BIG_INT": (str, lambda value: format(value, "x"), lambda text: int(text, 16)),
     "INSTANT": (int, lambda value: value.to_epoch_micro(), Instant.of_epoch_micro),
@@ -54,14 +54,14 @@ _CONVERTED: dict[str, tuple[Any, Convert, Convert]] = {
 
 @dataclass(frozen=True)
 class BytesForm:
-    """How keys or values of one type become bytes and come back."""
+    """How keys or values of one type are encoded and decoded."""
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
 
 
 def key_bytes(codec: KeyCodec) -> BytesForm:
-    """The bytes of state keys. Those of a single number sort like the number."""
+    """The bytes of state keys. Those of a single integer sort like the integer."""
     if len(codec.types) == 1:
         only = codec.types[0]
         if only.kind == "tagged":
@@ -70,13 +70,13 @@ def key_bytes(codec: KeyCodec) -> BytesForm:
             return BytesForm(str.encode, bytes.decode)
         if only.name in ("BYTE", "SHORT", "INT", "LONG"):
             return BytesForm(pack_long, unpack_long)
-    if any(map(_has_decimal, codec.types)):  # whose canonical bytes leave out zeros at the end, and so its scale
+    if any(map(_has_decimal, codec.types)):  # canonical bytes drop trailing zeros, and so the scale
         return BytesForm(tagged.encode_key, lambda data: codec.decode(codec.encode([tagged.decode(data)]))[0])
     return BytesForm(tagged.encode_key, tagged.decode)
 
 
 def address_bytes(info: StateTableInfo) -> BytesForm:
-    """The bytes of what a handle of this state gets as the current key: a state key, or a pair of key and namespace."""
+    """The bytes of `current.key` of a handle: of a state key, or of a pair of key and namespace."""
     key = key_bytes(key_codec_of(info))
     namespaces = namespace_codec_of(info)
     if namespaces is None:
@@ -95,7 +95,7 @@ def address_bytes(info: StateTableInfo) -> BytesForm:
 
 
 def address_order(info: StateTableInfo) -> Callable[[Any], Any]:
-    """Something by which these sort the same way in every process: by key, then by namespace."""
+    """A sort key for `current.key` that is the same in every process: by key, then by namespace."""
     order = key_codec_of(info).order
     namespaces = namespace_codec_of(info)
     if namespaces is None:
@@ -104,7 +104,7 @@ def address_order(info: StateTableInfo) -> Callable[[Any], Any]:
 
 
 def map_key_bytes(type_info: TypeInformation) -> BytesForm:
-    """The bytes of map keys in the form in which they are kept."""
+    """The bytes of map keys in their stored form."""
     if type_info.kind == "tagged":
         return BytesForm(lambda kept: kept if type(kept) is bytes else tagged.encode_key(kept), _kept_untyped)
     to_kept = map_keys_of(type_info).to_kept
@@ -112,7 +112,7 @@ def map_key_bytes(type_info: TypeInformation) -> BytesForm:
 
 
 def _kept_untyped(data: bytes) -> Any:
-    """An untyped map key that is neither text nor a number is kept as bytes."""
+    """An untyped map key that is neither str nor int is kept as bytes."""
     key = tagged.decode(data)
     return key if type(key) is str or type(key) is int else data
 
@@ -134,11 +134,11 @@ def _has_decimal(type_info: TypeInformation) -> bool:
 
 @dataclass(frozen=True)
 class _Form:
-    """What MessagePack sees of a type."""
+    """How a type is represented for MessagePack."""
 
     annotation: Any
     write: Convert | None = None
-    """None where a value is written as it is."""
+    """None if values are written unchanged."""
     read: Convert | None = None
 
 

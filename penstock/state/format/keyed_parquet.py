@@ -1,9 +1,9 @@
 """Keyed state as Parquet: the tables of a canonical savepoint, the same from every backend.
 
 Columns: `key_group`, `key_hash`, `key` (a struct where the stream has several key columns), `namespace` for a state
-with namespaces, `map_key` for a map, `value`, and `expires_at` for a state with a time to live. Rows stand in the order
-of key group, key, namespace and map key; every entry is there once. Any reader of Parquet can read them; what they mean
-is in the manifest.
+with namespaces, `map_key` for a map, `value`, and `expires_at` for a state with a time to live. Rows are sorted by
+key group, key, namespace and map key; every entry occurs once. Any Parquet reader can read them; the manifest describes
+them.
 """
 
 import io
@@ -34,13 +34,13 @@ from penstock.state.ttl.stamps import map_lists, without_ttl
 
 KEY_GROUP_COLUMN, KEY_COLUMN, EXPIRES_COLUMN = "key_group", "key", "expires_at"
 GROUP_ROWS = 128 * 1024
-"""Rows of a row group: what a reader that wants some key groups has to read at least."""
+"""Rows of a row group: the least that a reader of some key groups has to read."""
 EXPIRES = pa.timestamp("ms", tz="UTC")
 MAX_PARALLELISM_KEY = b"penstock.max_parallelism"
 
 
 def parquet_schema(info: StateTableInfo) -> pa.Schema:
-    """The columns of a table, as everybody sees them."""
+    """The columns of a table in the file."""
     keys = key_codec_of(info).fields
     key = keys[0][1] if len(keys) == 1 else pa.struct([(f"f{index}", arrow) for index, (_, arrow) in enumerate(keys)])
     fields = [pa.field(KEY_GROUP_COLUMN, pa.int32(), nullable=False), pa.field(HASH_COLUMN, pa.int32(), nullable=False)]
@@ -56,9 +56,9 @@ def parquet_schema(info: StateTableInfo) -> pa.Schema:
 
 
 def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl_ms: int = 0) -> tuple[bytes, int]:
-    """A Parquet file of these rows, which have the columns of `schema_of(info)`; and how many entries it has.
+    """A Parquet file of these rows, which have the columns of `schema_of(info)`, and the number of its entries.
 
-    Of several rows of one entry the last holds; deleted entries are left out.
+    The last of several rows of one entry wins; deleted entries are left out.
     """
     table = in_order(rows, info, max_parallelism)
     sink = pa.BufferOutputStream()
@@ -75,7 +75,7 @@ def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl
 
 
 def table_of(rows: pa.Table, info: StateTableInfo, max_parallelism: int, ttl_ms: int = 0) -> pa.Table:
-    """Rows of the backends' form in the form of a savepoint."""
+    """Rows in the form of the backends, converted to the form of a savepoint."""
     groups = pa.array(key_groups_of(rows, max_parallelism).astype(np.int32))
     columns: list[pa.Array | pa.ChunkedArray] = [groups, rows[HASH_COLUMN], _joined_key(rows, info)]
     if info.namespace is not None:
@@ -112,15 +112,16 @@ def decode_table(
 ) -> pa.Table:
     """The rows of a file that are in these key groups, in the form that backends restore.
 
-    Damage is a CheckpointCorruptError, which names the state; the caller has compared the file with its hash.
+    Raises CheckpointCorruptError if the file is damaged. The caller has verified its hash.
     """
     where = f"Parquet file of state {info.name!r} of operator {info.operator_uid!r}"
     with damage(where):
         reader = pq.ParquetFile(io.BytesIO(data))
-        if reader.metadata.num_rows != file.rows:  # before any is decoded: a few bytes can stand for very many rows
+        # Checked before rows are decoded, because a few bytes can encode very many rows.
+        if reader.metadata.num_rows != file.rows:
             raise CheckpointCorruptError(where, f"{file.rows} rows", f"{reader.metadata.num_rows} rows")
-        wanted = _row_groups(reader, key_groups, max_parallelism)
-        table = require_columns(reader.read_row_groups(wanted), parquet_schema(info), where)
+        row_groups = _row_groups(reader, key_groups, max_parallelism)
+        table = require_columns(reader.read_row_groups(row_groups), parquet_schema(info), where)
         rows = rows_of(table, info, file.ttl_ms)
         rows.validate(full=True)
     return in_key_groups(rows, key_groups, max_parallelism)
@@ -128,7 +129,7 @@ def decode_table(
 
 @contextmanager
 def damage(where: str) -> Iterator[None]:
-    """The block in which anything wrong with a file's contents is a CheckpointCorruptError that says where."""
+    """Converts errors about a file's contents to CheckpointCorruptError."""
     try:
         yield
     except CheckpointCorruptError:
@@ -140,7 +141,7 @@ def damage(where: str) -> Iterator[None]:
 
 
 def require_columns(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    """The table with exactly these columns; others would be read as something else than was written."""
+    """The table, if it has exactly these columns; otherwise raises CheckpointCorruptError."""
     if table.schema.names != schema.names:
         raise CheckpointCorruptError(where, f"columns {schema.names}", f"{table.schema.names}")
     for field in schema:
@@ -153,7 +154,7 @@ def require_columns(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
 
 
 def _shape(arrow: pa.DataType) -> str:
-    """A type without the names that readers and writers of Parquet give to the inside of lists and maps."""
+    """A type without the inner names of lists and maps, which differ between Parquet libraries."""
     if pa.types.is_map(arrow):
         return f"map<{_shape(arrow.key_type)}, {_shape(arrow.item_type)}>"
     if pa.types.is_list(arrow):
@@ -164,16 +165,16 @@ def _shape(arrow: pa.DataType) -> str:
 
 
 def _row_groups(reader: pq.ParquetFile, key_groups: tuple[int, int], max_parallelism: int) -> list[int]:
-    """The row groups that may have rows of these key groups; all of them if they count another number of key groups.
+    """The row groups that may contain rows of these key groups; all of them if the file has another max parallelism.
 
-    Rows are sorted by key group, and what Parquet says of the first and the last is used only to leave some out.
+    Rows are sorted by key group. Parquet's statistics are used only to skip row groups.
     """
     numbers = list(range(reader.metadata.num_row_groups))
     if reader.schema_arrow.names[:1] != [KEY_GROUP_COLUMN]:
         return numbers
     found = [reader.metadata.row_group(number).column(0).statistics for number in numbers]
     is_known = all(statistics is not None and statistics.has_min_max for statistics in found)
-    if not is_known or _splits_anew(reader, max_parallelism):
+    if not is_known or _has_other_key_groups(reader, max_parallelism):
         return numbers
     return [
         number
@@ -182,7 +183,7 @@ def _row_groups(reader: pq.ParquetFile, key_groups: tuple[int, int], max_paralle
     ]
 
 
-def _splits_anew(reader: pq.ParquetFile, max_parallelism: int) -> bool:
+def _has_other_key_groups(reader: pq.ParquetFile, max_parallelism: int) -> bool:
     """The file was written for another max parallelism."""
     metadata = reader.schema_arrow.metadata or {}
     return metadata.get(MAX_PARALLELISM_KEY) != str(max_parallelism).encode()
@@ -204,7 +205,7 @@ def in_order(rows: pa.Table, info: StateTableInfo, max_parallelism: int) -> pa.T
 
 
 def _sort_columns(rows: pa.Table, info: StateTableInfo) -> list[pa.Array]:
-    """The columns that tell entries apart, without structs, which cannot be sorted."""
+    """The columns that identify entries, with structs flattened, because structs cannot be sorted."""
     names = [name for name, _ in key_codec_of(info).fields]
     if info.namespace is not None:
         names.append(NAMESPACE_COLUMN)
@@ -226,7 +227,7 @@ def _leaves(column: pa.Array) -> list[pa.Array]:
 
 
 def _last_of_each(columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_] | None:
-    """Of sorted rows, those behind which no row of the same entry stands; None if these are all."""
+    """Which of the sorted rows are the last of their entry; None if all are."""
     count = len(columns[0])
     if count < 2:
         return None

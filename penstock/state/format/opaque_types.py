@@ -1,4 +1,4 @@
-"""Types with every pickle in them as plain bytes: for moving rows without loading them."""
+"""Types in which pickles are plain bytes, for moving rows without loading pickles."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from penstock.model.type_information import TypeInformation, list_of, map_of, pa
 
 
 def opaque(type_info: TypeInformation) -> TypeInformation:
-    """The type with every pickle in it as plain bytes."""
+    """The type with pickles as plain bytes."""
     if not type_info.uses_pickle:
         return type_info
     children = [opaque(child) for child in type_info.children]

@@ -19,7 +19,7 @@ POSITION_COLUMN = "position"
 
 
 def operator_parquet_schema(info: OperatorStateInfo) -> pa.Schema:
-    """The columns of a table, as everybody sees them."""
+    """The columns of a table in the file."""
     return pa.schema([pa.field(POSITION_COLUMN, pa.int64(), nullable=False), *schema_of(info)])
 
 
@@ -35,7 +35,7 @@ def encode_operator_table(state: SealedOperatorState) -> bytes:
 
 
 def decode_operator_table(data: bytes, file: TableFile, info: OperatorStateInfo) -> pa.Table:
-    """The rows of a file in the form of `operator_file`, in their order; damage is a CheckpointCorruptError."""
+    """The rows of a file in the form of `operator_file`, in order. Raises CheckpointCorruptError if it is damaged."""
     where = f"Parquet file of {info.mode} state {info.name!r} of operator {info.operator_uid!r}"
     with damage(where):
         reader = pq.ParquetFile(io.BytesIO(data))

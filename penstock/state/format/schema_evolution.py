@@ -1,9 +1,9 @@
 """How the schema of a state may change between a snapshot and the program that restores it (features O11, O12).
 
-A row may get fields, lose fields and have them in another order; a number may become one that holds every value of it
-exactly; both at any depth: in rows, tuples, lists, values of maps, entries with a stamp. A new field reads as None. The
-time to live comes and goes (D14). Anything else is refused, or is what a descriptor's `migrate` function is for. Keys
-never change: neither the stream's, whose hashes would differ, nor namespaces, nor those of a map.
+A row may gain fields, lose fields and reorder them; a number may become a type that represents all of its values
+exactly; both at any depth: in rows, tuples, lists, values of maps, entries with a stamp. A new field reads as None. A
+time to live may be added or removed (D14). Anything else is refused, or needs a descriptor's `migrate` function. Keys
+never change: neither those of the stream, whose hashes would differ, nor namespaces, nor those of a map.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ SAME, EVOLVES, MIGRATES, REFUSED = "same", "evolves", "migrates", "refused"
 
 _INTEGERS = ("BYTE", "SHORT", "INT", "LONG", "BIG_INT")
 _EXACT_FLOATS = {"FLOAT": ("BYTE", "SHORT"), "DOUBLE": ("BYTE", "SHORT", "INT", "FLOAT")}
-"""Floating point types, and the types of which they hold every value exactly. A DOUBLE has 53 bits, a LONG 63."""
+"""Floating point types, and the types whose values they represent exactly. A DOUBLE has 53 bits, a LONG 63."""
 _VALUE_KINDS = ("value", "reducing", "aggregating")
-"""Kinds that are stored alike: one value per key."""
+"""Kinds that are stored the same way: one value per key."""
 _KIND_TEXT = {"split": "list", "union": "union list", "raw_keyed": "raw keyed"}
 
 
@@ -38,7 +38,7 @@ class StateChange:
     outcome: str
     """"same", "evolves", "migrates" (the descriptor's `migrate` function is called) or "refused"."""
     lines: tuple[str, ...] = ()
-    """What changes, for people: "field `country` added"."""
+    """The changes as text: "field `country` added"."""
     reason: str = ""
     """Why it is refused, or why `migrate` is needed."""
 
@@ -49,9 +49,9 @@ class StateChange:
 
 
 def compare_states(saved: StateInfo, declared: StateInfo, migration: Migration | None = None) -> StateChange:
-    """What becomes of a saved state in a program that declares it like this.
+    """What a restore does with a saved state that the program declares in this way.
 
-    `migration` is the declaring descriptor's. Counts of operator states do not matter.
+    `migration` is that of the descriptor. Counts of operator states are ignored.
     """
     problem = _other_shape(saved, declared)
     if problem is not None:
@@ -85,7 +85,7 @@ def incompatible(saved: StateInfo, declared: StateInfo, reason: str) -> Incompat
 
 
 def common_info(first: StateTableInfo, second: StateTableInfo) -> StateTableInfo:
-    """The table that holds what both hold, where parts of one state were saved in two ways; nothing is lost."""
+    """A description that fits both tables, if parts of one state were saved with different types; nothing is lost."""
     merged = _common_of(first, second)
     plain = msgspec.structs.replace(without_ttl(first), value_type=str(merged))
     return with_ttl(plain) if first.ttl or second.ttl else plain
@@ -103,13 +103,13 @@ def _common_of(first: StateInfo, second: StateInfo) -> TypeInformation:
     raise incompatible(
         first,
         second,
-        "parts of it were saved in two ways that do not meet; some subtasks have changed it and others had not asked "
-        "for it yet: restore with the old parallelism, and ask for the state in open()",
+        "parts of it were saved with types that do not fit together: some subtasks had changed it and others had not "
+        "declared it yet; restore with the old parallelism, and declare the state in open()",
     )
 
 
 def common_type(first: TypeInformation, second: TypeInformation) -> TypeInformation | None:
-    """The smallest type that values of both become without losing anything; None if there is none."""
+    """The smallest type that represents the values of both exactly; None if there is none."""
     if first == second or widens(second, first):
         return first
     if widens(first, second):
@@ -138,7 +138,7 @@ def _common_row(first: TypeInformation, second: TypeInformation) -> TypeInformat
 
 
 def widens(old: TypeInformation, new: TypeInformation) -> bool:
-    """Whether `new` is another number type that holds every value of `old` exactly."""
+    """Whether `new` is another numeric type that represents every value of `old` exactly."""
     if old.name in _INTEGERS and new.name in _INTEGERS:
         return _INTEGERS.index(old.name) < _INTEGERS.index(new.name)
     if old.name == new.name == "DECIMAL":
@@ -158,7 +158,7 @@ def kind_of(info: StateInfo) -> str:
 
 
 def state_text(info: StateInfo) -> str:
-    """Kind and types of a state, for people."""
+    """Kind and types of a state as text."""
     key = "" if info.map_key_type is None else f"{info.map_key_type} to "
     text = f"{kind_of(info)} state of {key}{plain_type(info)}"
     if isinstance(info, StateTableInfo):
@@ -168,7 +168,7 @@ def state_text(info: StateInfo) -> str:
 
 
 def _other_shape(saved: StateInfo, declared: StateInfo) -> str | None:
-    """Why no rule and no function can turn one into the other; None if one can."""
+    """Why neither a rule nor a function can convert one to the other; None if one can."""
     if isinstance(saved, StateTableInfo) and isinstance(declared, StateTableInfo):
         if saved.key_types != declared.key_types:
             change = f"{_keys_text(saved)} to {_keys_text(declared)}"
@@ -209,7 +209,7 @@ class _Difference(NamedTuple):
 
 
 def _differences(old: TypeInformation, new: TypeInformation, path: str) -> Iterator[_Difference]:
-    """What differs, outermost first. Paths: `address.zip`, `items[]` the elements, `prices{}` the values of a map."""
+    """Differences, outermost first. Paths: `address.zip`, `items[]` the elements, `prices{}` the values of a map."""
     if old == new:
         return
     if widens(old, new):

@@ -3,8 +3,8 @@
 Layout: magic, length and checksum of the table of contents, the table of contents (JSON), then one Arrow stream per
 table, each with its own checksum in the table of contents. Rows are sorted by key group within a file, in batches of
 whole key groups that the table of contents lists, so that a restore decodes only those it needs; a row of a delta may
-be a delete. The manifest holds the sha256 of the whole file; the checksums here turn damage into an error before Arrow
-sees a byte. Nothing in here is ever unpickled.
+be a delete. The manifest has the sha256 of the whole file; the checksums here detect damage before Arrow reads any
+bytes. Nothing in here is ever unpickled.
 """
 
 import struct
@@ -27,11 +27,11 @@ MAGIC = b"PNSTATE1"
 KINDS = ("value", "list", "map", "reducing", "aggregating", "timer")
 MAX_CONTENTS_BYTES = 64 * 1024 * 1024
 FILE_BYTES = 256 * 1024 * 1024
-"""About the largest file, before compression; what is sorted at once."""
+"""The approximate maximum size of a file before compression, and of what is sorted at once."""
 INDEXED_ROWS = 8192
-"""A batch of the stream ends with the first key group that brings it to so many rows."""
+"""A batch of the stream ends with the first key group that brings it to this many rows."""
 COMPRESSED_BYTES = 16 * 1024
-"""Smaller tables are written as they are, unless it is asked for otherwise."""
+"""Smaller tables are not compressed unless compression is requested."""
 
 _HEAD = struct.Struct("<8sII")
 
@@ -49,7 +49,7 @@ class TableEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     crc32: int
     max_parallelism: int = 0
-    """By which `batches` counts key groups."""
+    """The number of key groups for `batches`."""
     batches: list[tuple[int, int]] = []
     """First and last key group of each batch of the stream."""
 
@@ -61,16 +61,16 @@ class SnapshotFileContents(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 def encode_snapshot(sealed: Sequence[SealedTables]) -> bytes:
-    """One file of these sealed operators, which must fit into one."""
+    """One file of these sealed operators. They must fit into one file."""
     (data,) = encode_files(sealed)
     return data
 
 
 def encode_files(sealed: Sequence[SealedTables], *, compression: bool | None = None) -> Iterator[bytes]:
-    """The files of these sealed operators, in order. Takes its time: for the asynchronous part of a checkpoint.
+    """The files of these sealed operators, in order. Slow: called in the asynchronous part of a checkpoint.
 
-    Nearly always one. A table over the size of a file goes on in the next, whose rows then come on top. Compressed,
-    not compressed, or (None) where it pays: whoever reads them need not know.
+    Nearly always one file. A table that exceeds the size of a file continues in the next one. `compression`: always,
+    never, or (None) for tables that are large enough. Readers detect it.
     """
     entries: list[TableEntry] = []
     streams: list[bytes] = []
@@ -109,7 +109,7 @@ def _encode_table(table: SealedTable, operator: SealedTables, *, compression: bo
     is_empty = True
     for piece in pieces(batches):
         is_empty = False
-        # To compress a few rows costs ten times what it takes to write them.
+        # Compressing a few rows takes ten times as long as writing them.
         is_compressed = piece.nbytes >= COMPRESSED_BYTES if compression is None else compression
         options = pa.ipc.IpcWriteOptions(compression="zstd" if is_compressed else None)
         yield _encode_piece(piece, table.info, operator.max_parallelism, options)
@@ -133,7 +133,7 @@ def _encode_piece(piece: pa.Table, info: StateTableInfo, max_parallelism: int, o
 
 
 def _whole_groups(groups: npt.NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
-    """First and last+1 row of each batch; `groups` is sorted, and none is in two batches."""
+    """First and last+1 row of each batch. `groups` is sorted, and no key group is split."""
     begin = 0
     for end in (*(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)):
         if end - begin >= INDEXED_ROWS or (end == len(groups) and end > begin):
@@ -142,7 +142,7 @@ def _whole_groups(groups: npt.NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
 
 
 def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together up to the size that is sorted at once."""
+    """Batches combined to tables of the size that is sorted at once."""
     piece: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -158,7 +158,7 @@ def pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def read_snapshot(
     data: bytes, key_groups: tuple[int, int], max_parallelism: int, *, path: str = "state file"
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
-    """The tables of one file, each with its rows in these key groups. Damage is a CheckpointCorruptError."""
+    """The tables of one file, with their rows in these key groups. Raises CheckpointCorruptError if it is damaged."""
     return read_chain([data], key_groups, max_parallelism, paths=[path])
 
 
@@ -170,10 +170,10 @@ def read_chain(
     paths: Sequence[str] = (),
     only: tuple[str, str] | None = None,
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
-    """The tables of one subtask's files, oldest file first, in the order in which their rows are to be applied.
+    """The tables of one subtask's files, oldest file first, in the order in which their rows must be applied.
 
-    A file that is given as a function is read twice, and never more than one at a time. What files hold of a table
-    before the last one that holds all of it is left out. `only`: operator uid and name of the one state to read.
+    A file that is passed as a function is read twice, and only one such file is in memory at a time. Files before the
+    last one that has all of a table are skipped for that table. `only`: operator uid and name of the one state to read.
     """
     names = [paths[index] if index < len(paths) else f"state file {index}" for index in range(len(files))]
     last_full: dict[tuple[str, str], int] = {}
@@ -185,7 +185,7 @@ def read_chain(
         start, entries = _read_contents(data, path)
         for entry in entries:
             if index >= last_full.get(_table_id(entry), 0) and only in (None, _table_id(entry)):
-                table = _read_table(data, start, entry, path, _wanted_batches(entry, key_groups, max_parallelism))
+                table = _read_table(data, start, entry, path, _needed_batches(entry, key_groups, max_parallelism))
                 yield entry.info, in_key_groups(table, key_groups, max_parallelism)
 
 
@@ -195,7 +195,7 @@ def table_sizes(data: bytes, path: str = "state file") -> list[tuple[StateTableI
 
 
 def row_count(data: bytes) -> int:
-    """How many rows a file holds, in all its tables."""
+    """The number of rows of a file, in all tables."""
     return sum(entry.row_count for entry in _read_contents(data, "state file")[1])
 
 
@@ -236,12 +236,12 @@ def _read_contents(data: bytes, path: str) -> tuple[int, list[TableEntry]]:
     return start, contents.tables
 
 
-def _wanted_batches(entry: TableEntry, key_groups: tuple[int, int], max_parallelism: int) -> list[int] | None:
-    """The batches that may hold rows of these key groups; None: all of them."""
+def _needed_batches(entry: TableEntry, key_groups: tuple[int, int], max_parallelism: int) -> list[int] | None:
+    """The batches that may contain rows of these key groups; None: all of them."""
     if entry.max_parallelism != max_parallelism or not entry.batches:
         return None
-    wanted = [n for n, (first, last) in enumerate(entry.batches) if first <= key_groups[1] and key_groups[0] <= last]
-    return None if len(wanted) == len(entry.batches) else wanted
+    needed = [n for n, (first, last) in enumerate(entry.batches) if first <= key_groups[1] and key_groups[0] <= last]
+    return None if len(needed) == len(entry.batches) else needed
 
 
 def _messages(reader: Any) -> Iterator[Any]:
@@ -253,18 +253,18 @@ def _messages(reader: Any) -> Iterator[Any]:
             return
 
 
-def _read_batches(stream: memoryview, schema: pa.Schema, entry: TableEntry, wanted: list[int]) -> pa.Table:
-    """Some batches of a stream; the others are passed over without being decoded."""
+def _read_batches(stream: memoryview, schema: pa.Schema, entry: TableEntry, needed: list[int]) -> pa.Table:
+    """Some batches of a stream. The others are skipped without being decoded."""
     reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(stream))
     found = pa.ipc.read_schema(reader.read_next_message())
     messages = list(_messages(reader))
     if not found.equals(schema) or len(messages) != len(entry.batches):
         raise ValueError(f"{len(messages)} batches with the columns {found}")
-    return pa.Table.from_batches([pa.ipc.read_record_batch(messages[n], schema) for n in wanted], schema)
+    return pa.Table.from_batches([pa.ipc.read_record_batch(messages[n], schema) for n in needed], schema)
 
 
-def _read_table(data: bytes, start: int, entry: TableEntry, path: str, wanted: list[int] | None) -> pa.Table:
-    """The rows of a table, all or some batches of them, with the columns that its type says."""
+def _read_table(data: bytes, start: int, entry: TableEntry, path: str, needed: list[int] | None) -> pa.Table:
+    """The rows of all or some batches of a table, with the columns of its type."""
     begin = start + entry.offset
     stream = memoryview(data)[begin : begin + entry.size]
     where = f"{path} (state {entry.info.name!r} of operator {entry.info.operator_uid!r})"
@@ -272,8 +272,8 @@ def _read_table(data: bytes, start: int, entry: TableEntry, path: str, wanted: l
         raise CheckpointCorruptError(where, f"crc32 {entry.crc32}", str(zlib.crc32(stream)))
     try:
         schema = schema_of(entry.info)
-        if wanted is not None:
-            table = _read_batches(stream, schema, entry, wanted)
+        if needed is not None:
+            table = _read_batches(stream, schema, entry, needed)
         else:
             table = pa.ipc.open_stream(pa.py_buffer(stream)).read_all() if entry.size else schema.empty_table()
         table.validate(full=True)
@@ -281,7 +281,7 @@ def _read_table(data: bytes, start: int, entry: TableEntry, path: str, wanted: l
         raise CheckpointCorruptError(where, "a readable table", f"{type(error).__name__}: {error}") from error
     if not table.schema.equals(schema):
         raise CheckpointCorruptError(where, f"columns {schema.names} of {schema.types}", str(table.schema))
-    if len(table) != entry.row_count and (wanted is None or len(table) > entry.row_count):
+    if len(table) != entry.row_count and (needed is None or len(table) > entry.row_count):
         raise CheckpointCorruptError(where, f"{entry.row_count} rows", f"{len(table)} rows")
     # Only values may be null.
     if any(table[field.name].null_count for field in schema if not field.nullable):

@@ -2,7 +2,7 @@
 
 `key_hash`, the key columns, `namespace` where the state has namespaces, `map_key` for a map, `value`, `deleted`.
 
-Rows stand in an order that matters only among rows of one entry, where the later one holds.
+The order of rows matters only for rows of one entry: the last one wins.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ HASH_COLUMN, NAMESPACE_COLUMN, MAP_KEY_COLUMN = "key_hash", "namespace", "map_ke
 VALUE_COLUMN, DELETED_COLUMN = "value", "deleted"
 BATCH_ROWS = 65536
 BATCH_ELEMENTS = 4 * 1024 * 1024
-"""Elements of lists in one batch, so that their offsets stay far from 32 bits."""
+"""The maximum number of list elements in one batch, so that offsets fit into 32 bits."""
 
 
 class Rows(NamedTuple):
@@ -32,11 +32,11 @@ class Rows(NamedTuple):
     keys: list[Any]
     """State keys; of a state with namespaces pairs of state key and namespace."""
     map_keys: list[Any] | None
-    """Kept map keys, only for a map."""
+    """Stored map keys; None unless it is a map."""
     values: list[Any]
-    """Stored values; for a timer its timestamp. None where the entry is deleted."""
+    """Stored values; for a timer its timestamp. None if the entry is deleted."""
     deleted: list[bool] | None
-    """None when no row is a delete."""
+    """None if no row is a delete."""
 
 
 def key_codec_of(info: StateTableInfo) -> KeyCodec:
@@ -45,7 +45,7 @@ def key_codec_of(info: StateTableInfo) -> KeyCodec:
 
 
 def namespace_codec_of(info: StateTableInfo) -> KeyCodec | None:
-    """The codec of a table's namespaces; None where it has none. They are keys of a kind, though nobody hashes them."""
+    """The codec of a table's namespaces; None if it has none. Namespaces are encoded like keys, but not hashed."""
     return None if info.namespace is None else KeyCodec((parse_type(info.namespace),))
 
 
@@ -63,7 +63,7 @@ def schema_of(info: StateTableInfo) -> pa.Schema:
 
 
 def encode_rows(rows: Rows, info: StateTableInfo, key_codec: KeyCodec) -> Iterator[pa.RecordBatch]:
-    """The rows as batches of limited size, in their order."""
+    """The rows as batches of limited size, in order."""
     schema = schema_of(info)
     for start, end in _batches(rows.values, is_list=info.kind == "list"):
         yield from _encode_batch(_slice(rows, start, end), info, key_codec, schema)

@@ -5,56 +5,56 @@ from collections.abc import Collection, Hashable, Iterable
 from penstock.model.ids import CheckpointId
 
 MAX_BASES = 100
-"""Seals that can still be named as base. One that was pushed out costs a full table, nothing else."""
+"""The number of seals that can be named as base. If an older one is named, the table is sealed in full."""
 
 
 class ChangeLog:
-    """Changed entries, in one dictionary per stretch between two seals.
+    """Changed entries, in one dictionary for each interval between two seals.
 
-    Dictionaries keep the order of changes: a seal in that order is the same in every run, and twice as fast as in the
-    order of a set, because entries that changed together lie together.
+    Dictionaries keep the order of changes. A seal in this order is deterministic, and twice as fast as in the order of
+    a set, because entries that changed together are close in memory.
     """
 
-    __slots__ = ("_stretches",)
+    __slots__ = ("_intervals",)
 
     def __init__(self) -> None:
-        self._stretches: dict[CheckpointId, dict[Hashable, None]] = {}
+        self._intervals: dict[CheckpointId, dict[Hashable, None]] = {}
 
     def track(self, changed: Iterable[Hashable]) -> None:
-        """Note what an epoch changed. Before the first seal nothing is kept."""
-        if self._stretches:
-            newest = next(reversed(self._stretches.values()))
+        """Record the changes of an epoch. Before the first seal nothing is recorded."""
+        if self._intervals:
+            newest = next(reversed(self._intervals.values()))
             newest.update(dict.fromkeys(changed))
 
     def since(self, base: CheckpointId) -> dict[Hashable, None] | None:
-        """What changed since the seal of `base`, or more; None when that is not known. Not to be changed."""
-        if base not in self._stretches:
+        """At least the changes since the seal of `base`; None if they are unknown. Not to be modified."""
+        if base not in self._intervals:
             return None
-        ids = list(self._stretches)
-        first, *others = [self._stretches[checkpoint_id] for checkpoint_id in ids[ids.index(base) :]]
+        ids = list(self._intervals)
+        first, *others = [self._intervals[checkpoint_id] for checkpoint_id in ids[ids.index(base) :]]
         if not others:
             return first
         merged = first.copy()
-        for stretch in others:
-            merged.update(stretch)
+        for interval in others:
+            merged.update(interval)
         return merged
 
     def start(self, checkpoint_id: CheckpointId) -> None:
-        """From now on changes are changes since this seal."""
+        """Begin a new interval with this seal."""
         self.forget(checkpoint_id)
-        self._stretches[checkpoint_id] = {}
-        if len(self._stretches) > MAX_BASES:
-            del self._stretches[next(iter(self._stretches))]
+        self._intervals[checkpoint_id] = {}
+        if len(self._intervals) > MAX_BASES:
+            del self._intervals[next(iter(self._intervals))]
 
     def retain(self, bases: Collection[CheckpointId]) -> None:
-        """Only these seals will be named as base: what lies between two of them becomes one stretch."""
-        for checkpoint_id in list(self._stretches):
+        """Only these seals may be named as base: the intervals between two of them are merged."""
+        for checkpoint_id in list(self._intervals):
             if checkpoint_id not in bases:
                 self.forget(checkpoint_id)
 
     def forget(self, checkpoint_id: CheckpointId) -> None:
-        """A seal that never happened: its changes count as those of the stretch before it."""
-        ids = list(self._stretches)
-        stretch = self._stretches.pop(checkpoint_id, None)
-        if stretch is not None and (index := ids.index(checkpoint_id)) > 0:
-            self._stretches[ids[index - 1]].update(stretch)
+        """Undo a seal: its changes are added to the interval before it."""
+        ids = list(self._intervals)
+        interval = self._intervals.pop(checkpoint_id, None)
+        if interval is not None and (index := ids.index(checkpoint_id)) > 0:
+            self._intervals[ids[index - 1]].update(interval)

@@ -1,4 +1,4 @@
-"""A list or dictionary that a seal and the undo of an epoch can hold on to without a copy."""
+"""A list or dictionary that seals and the undo of an epoch can share without a copy."""
 
 from copy import copy
 from typing import Any, Generic, TypeVar
@@ -6,41 +6,41 @@ from typing import Any, Generic, TypeVar
 C = TypeVar("C", bound=list[Any] | dict[Any, Any])
 
 
-class Held(Generic[C]):
-    """Copied before its first change while somebody else holds it.
+class CopyOnWrite(Generic[C]):
+    """A container that is copied before its first change if it is shared.
 
-    What is in it is replaced, never modified, so a copy of the container alone is enough.
+    Its elements are replaced, never modified, so a shallow copy is enough.
     """
 
-    __slots__ = ("_base", "_is_held", "live")
+    __slots__ = ("_base", "_is_shared", "live")
 
     def __init__(self, content: C) -> None:
         self.live = content
         self._base = content
-        self._is_held = True
+        self._is_shared = True
 
-    def own(self) -> C:
-        """The content, to be changed in place."""
-        if self._is_held:
+    def writable(self) -> C:
+        """The content, for changes in place."""
+        if self._is_shared:
             self.live = copy(self.live)
-            self._is_held = False
+            self._is_shared = False
         return self.live
 
     def replace(self, content: C) -> None:
-        """Put another content in place, which nobody else holds."""
+        """Replace the content by one that is not shared."""
         self.live = content
-        self._is_held = False
+        self._is_shared = False
 
-    def hold(self) -> C:
-        """The content, which from now on is not changed."""
-        self._is_held = True
+    def share(self) -> C:
+        """The content, which is not changed from now on."""
+        self._is_shared = True
         return self.live
 
-    def keep(self) -> None:
-        """What is here now is what `roll_back` goes back to; before the first time that is the first content."""
-        self._base = self.hold()
+    def commit(self) -> None:
+        """Make the present content the one that `roll_back` returns to. Initially that is the first content."""
+        self._base = self.share()
 
     def roll_back(self) -> None:
-        """Take back what changed since `keep`."""
+        """Undo the changes since `commit`."""
         self.live = self._base
-        self._is_held = True
+        self._is_shared = True

@@ -1,7 +1,7 @@
 """HashMapBackend: the keyed state of one operator in one subtask as live Python objects (features F1).
 
-An epoch changes live entries in place and saves what was there; `roll_back` undoes it. A seal takes references, never
-copies of values, so it costs about 20 ns per key for a full snapshot; what it took is never changed afterwards.
+An epoch changes live entries in place and saves their old values, so that `roll_back` can undo it. A seal takes
+references, never copies of values, so a full snapshot costs about 20 ns per key; sealed values are never modified.
 """
 
 from collections.abc import Callable, Collection
@@ -29,23 +29,23 @@ from penstock.state.heap.heap_timers import TimerTable
 from penstock.state.ttl.stamps import live_rows
 
 COUNTED_KEYS = 65536
-"""Keys of a map state whose entries are counted at every seal; it takes about 20 ns per key."""
+"""Entries of a map state are counted at every seal up to this number of keys. It takes about 20 ns per key."""
 
 
 class HashMapBackend(KeyedBackend):
-    """Keyed state in memory. `roll_back` takes back the epoch that is running or has finished last."""
+    """Keyed state in memory. `roll_back` undoes the running epoch, or else the last finished one."""
 
     def __init__(self, place: BackendPlace) -> None:
         super().__init__(place)
-        self._waiting_changes: dict[str, ChangeLog] = {}
-        """Of restored tables that no function has asked for: nothing in them changes, but deltas build on them too."""
+        self._restored_changes: dict[str, ChangeLog] = {}
+        """For restored tables that no function has declared: they do not change, but deltas build on them too."""
         self._sealed_since: list[CheckpointId] = []
-        """Seals taken since the epoch that `roll_back` would take back began."""
+        """Seals taken since the start of the epoch that `roll_back` would undo."""
 
     # ---- epochs
 
     def _begin(self) -> None:
-        """The epoch before can no longer be taken back."""
+        """Discard the undo data of the previous epoch."""
         for table in self._tables.values():
             table.undo.clear()
         self._sealed_since.clear()
@@ -55,7 +55,7 @@ class HashMapBackend(KeyedBackend):
             table.changes.track(table.changed())
 
     def _take_back(self) -> None:
-        """Seals that were taken after the epoch never were, either."""
+        """Also undo the seals that were taken since then."""
         for table in self._tables.values():
             table.roll_back()
         for changes in self._change_logs():
@@ -66,25 +66,25 @@ class HashMapBackend(KeyedBackend):
     # ---- snapshots
 
     def start_from(self, checkpoint_id: CheckpointId) -> None:
-        """What was restored is exactly this checkpoint: a delta may build on it."""
+        """Record that the restored state is exactly this checkpoint, so that a delta may build on it."""
         for changes in self._change_logs():
             changes.start(checkpoint_id)
 
     def retain(self, bases: Collection[CheckpointId]) -> None:
-        """Only these seals will be named as base from now on."""
+        """Only these seals may be named as base from now on."""
         for changes in self._change_logs():
             changes.retain(bases)
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables:
-        """The state between two epochs: what changed since the seal of `base`, or all of it (PROTOCOL R12, R18).
+        """The state between two epochs: the changes since the seal of `base`, or all of it (PROTOCOL R12, R18).
 
-        A table is sealed whole when `full` is asked for, when `base` is None or no longer known, and when that is no
-        more than what changed.
+        A table is sealed in full if `full` is set, if `base` is None or no longer known, or if it has no more entries
+        than have changed.
         """
         assert not self._is_running
         known = None if full else base
         tables = [self._seal_table(name, table, known) for name, table in self._tables.items()]
-        tables += [self._seal_waiting(name, known) for name in self._restored]
+        tables += [self._seal_restored(name, known) for name in self._restored]
         for changes in self._change_logs():
             changes.start(checkpoint_id)
         self._sealed_since.append(checkpoint_id)
@@ -99,14 +99,14 @@ class HashMapBackend(KeyedBackend):
             return self._seal_whole(name, table)
         return SealedTable(self._infos[name], table.seal_changes(changed), full=False, entries=quick_count(table))
 
-    def _seal_waiting(self, name: str, base: CheckpointId | None) -> SealedTable:
+    def _seal_restored(self, name: str, base: CheckpointId | None) -> SealedTable:
         restored = self._restored[name]
-        if base is None or self._changes_of_waiting(name).since(base) is None:
+        if base is None or self._changes_of_restored(name).since(base) is None:
             return SealedTable(restored.info, restored.seal(), full=True)
         return SealedTable(restored.info, partial(empty_table, restored.info), full=False)
 
     def seal_all(self, number: int) -> SealedTables:
-        """All rows. Nothing is noted: no delta builds on them."""
+        """All rows. Nothing is recorded: no delta builds on them."""
         assert not self._is_running
         return self._sealed(number, [self._seal_whole(name, table) for name, table in self._tables.items()])
 
@@ -116,18 +116,18 @@ class HashMapBackend(KeyedBackend):
         return SealedTable(self._infos[name], kept, full=True)
 
     def _change_logs(self) -> list[ChangeLog]:
-        waiting = [self._changes_of_waiting(name) for name in self._restored]
-        return [*(table.changes for table in self._tables.values()), *waiting]
+        restored = [self._changes_of_restored(name) for name in self._restored]
+        return [*(table.changes for table in self._tables.values()), *restored]
 
-    def _changes_of_waiting(self, name: str) -> ChangeLog:
-        return self._waiting_changes.setdefault(name, ChangeLog())
+    def _changes_of_restored(self, name: str) -> ChangeLog:
+        return self._restored_changes.setdefault(name, ChangeLog())
 
     # ---- tables
 
     def _open_table(self, info: StateTableInfo) -> Table:
         restored = self._restored.get(info.name)
         table: Table = super()._open_table(info)
-        changes = self._waiting_changes.pop(info.name, None)
+        changes = self._restored_changes.pop(info.name, None)
         if changes is not None and restored is not None and restored.info == info:
             table.changes = changes  # otherwise every row has changed, and the next seal is a full one
         return table
@@ -137,7 +137,7 @@ class HashMapBackend(KeyedBackend):
             return ListTable()
         if info.kind == "map":
             assert info.map_key_type is not None
-            map_keys_of(parse_type(info.map_key_type))  # refuses a type that cannot be one
+            map_keys_of(parse_type(info.map_key_type))  # raises for a type that cannot be a map key
             return MapTable()
         return TimerTable(address_order(info)) if info.kind == "timer" else ValueTable()
 
@@ -154,14 +154,14 @@ class HashMapBackend(KeyedBackend):
         return AggregatingHandle(value) if descriptor.kind == "aggregating" else value
 
     def keys_with(self, name: str) -> list[Any]:
-        """The state keys that have something in the state of this name, which a function has asked for."""
+        """The state keys that have entries in a declared state."""
         table = self._tables[name]
         assert isinstance(table, ValueTable | ListTable | MapTable)
         return list(table.live)
 
 
 def quick_count(table: Table) -> int | None:
-    """How many entries a table has; None for a map with many keys, because each one would have to be looked at."""
+    """The number of entries of a table; None for a map with many keys, because counting visits every key."""
     if isinstance(table, MapTable) and len(table.live) > COUNTED_KEYS:
         return None
     return table.entry_count()

@@ -10,7 +10,7 @@ from penstock.state.heap.hashmap_backend import HashMapBackend
 
 @dataclass(frozen=True)
 class HashMapSpec(BackendSpec):
-    """Live Python objects in the memory of the TaskManager. There is nothing to set."""
+    """Live Python objects in the memory of the TaskManager. It has no settings."""
 
     name: ClassVar[str] = "hashmap"
     class_name: ClassVar[str] = "HashMapStateBackend"

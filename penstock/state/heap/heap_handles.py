@@ -1,9 +1,9 @@
 """State handles on live tables: what user functions read and write, always for the current key.
 
 A handle works on its table's dictionaries directly. The first change of an entry in an epoch saves the old value in
-`undo`; every other access is one or two dictionary operations. Values are checked and put in their stored form on the
-way in, and copied on the way out where they could be changed, so that no stored object is reachable from user code
-(PROTOCOL R10). Without a current key the key cannot be hashed, and every access raises StateAccessError.
+`undo`; every other access is one or two dictionary operations. Values are checked and converted to their stored
+form when they are written, and copied when they are read if they are mutable, so that no stored object is reachable
+from user code (PROTOCOL R10). Without a current key, hashing the key raises StateAccessError.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class HeapValueState(ValueState[Any]):
         self._plain, self._store, self._load = guard.plain, guard.store, guard.load
 
     def value(self) -> Any:
-        """The value; None when there is none."""
+        """The value, or None."""
         if self._load is None:
             return self._get(self._current.key)
         value = self._get(self._current.key)
@@ -48,7 +48,7 @@ class HeapValueState(ValueState[Any]):
         self._live[key] = value
 
     def clear(self) -> None:
-        """Forget the value."""
+        """Remove the value."""
         key = self._current.key
         if key in self._live:
             old = self._live.pop(key)
@@ -67,7 +67,7 @@ class HeapListState(ListState[Any]):
         self._plain, self._store, self._load = guard.plain, guard.store, guard.load
 
     def get(self) -> list[Any]:
-        """The elements, in the order they were added, as a list of the caller's own."""
+        """The elements, in the order they were added, as a new list."""
         elements = self._live.get(self._current.key)
         if elements is None:
             return []
@@ -84,17 +84,17 @@ class HeapListState(ListState[Any]):
         elements.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Add several elements at the end; if one of them does not fit, none is added."""
+        """Add several elements at the end; all or none."""
         added = self._all_stored(values)
         if added:
             self._table.open(self._current.key).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace all elements; without any the state is cleared."""
+        """Replace all elements; an empty list clears the state."""
         self._table.replace(self._current.key, self._all_stored(values))
 
     def clear(self) -> None:
-        """Forget all elements."""
+        """Remove all elements."""
         self._table.replace(self._current.key, [])
 
     def _stored(self, value: Any) -> Any:
@@ -109,7 +109,7 @@ class HeapListState(ListState[Any]):
 
 
 class HeapMapState(MapState[Any, Any]):
-    """A dictionary per key. There is no order among its keys that a restore would keep, and no size()."""
+    """A dictionary per key. The order of its keys is not kept by a restore, and there is no size()."""
 
     __slots__ = (
         "_current", "_exact_key", "_live", "_load", "_plain", "_store", "_table", "_to_kept", "_to_user", "_undo",
@@ -123,7 +123,7 @@ class HeapMapState(MapState[Any, Any]):
         self._exact_key, self._to_kept, self._to_user = keys.plain, keys.to_kept, keys.to_user
         self._plain, self._store, self._load = guard.plain, guard.store, guard.load
         self.changes = 0
-        """Grows with every change, so that iterators notice one."""
+        """Incremented by every change, so that iterators detect it."""
 
     def get(self, key: Any) -> Any:
         """The value of a map key; None when it is absent."""
@@ -154,7 +154,7 @@ class HeapMapState(MapState[Any, Any]):
         self.changes += 1
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several map keys; if one of them does not fit, none is set."""
+        """Set the values of several map keys; all or none."""
         exact, plain = self._exact_key, self._plain
         stored = {}
         for key, value in dict_value.items():
@@ -174,12 +174,12 @@ class HeapMapState(MapState[Any, Any]):
         self.changes += 1
 
     def remove(self, key: Any) -> None:
-        """Remove a map key; an absent one is fine."""
+        """Remove a map key if it exists."""
         self.changes += 1
         self.remove_kept(self._current.key, key if type(key) in self._exact_key else self._to_kept(key))
 
     def remove_kept(self, current: Any, key: Any) -> None:
-        """Remove a kept map key of some state key."""
+        """Remove a stored map key of a state key."""
         if key not in self._live.get(current, ()):
             return
         undo = self._undo.get(current)
@@ -192,7 +192,7 @@ class HeapMapState(MapState[Any, Any]):
             del self._live[current]
 
     def contains(self, key: Any) -> bool:
-        """Whether the map key is there."""
+        """Whether the map key exists."""
         return (key if type(key) in self._exact_key else self._to_kept(key)) in self._live.get(self._current.key, ())
 
     def items(self) -> MapIterator:
@@ -208,7 +208,7 @@ class HeapMapState(MapState[Any, Any]):
         return MapIterator(self, self._user_value)
 
     def is_empty(self) -> bool:
-        """Whether there is no map key."""
+        """Whether the map has no keys."""
         return self._current.key not in self._live
 
     def clear(self) -> None:
@@ -217,7 +217,7 @@ class HeapMapState(MapState[Any, Any]):
         self._table.clear(self._current.key)
 
     def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
-        """The current state key, and its kept map keys with their stored values."""
+        """The current state key, and its stored map keys with their values."""
         current = self._current.key
         entries = self._live.get(current)
         return current, [] if entries is None else list(entries.items())

@@ -1,10 +1,10 @@
-"""Live entries of the states of one operator, with what is needed to take an epoch back and to seal a delta.
+"""Live entries of the states of one operator, with what is needed to undo an epoch and to seal a delta.
 
-Entries are changed in place. The first change of an entry in an epoch saves what was there in `undo`; `roll_back` puts
-it back. Handles work on `live` and `undo` directly: there is no layer between a state access and its dictionary.
+Entries are changed in place. The first change of an entry in an epoch saves the old value in `undo`; `roll_back`
+restores it. Handles work on `live` and `undo` directly: there is no layer between a state access and its dictionary.
 
-What a seal holds is never changed later: stored values are replaced, not modified; a list only grows, and is sealed
-with its length; the dictionary of a map is copied before the first change after a full seal (copy on write).
+Sealed data is never changed later: stored values are replaced, not modified; a list only grows, and is sealed with its
+length; the dictionary of a map is copied before the first change after a full seal (copy on write).
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -28,7 +28,7 @@ class Table(Protocol):
         """Entries that the epoch changed."""
 
     def roll_back(self) -> None:
-        """Put everything back to where it was when `undo` was empty; `undo` is empty again."""
+        """Restore what is saved in `undo`, and clear it."""
 
     def seal_all(self) -> Seal:
         """All entries as they are now."""
@@ -37,7 +37,7 @@ class Table(Protocol):
         """These entries as they are now."""
 
     def apply(self, rows: Rows) -> None:
-        """Put restored rows in place, in their order. Not part of an epoch."""
+        """Insert restored rows in order, outside of epochs."""
 
     def entry_count(self) -> int:
         """How many rows a full seal has."""
@@ -61,7 +61,7 @@ class ValueTable:
         return self.undo
 
     def roll_back(self) -> None:
-        """Put the old values back."""
+        """Restore the old values."""
         live = self.live
         for key, old in self.undo.items():
             if old is None:
@@ -82,7 +82,7 @@ class ValueTable:
         return lambda: Rows(keys, None, values, [value is None for value in values])
 
     def apply(self, rows: Rows) -> None:
-        """Put restored values in place."""
+        """Insert restored values."""
         if rows.deleted is None:
             self.live.update(zip(rows.keys, rows.values, strict=True))
             return
@@ -102,10 +102,10 @@ class ValueTable:
 
 
 class ListTable:
-    """A list per key; never empty. Lists grow in place; any other change puts a new list in place.
+    """A list per key; never empty. Lists grow in place; any other change replaces the list.
 
-    `undo` holds the old length while an epoch has only added, the old list once it was replaced, None where there was
-    none.
+    `undo` holds the old length while an epoch has only appended, the old list after it was replaced, and None if there
+    was no list.
     """
 
     __slots__ = ("changes", "live", "undo")
@@ -116,7 +116,7 @@ class ListTable:
         self.changes = ChangeLog()
 
     def open(self, key: Any) -> list[Any]:
-        """The list of a key, ready to grow; for the first addition of an epoch to this key, or a cleared one."""
+        """The list of a key for appending. For the first addition in an epoch, or after the list was cleared."""
         elements = self.live.get(key)
         if elements is None:
             elements = self.live[key] = []
@@ -126,10 +126,10 @@ class ListTable:
         return elements
 
     def replace(self, key: Any, elements: list[Any]) -> None:
-        """Put another list in place; an empty one removes the key."""
+        """Replace the list; an empty one removes the key."""
         old = self.live.pop(key, None)
         length = self.undo.get(key) if key in self.undo else -1
-        if type(length) is int:  # nothing but additions so far
+        if type(length) is int:  # only additions so far
             self.undo[key] = old if old is None or length in (-1, len(old)) else old[:length]
         if elements:
             self.live[key] = elements
@@ -139,7 +139,7 @@ class ListTable:
         return self.undo
 
     def roll_back(self) -> None:
-        """Put the old lists back. A grown list is cut in a copy: a seal may hold the list itself."""
+        """Restore the old lists. A grown list is truncated in a copy, because a seal may share it."""
         live = self.live
         for key, old in self.undo.items():
             if old is None:
@@ -151,7 +151,7 @@ class ListTable:
         self.undo.clear()
 
     def seal_all(self) -> Seal:
-        """All lists, each with its length: what is added later lies behind it."""
+        """All lists with their lengths: later additions lie beyond them."""
         return _seal_lists(list(self.live), list(self.live.values()))
 
     def seal_changes(self, changed: Iterable[Any]) -> Seal:
@@ -160,7 +160,7 @@ class ListTable:
         return _seal_lists(keys, list(map(self.live.get, keys)))
 
     def apply(self, rows: Rows) -> None:
-        """Put restored lists in place."""
+        """Insert restored lists."""
         for index, (key, elements) in enumerate(zip(rows.keys, rows.values, strict=True)):
             if rows.deleted is not None and rows.deleted[index]:
                 self.live.pop(key, None)
@@ -198,10 +198,10 @@ class MapTable:
         self.undo: dict[Any, dict[Any, Any]] = {}
         self.changes = ChangeLog()
         self._owned: set[Any] | None = None
-        """Keys whose dictionary no seal holds; None when no seal holds any."""
+        """Keys whose dictionary is not shared with a seal; None if no dictionary is shared."""
 
     def open(self, key: Any) -> dict[Any, Any]:
-        """The undo entries of a key, which may be changed from now on. For its first change in an epoch."""
+        """Prepare a key for its first change in an epoch; its undo entries."""
         self._own(key)
         entries = self.undo[key] = {}
         return entries
@@ -218,7 +218,7 @@ class MapTable:
             return
         self._own(key)
         entries = self.live.pop(key)
-        # The old values are what the dictionary held, except where the epoch has changed them before.
+        # The old values are those in the dictionary, except for keys that the epoch has changed before.
         self.undo[key] = {**entries, **self.undo[key]} if key in self.undo else entries
 
     def changed(self) -> Iterable[Hashable]:
@@ -226,7 +226,7 @@ class MapTable:
         return ((key, map_key) for key, entries in self.undo.items() for map_key in entries)
 
     def roll_back(self) -> None:
-        """Put the old values back, in copies: a seal may hold the dictionaries."""
+        """Restore the old values in copies, because a seal may share the dictionaries."""
         for key, old in self.undo.items():
             entries = {**self.live.get(key, {}), **old}
             for map_key, value in old.items():
@@ -270,7 +270,7 @@ class MapTable:
         return rows
 
     def apply(self, rows: Rows) -> None:
-        """Put restored entries in place."""
+        """Insert restored entries."""
         assert rows.map_keys is not None
         live = self.live
         for index, (key, map_key, value) in enumerate(zip(rows.keys, rows.map_keys, rows.values, strict=True)):
@@ -285,9 +285,9 @@ class MapTable:
                 live[key] = {map_key: value}
 
     def entry_count(self) -> int:
-        """How many map keys all keys have; looks at every key."""
+        """The number of map keys of all keys. Visits every key."""
         return sum(map(len, self.live.values()))
 
     def has_at_most(self, count: int) -> bool:
-        """Whether all keys together have no more than `count` map keys; looks at every key only if it may be so."""
+        """Whether all keys together have no more than `count` map keys; visits every key only if that is possible."""
         return len(self.live) <= count and self.entry_count() <= count

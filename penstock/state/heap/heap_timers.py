@@ -1,4 +1,4 @@
-"""Pending timers of one operator and clock, in the form of a table."""
+"""Pending timers of one operator and time domain as a table."""
 
 from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
@@ -11,10 +11,10 @@ _MIN_STALE = 64
 
 
 class TimerTable:
-    """Timers as (timestamp, state key): a dictionary is the truth, a heap gives the order.
+    """Timers as (timestamp, state key): a dictionary holds the pending ones, a heap provides the order.
 
-    The heap may hold timers that are no longer pending, or one twice; whatever leaves it is looked up in the truth
-    first. It is made anew when most of it is stale, after a roll-back and after a restore.
+    The heap may contain timers that are no longer pending, or one twice; each is looked up in the dictionary before it
+    is returned. The heap is rebuilt when most of it is stale, after a roll-back and after a restore.
     """
 
     __slots__ = ("_heap", "_order", "changes", "live", "undo")
@@ -28,7 +28,7 @@ class TimerTable:
         self._heap: list[tuple[int, Any, Any]] = []
 
     def add(self, timestamp: int, key: Any) -> None:
-        """Make a timer pending; one that is pending stays one."""
+        """Add a timer if it is not pending."""
         timer = (timestamp, key)
         if timer not in self.live:
             self.undo.setdefault(timer, False)
@@ -36,7 +36,7 @@ class TimerTable:
             heappush(self._heap, (timestamp, self._order(key), key))
 
     def discard(self, timestamp: int, key: Any) -> None:
-        """Make a timer not pending; an absent one is fine."""
+        """Remove a timer if it is pending."""
         timer = (timestamp, key)
         if timer in self.live:
             self.undo.setdefault(timer, True)
@@ -68,7 +68,7 @@ class TimerTable:
         return self.undo
 
     def roll_back(self) -> None:
-        """Put back what was pending."""
+        """Restore the timers that were pending."""
         for timer, was_pending in self.undo.items():
             if was_pending:
                 self.live[timer] = None
@@ -83,13 +83,13 @@ class TimerTable:
         return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], None)
 
     def seal_changes(self, changed: Iterable[Any]) -> Callable[[], Rows]:
-        """These timers, those no longer pending as deletes."""
+        """These timers; those no longer pending as deletes."""
         timers = list(changed)
         deleted = [timer not in self.live for timer in timers]
         return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], deleted)
 
     def apply(self, rows: Rows) -> None:
-        """Put restored timers in place."""
+        """Insert restored timers."""
         for index, timer in enumerate(zip(rows.values, rows.keys, strict=True)):
             if rows.deleted is not None and rows.deleted[index]:
                 self.live.pop(timer, None)

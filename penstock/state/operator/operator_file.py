@@ -32,7 +32,7 @@ _HEAD = struct.Struct("<8sII")
 
 @dataclass(frozen=True)
 class SealedOperatorState:
-    """One state as it was at a seal; never changed afterwards, so another thread may read it."""
+    """One sealed state. It never changes, so another thread may read it."""
 
     info: OperatorStateInfo
     content: list[Any] | dict[Any, Any] | pa.Table
@@ -66,7 +66,7 @@ def schema_of(info: OperatorStateInfo) -> pa.Schema:
 
 
 def encode_operator_states(states: Sequence[SealedOperatorState], *, compression: bool = False) -> bytes:
-    """The file of these states. Takes its time: for the asynchronous part of a checkpoint."""
+    """The file of these states. Slow: called in the asynchronous part of a checkpoint."""
     entries: list[Entry] = []
     streams: list[bytes] = []
     offset = 0
@@ -133,7 +133,7 @@ def _encode_keys(info: OperatorStateInfo, keys: list[Any]) -> pa.Array:
 
 
 def read_operator_states(data: bytes, *, path: str = "operator state file") -> dict[tuple[str, str, str], pa.Table]:
-    """The states of a file by operator uid, mode and name. Damage is a CheckpointCorruptError."""
+    """The states of a file by operator uid, mode and name. Raises CheckpointCorruptError if the file is damaged."""
     if data[: len(MAGIC)] != MAGIC or len(data) < _HEAD.size:
         raise CheckpointCorruptError(path, f"a file that starts with {MAGIC!r}", repr(bytes(data[: len(MAGIC)])))
     _, size, crc32 = _HEAD.unpack_from(data)

@@ -1,4 +1,4 @@
-"""Handles of operator state. Values are checked and put in their stored form on the way in, copied on the way out."""
+"""Handles of operator state. Values are checked and converted when they are written, and copied when they are read."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
@@ -8,44 +8,44 @@ from penstock.model.operator_state import BroadcastState, ReadOnlyBroadcastState
 from penstock.model.state import ListState
 from penstock.state.backend.map_keys import MapKeys
 from penstock.state.backend.value_guard import Guard
-from penstock.state.heap.copy_on_write import Held
+from penstock.state.heap.copy_on_write import CopyOnWrite
 
 
 class OperatorListState(ListState[Any]):
-    """A list of the subtask's own, split or union."""
+    """A list state of one subtask, split or union."""
 
-    def __init__(self, state: Held[list[Any]], guard: Guard) -> None:
+    def __init__(self, state: CopyOnWrite[list[Any]], guard: Guard) -> None:
         self._state = state
         self._guard = guard
 
     def get(self) -> list[Any]:
-        """The elements, in the order they were added, as a list of the caller's own."""
+        """The elements, in the order they were added, as a new list."""
         load = self._guard.load
         return self._state.live.copy() if load is None else list(map(load, self._state.live))
 
     def add(self, value: Any) -> None:
         """Add one element at the end."""
         stored = self._guard.element(value)
-        self._state.own().append(stored)
+        self._state.writable().append(stored)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Add several elements at the end; if one of them does not fit, none is added."""
+        """Add several elements at the end; all or none."""
         stored = self._guard.elements(values)
-        self._state.own().extend(stored)
+        self._state.writable().extend(stored)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace all elements."""
         self._state.replace(self._guard.elements(values))
 
     def clear(self) -> None:
-        """Forget all elements."""
+        """Remove all elements."""
         self._state.replace([])
 
 
 class OperatorBroadcastState(BroadcastState[Any, Any]):
-    """The subtask's copy of a dictionary that all of them have."""
+    """The subtask's copy of a dictionary that all subtasks have."""
 
-    def __init__(self, state: Held[dict[Any, Any]], keys: MapKeys, guard: Guard) -> None:
+    def __init__(self, state: CopyOnWrite[dict[Any, Any]], keys: MapKeys, guard: Guard) -> None:
         self._state = state
         self._keys = keys
         self._guard = guard
@@ -71,17 +71,17 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         kept, stored = self._kept(key), self._stored(value)
-        self._state.own()[kept] = stored
+        self._state.writable()[kept] = stored
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """If one of the values does not fit, none is set."""
+        """All or none of the values are set."""
         stored = {self._kept(key): self._stored(value) for key, value in dict_value.items()}
-        self._state.own().update(stored)
+        self._state.writable().update(stored)
 
     def remove(self, key: Any) -> None:
         kept = self._kept(key)
         if kept in self._state.live:
-            del self._state.own()[kept]
+            del self._state.writable()[kept]
 
     def clear(self) -> None:
         self._state.replace({})
@@ -98,7 +98,7 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
-    """Broadcast state as the other side sees it: every change is an error that says where to make it."""
+    """A read-only view of broadcast state for the other input. Every change raises an error with a hint."""
 
     def __init__(self, state: BroadcastState[Any, Any], name: str) -> None:
         self._state = state

@@ -1,7 +1,7 @@
-"""The operator state of one operator in one subtask: live in memory, taken back with its epoch, sealed without a copy.
+"""The operator state of one operator in one subtask: in memory, rolled back with its epoch, sealed without a copy.
 
-Two registries, as a list state and a broadcast state may share a name (features C6), and raw state beside them.
-States that were restored and that no function asks for are carried on as they were read.
+List states and broadcast states have separate names (features C6); there is raw state too. Restored states that no
+function declares are copied to snapshots as they were read.
 """
 
 from typing import Any, cast
@@ -19,7 +19,7 @@ from penstock.state.backend.map_keys import map_keys_of
 from penstock.state.backend.value_guard import guard_of
 from penstock.state.format.conversion import Conversion
 from penstock.state.format.schema_evolution import common_operator_info, kind_of, state_text
-from penstock.state.heap.copy_on_write import Held
+from penstock.state.heap.copy_on_write import CopyOnWrite
 from penstock.state.operator.operator_file import KEY_GROUP_COLUMN, MAP_KEY_COLUMN, VALUE_COLUMN, SealedOperatorState
 from penstock.state.operator.operator_handles import OperatorBroadcastState, OperatorListState
 from penstock.state.operator.raw_state import OperatorRawState
@@ -28,22 +28,23 @@ RAW, RAW_KEYED = "raw", "raw_keyed"
 
 
 class OperatorStates(OperatorStateStore):
-    """Handles for the function, epochs for the subtask. One thread uses it; what is sealed may be read by another.
+    """Handles for the function, epochs for the subtask. Used by one thread; sealed state may be read by another.
 
-    Order of calls: any number of `restore`; then, again and again, `begin_epoch`, work, `finish_epoch`, perhaps `seal`.
+    Order of calls: any number of `restore`; then, repeatedly, `begin_epoch`, state accesses, `finish_epoch`, and
+    optionally `seal`.
     """
 
     def __init__(self, operator_uid: str, subtask_index: int, key_groups: tuple[int, int] | None) -> None:
         self.operator_uid = operator_uid
         self._index = subtask_index
         self._infos: dict[tuple[str, str], OperatorStateInfo] = {}
-        """(registry, name) -> what it is; `count` is not kept up."""
-        self._states: dict[tuple[str, str], Held[Any]] = {}
+        """("list" or "broadcast", name) -> its description; `count` is not maintained."""
+        self._states: dict[tuple[str, str], CopyOnWrite[Any]] = {}
         self._migrations: dict[tuple[str, str], Migration | None] = {}
-        self._unclaimed: dict[tuple[str, str], list[pa.Table]] = {}
+        self._restored: dict[tuple[str, str], list[pa.Table]] = {}
         self.raw = OperatorRawState(key_groups)
         self.epochs = 0
-        """Finished since the subtask was deployed."""
+        """Epochs finished since the subtask was deployed."""
 
     # ---- handles
 
@@ -56,18 +57,20 @@ class OperatorStates(OperatorStateStore):
     def _list_state(self, descriptor: ListStateDescriptor, mode: str) -> ListState[Any]:
         _require(descriptor, ListStateDescriptor)
         info = OperatorStateInfo(self.operator_uid, descriptor.name, mode, str(descriptor.element_type), None, 0)
-        return OperatorListState(self._claim(info, descriptor.migration), guard_of(descriptor.element_type))
+        return OperatorListState(self._open_state(info, descriptor.migration), guard_of(descriptor.element_type))
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         descriptor = state_descriptor
         _require(descriptor, MapStateDescriptor)
         types = str(descriptor.value_type), str(descriptor.map_key_type)
         info = OperatorStateInfo(self.operator_uid, descriptor.name, "broadcast", *types, 0)
-        keys = map_keys_of(descriptor.map_key_type)  # refuses a type that cannot be one
-        return OperatorBroadcastState(self._claim(info, descriptor.migration), keys, guard_of(descriptor.value_type))
+        keys = map_keys_of(descriptor.map_key_type)  # raises for a type that cannot be a map key
+        return OperatorBroadcastState(
+            self._open_state(info, descriptor.migration), keys, guard_of(descriptor.value_type)
+        )
 
-    def _claim(self, info: OperatorStateInfo, migration: Migration | None) -> Held[Any]:
-        """The live state, with the elements that were restored for it."""
+    def _open_state(self, info: OperatorStateInfo, migration: Migration | None) -> CopyOnWrite[Any]:
+        """The state, including its restored elements."""
         place = _place(info)
         known = self._infos.get(place, info)
         if place in self._states and known != info:
@@ -75,24 +78,24 @@ class OperatorStates(OperatorStateStore):
         if place not in self._states:
             conversion = Conversion(known, info, migration)
             content: Any = {} if info.mode == "broadcast" else []
-            for table in map(conversion.operator_rows, self._unclaimed.get(place, [])):
+            for table in map(conversion.operator_rows, self._restored.get(place, [])):
                 if info.mode == "broadcast":
                     content.update(_entries(table, info))
                 else:
                     content += decode_column(table[VALUE_COLUMN], parse_type(info.value_type))
-            self._unclaimed.pop(place, None)
+            self._restored.pop(place, None)
             self._infos[place], self._migrations[place] = info, migration
-            self._states[place] = Held(content)
+            self._states[place] = CopyOnWrite(content)
         return self._states[place]
 
     def declared(self) -> list[tuple[OperatorStateInfo, Migration | None]]:
-        """The states that the function has asked for."""
+        """The declared states."""
         return [(self._infos[place], self._migrations[place]) for place in self._states]
 
     # ---- restore
 
     def restore(self, info: OperatorStateInfo, rows: pa.Table) -> None:
-        """Put a share of an old snapshot behind those restored before. Before the function is opened."""
+        """Add a share of an old snapshot to those restored before. Called before the function is opened."""
         if info.mode == RAW:
             self.raw.restore_partitions(rows[VALUE_COLUMN].to_pylist())
             return
@@ -104,58 +107,58 @@ class OperatorStates(OperatorStateStore):
         info = _uncounted(info)
         known = self._infos.get(place, info)
         merged = self._infos[place] = common_operator_info(known, info)
-        parts = [Conversion(known, merged, None).operator_rows(part) for part in self._unclaimed.get(place, [])]
-        self._unclaimed[place] = [*parts, Conversion(info, merged, None).operator_rows(rows)]
+        parts = [Conversion(known, merged, None).operator_rows(part) for part in self._restored.get(place, [])]
+        self._restored[place] = [*parts, Conversion(info, merged, None).operator_rows(rows)]
 
     # ---- epochs
 
     def begin_epoch(self) -> None:
-        """Nothing to note: what a new function has done in `initialize_state` is a change of the epoch that follows."""
+        """Nothing to do: changes by `initialize_state` belong to the following epoch."""
 
     def finish_epoch(self) -> None:
-        """The epoch can no longer be taken back: what is here now is what `roll_back` goes back to."""
-        for state in self._every_held():
-            state.keep()
+        """Commit the epoch: `roll_back` now returns to this state."""
+        for state in self._every_container():
+            state.commit()
         self.epochs += 1
 
     def roll_back(self) -> None:
-        """Take the running epoch back, for a function that is made anew (PROTOCOL R11).
+        """Undo the running epoch, for a new function object (PROTOCOL R11).
 
-        What the other subtasks held at the parent version is not known here, so a function with union list state can
-        start again only from a restore.
+        The elements of the other subtasks at the parent version are not known here, so a function with union list
+        state can only be started again by a restore.
         """
         union = [name for (_, name), info in self._infos.items() if info.mode == "union"]
-        claimed = [name for name in union if ("list", name) in self._states]
-        if claimed and self.epochs:
+        declared = [name for name in union if ("list", name) in self._states]
+        if declared and self.epochs:
             raise StateLostError(
-                f"operator {self.operator_uid!r} has the union list state {claimed[0]!r}, which only a restore hands "
-                f"out in full, so a lost task of it ends the attempt"
+                f"operator {self.operator_uid!r} has the union list state {declared[0]!r}, which only a restore "
+                f"provides in full, so a lost task of it ends the attempt"
             )
-        for state in self._every_held():
+        for state in self._every_container():
             state.roll_back()
 
     def start_function(self) -> None:
-        """A new function object: it has asked for nothing yet."""
+        """Prepare for a new function object, which has not used any raw state yet."""
         self.raw.start_function()
 
-    def _every_held(self) -> list[Held[Any]]:
+    def _every_container(self) -> list[CopyOnWrite[Any]]:
         return [*self._states.values(), self.raw.partitions, self.raw.key_groups]
 
     # ---- snapshots
 
     def seal(self) -> list[SealedOperatorState]:
-        """Everything as it is between two epochs; nothing that happens later changes it."""
-        sealed = [_sealed(self._infos[place], state.hold()) for place, state in self._states.items()]
-        for place, tables in self._unclaimed.items():
+        """All states between two epochs. Later changes do not affect the result."""
+        sealed = [_sealed(self._infos[place], state.share()) for place, state in self._states.items()]
+        for place, tables in self._restored.items():
             info = self._infos[place]
-            # Every subtask has all elements of a union: it is one of them that carries them on.
+            # Every subtask has all elements of a union state, so only one of them writes them.
             if info.mode != "union" or self._index == 0:
                 sealed.append(_sealed(info, pa.concat_tables(tables)))
-        raw: list[tuple[str, Held[Any]]] = [(RAW, self.raw.partitions), (RAW_KEYED, self.raw.key_groups)]
+        raw: list[tuple[str, CopyOnWrite[Any]]] = [(RAW, self.raw.partitions), (RAW_KEYED, self.raw.key_groups)]
         for mode, state in raw:
             if state.live:
                 info = OperatorStateInfo(self.operator_uid, "", mode, "BINARY", None, 0)
-                sealed.append(_sealed(info, state.hold()))
+                sealed.append(_sealed(info, state.share()))
         return sealed
 
     def content(self, name: str, *, broadcast: bool = False) -> Any:
@@ -203,10 +206,12 @@ def _require(descriptor: StateDescriptor, kind: type[StateDescriptor]) -> None:
         )
 
 
-def _other_kind(known: OperatorStateInfo, wanted: OperatorStateInfo) -> TypeMismatchError:
-    if known.mode != wanted.mode:
-        return TypeMismatchError(f"The state name '{wanted.name}' is already in use and not a {kind_of(wanted)} state.")
+def _other_kind(known: OperatorStateInfo, declared: OperatorStateInfo) -> TypeMismatchError:
+    if known.mode != declared.mode:
+        return TypeMismatchError(
+            f"The state name '{declared.name}' is already in use and not a {kind_of(declared)} state."
+        )
     return TypeMismatchError(
-        f"State name corrupted: {wanted.name}. It is declared as {state_text(known)} and as {state_text(wanted)}; give "
-        f"one of them another name"
+        f"State name corrupted: {declared.name}. It is declared as {state_text(known)} and as {state_text(declared)}; "
+        f"give one of them another name"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.operator_state import RawState
-from penstock.state.heap.copy_on_write import Held
+from penstock.state.heap.copy_on_write import CopyOnWrite
 
 
 class OperatorRawState(RawState):
@@ -13,40 +13,40 @@ class OperatorRawState(RawState):
 
     def __init__(self, key_groups: tuple[int, int] | None) -> None:
         self._range = key_groups
-        self.partitions: Held[list[Any]] = Held([])
-        self.key_groups: Held[dict[Any, Any]] = Held({})
-        self.is_claimed = False
-        """The function has asked for raw state, so what it does not write is gone."""
+        self.partitions: CopyOnWrite[list[Any]] = CopyOnWrite([])
+        self.key_groups: CopyOnWrite[dict[Any, Any]] = CopyOnWrite({})
+        self.is_used = False
+        """Whether the function uses raw state. If so, what it does not write is dropped."""
         self._partitions: list[list[bytes]] = []
         self._groups: dict[int, list[bytes]] = {}
         self._open: list[bytes] | None = None
         self._is_writing = False
 
     def restore_partitions(self, partitions: list[bytes]) -> None:
-        """Put them behind those restored before."""
-        self.partitions.own().extend(partitions)
-        self.partitions.keep()
+        """Append them to those restored before."""
+        self.partitions.writable().extend(partitions)
+        self.partitions.commit()
 
     def restore_key_groups(self, groups: Iterable[tuple[int, bytes]]) -> None:
-        """Take what belongs to this subtask's key groups."""
+        """Keep those in this subtask's key groups."""
         if self._range is not None:
             first, last = self._range
-            self.key_groups.own().update({group: data for group, data in groups if first <= group <= last})
-            self.key_groups.keep()
+            self.key_groups.writable().update({group: data for group, data in groups if first <= group <= last})
+            self.key_groups.commit()
 
     def start_function(self) -> None:
-        """A new function object: it has asked for nothing yet."""
-        self.is_claimed = self._is_writing = False
+        """Prepare for a new function object, which has not used any raw state yet."""
+        self.is_used = self._is_writing = False
 
     def begin_snapshot(self) -> None:
-        """Writing begins, with nothing."""
+        """Begin writing, from nothing."""
         self._partitions, self._groups, self._open = [], {}, None
         self._is_writing = True
 
     def end_snapshot(self) -> None:
-        """What was written is the state now, unless the function has no use for raw state."""
+        """Make what was written the new state, if the function uses raw state."""
         self._is_writing = False
-        if self.is_claimed:
+        if self.is_used:
             self.partitions.replace([b"".join(parts) for parts in self._partitions])
             self.key_groups.replace({group: b"".join(parts) for group, parts in sorted(self._groups.items())})
 
@@ -70,7 +70,9 @@ class OperatorRawState(RawState):
             )
         first, last = self._range
         if type(key_group) is not int or not first <= key_group <= last:
-            raise StateAccessError(f"key group {key_group!r} is not of this subtask, which owns {first} to {last}")
+            raise StateAccessError(
+                f"key group {key_group!r} does not belong to this subtask, which owns {first} to {last}"
+            )
         if key_group in self._groups:
             raise StateAccessError(f"key group {key_group} was started before; write all its bytes at once")
         self._open = self._groups[key_group] = []

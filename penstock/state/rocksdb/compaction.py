@@ -1,4 +1,4 @@
-"""Compaction of states in the background: the room of removed entries is given back while epochs go on."""
+"""Compaction of states in the background: frees the space of removed entries while epochs run."""
 
 import logging
 import threading
@@ -8,7 +8,7 @@ from penstock.errors import StateBackendError
 
 
 class Compaction:
-    """At most one at a time; what is asked for meanwhile is left to the next sweep."""
+    """Runs at most one at a time. Requests during a compaction are left to the next sweep."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -25,7 +25,7 @@ class Compaction:
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self) -> None:
-        """Until none is under way."""
+        """Wait until no compaction runs."""
         if self._thread is not None:
             self._thread.join()
 
@@ -34,5 +34,6 @@ def _compact(compact: Callable[[str], None], names: Sequence[str]) -> None:
     for name in names:
         try:
             compact(name)
-        except StateBackendError:  # the entries have gone, only their room has not; closing a store ends a compaction
+        except StateBackendError:
+            # The entries are removed, only their space is not freed. Closing a store ends a compaction this way too.
             logging.getLogger("penstock.state").warning("state %r was not compacted", name, exc_info=True)

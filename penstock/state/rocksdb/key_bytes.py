@@ -1,4 +1,4 @@
-"""Keys as RocksDB's bytes: key group · key · namespace · what follows; a key group is one range."""
+"""Keys as RocksDB's bytes: key group · key · namespace · what follows; each key group is one range."""
 
 import struct
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LONG_BYTES = 8
 
 
 class KeyBytes:
-    """The bytes of one operator's keys. A row is for one key (`row`), or one of several of a key (`scope`)."""
+    """Row keys of one operator. A key has a single row (`row`), or several with a common prefix (`scope`)."""
 
     def __init__(self, key_codec: KeyCodec, max_parallelism: int) -> None:
         self._codec = key_codec
@@ -24,10 +24,10 @@ class KeyBytes:
         form = key_bytes(key_codec)
         self._to_bytes, self._from_bytes = form.encode, form.decode
         self._groups: dict[Any, bytes] = {}
-        """The key groups of keys that are about to be used; hashing one by one costs more than reading a row."""
+        """Key groups of keys that are used soon. Hashing keys one by one costs more than reading a row."""
 
     def expect(self, keys: Sequence[Any]) -> None:
-        """These state keys are used next: find their key groups in one go."""
+        """Compute the key groups of these state keys in one batch, because they are used next."""
         missing = list({key for key in keys if key not in self._groups})
         if missing:
             hashes = self._codec.hash_batch(self._codec.encode(missing)).tolist()
@@ -37,31 +37,31 @@ class KeyBytes:
             )
 
     def forget(self) -> None:
-        """Nothing is expected any more."""
+        """Drop the cached key groups."""
         self._groups.clear()
 
     def group(self, key_group: int) -> bytes:
-        """What every row of a key group starts with."""
+        """The prefix of every row of a key group."""
         return key_group.to_bytes(self.group_size, "big")
 
     def group_of(self, key: Any) -> bytes:
-        """What the rows of a state key start with."""
+        """The prefix of the rows of a state key: its key group."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self.group(key_group_of(self._codec.hash(key), self._max_parallelism))
         return group
 
     def row(self, key: Any) -> bytes:
-        """The one row of a key."""
+        """The only row of a key."""
         return self.group_of(key) + self._to_bytes(key)
 
     def scope(self, key: Any) -> bytes:
-        """What all rows of a key start with, and no row of another one."""
+        """The prefix of all rows of a key, and of no other row."""
         data = self._to_bytes(key)
         return self.group_of(key) + _length.pack(len(data)) + data
 
     def timer(self, timestamp: int, key: Any) -> bytes:
-        """The row of a timer: within a key group in the order of time."""
+        """The row of a timer. Within a key group, timers are sorted by time."""
         return self.group_of(key) + pack_long(timestamp) + self._to_bytes(key)
 
     def key_of_row(self, data: bytes) -> Any:
@@ -69,7 +69,7 @@ class KeyBytes:
         return self._from_bytes(data[self.group_size :])
 
     def split_scope(self, data: bytes) -> tuple[Any, bytes]:
-        """The state key of a row below a `scope`, and what follows."""
+        """The state key of a row with a `scope` prefix, and the rest of the row."""
         start = self.group_size + _length.size
         end = start + _length.unpack_from(data, self.group_size)[0]
         return self._from_bytes(data[start:end]), data[end:]
@@ -81,7 +81,7 @@ class KeyBytes:
 
 
 class NamespacedKeyBytes:
-    """The same for states with namespaces, where a key is a pair of state key and namespace."""
+    """Row keys of states with namespaces, where a key is a pair of state key and namespace."""
 
     def __init__(self, keys: KeyBytes, namespaces: KeyCodec) -> None:
         self.group_size = keys.group_size
@@ -90,20 +90,20 @@ class NamespacedKeyBytes:
         self._namespace = key_bytes(namespaces)
 
     def row(self, address: tuple[Any, Any]) -> bytes:
-        """The one row of a key in a namespace."""
+        """The only row of a key in a namespace."""
         return self._keys.scope(address[0]) + self._namespace.encode(address[1])
 
     def scope(self, address: tuple[Any, Any]) -> bytes:
-        """What all rows of a key in a namespace start with, and no other row."""
+        """The prefix of all rows of a key in a namespace, and of no other row."""
         data = self._namespace.encode(address[1])
         return self._keys.scope(address[0]) + _length.pack(len(data)) + data
 
     def every_namespace(self, key: Any) -> bytes:
-        """What all rows of a key start with, in whatever namespace."""
+        """The prefix of all rows of a key in all namespaces."""
         return self._keys.scope(key)
 
     def timer(self, timestamp: int, address: tuple[Any, Any]) -> bytes:
-        """The row of a timer: within a key group in the order of time."""
+        """The row of a timer. Within a key group, timers are sorted by time."""
         group, row = self.group_size, self.row(address)
         return row[:group] + pack_long(timestamp) + row[group:]
 
@@ -113,7 +113,7 @@ class NamespacedKeyBytes:
         return key, self._namespace.decode(rest)
 
     def split_scope(self, data: bytes) -> tuple[tuple[Any, Any], bytes]:
-        """State key and namespace of a row below a `scope`, and what follows."""
+        """State key and namespace of a row with a `scope` prefix, and the rest of the row."""
         key, rest = self._keys.split_scope(data)
         end = _length.size + _length.unpack_from(rest)[0]
         return (key, self._namespace.decode(rest[_length.size : end])), rest[end:]
@@ -128,12 +128,12 @@ RowBytes: TypeAlias = KeyBytes | NamespacedKeyBytes
 
 
 def row_bytes(keys: KeyBytes, info: StateTableInfo) -> RowBytes:
-    """The rows of one state of the operator whose keys these are."""
+    """The row keys of one state."""
     namespaces = namespace_codec_of(info)
     return keys if namespaces is None else NamespacedKeyBytes(keys, namespaces)
 
 
 def end_of(prefix: bytes) -> bytes | None:
-    """The first bytes behind everything that starts with the prefix; None when nothing lies behind."""
+    """The smallest bytes that sort after everything with this prefix; None if there are none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

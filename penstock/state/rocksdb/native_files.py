@@ -1,8 +1,8 @@
-"""RocksDB's own files in a checkpoint: which are stored already, and how they come back (features G4, G6).
+"""RocksDB's own files in checkpoints: which of them are stored already, and how they are restored (features G4, G6).
 
 SST files never change and RocksDB never uses a file number twice in one database, so a file that the base of a
-checkpoint has under the same name is the same file. Files come back as they are only to the subtask that wrote them;
-any other one reads their rows.
+checkpoint has under the same name is the same file. Only the subtask that wrote the files continues with them as
+they are; any other one reads their rows.
 """
 
 import shutil
@@ -24,22 +24,22 @@ from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store import Store
 
 _NEEDED = ("CURRENT", "MANIFEST-")
-"""Besides the SST files. RocksDB writes options and logs anew."""
+"""Besides the SST files. RocksDB recreates options and logs."""
 
 
 class LinkedFiles:
-    """The files of a RocksDB checkpoint: hard links in a folder that goes once they are stored, or nobody will."""
+    """The files of a RocksDB checkpoint: hard links in a folder that is removed after they are stored or released."""
 
     def __init__(self, operator_uid: str, folder: Path, threads: int) -> None:
         self._operator_uid = operator_uid
         self._folder = folder
         self._threads = threads
         self._names = sorted(path.name for path in folder.iterdir())
-        """What was there at the seal: if one of them is gone later, there is no snapshot."""
+        """The files at the seal. If one of them is missing later, the snapshot fails."""
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def store(self, base: Sequence[StateFile], put: PutFile) -> tuple[list[StateFile], int]:
-        """Store what the base does not have. All files of the snapshot, and how many bytes are new; the links go."""
+        """Store what the base does not contain, and remove the links. All files of the snapshot, and the new bytes."""
         known = {name: file for file, name in files_of_format(base, NativeName) if name.name.endswith(".sst")}
 
         def entry(path: Path) -> tuple[StateFile, int]:
@@ -60,10 +60,10 @@ class LinkedFiles:
 
 
 def fetch_files(stored: StoredFiles, threads: int) -> None:
-    """Put the files of a checkpoint into their new folder, ready to be opened."""
+    """Copy the files of a checkpoint to their new folder, so that it can be opened."""
     named = files_of_format(stored.files, NativeName)
     if not any(name.name == "CURRENT" for _, name in named):
-        # RocksDB would take the folder for a new database.
+        # RocksDB would create a new database in the folder.
         raise CheckpointCorruptError("RocksDB's files", "a file CURRENT among them", f"{len(named)} others")
     stored.folder.mkdir(parents=True)
 
@@ -80,7 +80,7 @@ def fetch_files(stored: StoredFiles, threads: int) -> None:
 def read_files(
     stored: StoredFiles, max_parallelism: int, key_groups: tuple[int, int] | None, spec: RocksDBSpec
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
-    """The rows of fetched files, some at a time; of these key groups only, or of all. Removes the folder."""
+    """The rows of fetched files in batches, of these key groups or of all (None). Removes the folder."""
     store = Store(stored.folder, spec, read_only=True)
     try:
         for info in stored.infos:

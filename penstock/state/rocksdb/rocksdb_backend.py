@@ -1,7 +1,7 @@
 """RocksDBBackend: the keyed state of one operator in one subtask on local disk (features G1 to G11).
 
-An epoch's changes stay in memory until it ends and are then one write batch; `roll_back` forgets them. An incremental
-snapshot is a RocksDB checkpoint, of which only new files are stored; any other one holds all rows.
+The changes of an epoch stay in memory until it ends and are then one write batch; `roll_back` drops them. An
+incremental snapshot is a RocksDB checkpoint, of which only new files are stored; any other snapshot holds all rows.
 """
 
 import sys
@@ -45,7 +45,7 @@ RESTORE_ROWS = 65536
 
 
 class RocksDBBackend(KeyedBackend):
-    """Keyed state in RocksDB. One thread uses it; what was sealed another may read."""
+    """Keyed state in RocksDB. Used by one thread; sealed state may be read by another."""
 
     on_disk = True
 
@@ -59,17 +59,17 @@ class RocksDBBackend(KeyedBackend):
         self._store: Store | None = None
         self._compaction = Compaction()
         self._half_converted: str | None = None
-        """The state whose rows are partly of its old type, partly of its new one."""
+        """A state of which some rows have the old type and some the new one, after a failed conversion."""
 
     @property
     def store(self) -> Store:
-        """The RocksDB, opened when it is first needed."""
+        """The database, opened on first use."""
         if self._store is None:
             self._store = Store(self._folder, self._spec)
         return self._store
 
     def adopt(self, stored: StoredFiles) -> None:
-        """Go on with the files of a RocksDB checkpoint that holds exactly this backend's key groups."""
+        """Continue with the files of a RocksDB checkpoint that holds exactly this backend's key groups."""
         assert self._store is None
         fetch_files(stored, self._spec.transfer_threads)
         self._folder = stored.folder
@@ -80,10 +80,10 @@ class RocksDBBackend(KeyedBackend):
     # ---- epochs
 
     def _begin(self) -> None:
-        """Nothing to do: changes are collected from nothing."""
+        """Nothing to do: there are no changes yet."""
 
     def expect(self, keys: Sequence[Any]) -> None:
-        """These state keys are used next."""
+        """Prepare for accesses to these state keys."""
         self._rows.expect(keys)
 
     def _finish(self) -> None:
@@ -92,7 +92,7 @@ class RocksDBBackend(KeyedBackend):
             table.commit(batch)
         if len(batch):
             self.store.write(batch)
-        self._take_back()  # what is left of it is written
+        self._take_back()  # its changes are written
         self._compaction.start(self.compact, self.ttl.take_swept())
 
     def _take_back(self) -> None:
@@ -103,7 +103,7 @@ class RocksDBBackend(KeyedBackend):
     # ---- snapshots
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
-        """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows where increments are off."""
+        """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows without increments."""
         if not self.native_name:
             return self.seal_all(checkpoint_id)
         return self._seal_files(f"chk-{checkpoint_id}", base)
@@ -119,7 +119,7 @@ class RocksDBBackend(KeyedBackend):
         return SealedFiles(self.operator_uid, base, tuple(self._infos.values()), files.store, sizes)
 
     def seal_all(self, number: int) -> SealedTables:
-        """All rows. They are read from RocksDB's files, which stay as they are."""
+        """All rows, read later from hard links to RocksDB's files."""
         infos = tuple(self._infos.values())
         rows = SealedRows(self._linked(f"rows-{number}"), self._spec, infos, self._rows, self.key_codec)
         return self._sealed(
@@ -131,7 +131,7 @@ class RocksDBBackend(KeyedBackend):
         )
 
     def _linked(self, name: str) -> Path:
-        """A new folder with hard links to all files as they are now."""
+        """A new folder with hard links to the present files."""
         assert not self._is_running
         self._require_whole()
         folder = self._folder.with_name(f"{self._folder.name}-{name}")
@@ -139,7 +139,7 @@ class RocksDBBackend(KeyedBackend):
         return folder
 
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Put rows of a snapshot in place at once: all of them may be more than memory holds."""
+        """Write rows of a snapshot to disk at once, because all of them may not fit into memory."""
         assert not self._is_running
         self._check_keys(info)
         known = self._infos.get(info.name)
@@ -165,7 +165,7 @@ class RocksDBBackend(KeyedBackend):
         return table
 
     def _convert(self, conversion: Conversion) -> None:
-        """Write all rows of a state anew. What an error leaves half done is never sealed."""
+        """Rewrite all rows of a state. After an error the state is never sealed."""
         saved, declared = conversion.saved, conversion.declared
         assert isinstance(saved, StateTableInfo) and isinstance(declared, StateTableInfo)
         old, self._half_converted = self._tables[saved.name], saved.name
@@ -185,14 +185,14 @@ class RocksDBBackend(KeyedBackend):
     def _require_whole(self) -> None:
         if self._half_converted is not None:
             raise StateBackendError(
-                f"state {self._half_converted!r} of operator {self.operator_uid!r} could not be changed to its new "
-                f"type, so nothing can be done with it until it is restored again"
+                f"state {self._half_converted!r} of operator {self.operator_uid!r} could not be converted to its new "
+                f"type, so it is unusable until it is restored again"
             )
 
     # ---- tables
 
     def _new_table(self, info: StateTableInfo) -> RocksTable:
-        """The table, with the rows that are stored under its name."""
+        """The table, with the rows that are stored under this name."""
         table = open_table(info, self.store, self._rows, self.key_groups)
         self._infos[info.name] = info
         self._tables[info.name] = table
@@ -213,7 +213,7 @@ class RocksDBBackend(KeyedBackend):
     # ---- keys and sizes
 
     def keys_after(self, name: str, cursor: bytes | None, limit: int) -> tuple[list[Any], bytes | None]:
-        """Up to `limit` state keys of a state behind a cursor, and the cursor to go on with; None at the end."""
+        """Up to `limit` state keys after a cursor, and the next cursor; None at the end."""
         table = self._tables[name]
         start = b"" if cursor is None else cursor + b"\0"
         found: dict[Any, bytes] = {}
@@ -225,12 +225,12 @@ class RocksDBBackend(KeyedBackend):
         return list(found), None
 
     def keys_with(self, name: str) -> list[Any]:
-        """The state keys that have something in a state; reads every row of it."""
+        """The state keys that have entries in a state. Reads all of its rows."""
         stored, _ = self.keys_after(name, None, sys.maxsize)
         return self._with_changes(name, stored)
 
     def namespaces_with(self, name: str) -> list[Any]:
-        """The namespaces in which the current key has something in a state; reads its rows only."""
+        """The namespaces in which the current key has entries in a state. Reads only the rows of the key."""
         table, key = self._tables[name], self.keys.key
         rows = row_bytes(self._rows, self._infos[name])
         assert isinstance(rows, NamespacedKeyBytes)
@@ -239,7 +239,7 @@ class RocksDBBackend(KeyedBackend):
         return [namespace for own, namespace in self._with_changes(name, addresses) if own == key]
 
     def _with_changes(self, name: str, stored: Iterable[Any]) -> list[Any]:
-        """Which of the stored keys have something in a state, and which of those that the epoch has touched."""
+        """The stored keys and the keys changed by the epoch that have entries in a state."""
         handle, changed = self.handle(name), self._tables[name].delta
         kept = [key for key in stored if key not in changed]
         current = self.keys if self._infos[name].namespace is None else self.scope
@@ -251,15 +251,15 @@ class RocksDBBackend(KeyedBackend):
         return kept
 
     def stored_bytes(self, name: str) -> int:
-        """About how much room a state takes."""
+        """The approximate size of a state."""
         return int(self._tables[name].family.stored_bytes())
 
     def compact(self, name: str) -> None:
-        """Give the room of a state's removed entries back."""
+        """Free the space of a state's removed entries."""
         self._tables[name].family.compact()
 
     def close(self) -> None:
-        """Let go of the files, and remove them."""
+        """Close the database and remove its files."""
         if self._store is not None:
             if self._compaction.is_running:
                 self._store.cancel_compaction()
@@ -269,7 +269,7 @@ class RocksDBBackend(KeyedBackend):
 
 
 def has_content(handle: State) -> bool:
-    """Whether the current key has something in the state."""
+    """Whether the current key has entries in the state."""
     if isinstance(handle, ValueState):
         return handle.value() is not None
     if isinstance(handle, MapState):

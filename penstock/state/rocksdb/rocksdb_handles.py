@@ -1,7 +1,7 @@
 """Values and lists in RocksDB: what user functions read and write, always for the current key.
 
-Values are checked and put in their stored form on the way in, as on the HashMap backend. On the way out they are copied
-only where they come from the running epoch: what RocksDB gives is the caller's own.
+Values are checked and converted when they are written, as in the HashMap backend. When they are read, they are copied
+only if they come from the running epoch: values from RocksDB are decoded for the caller.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class RocksValueState(ValueState[Any]):
         self._delta, self._load, self._guard = table.delta, table.load, guard
 
     def value(self) -> Any:
-        """The value; None when there is none."""
+        """The value, or None."""
         key = self._current.key
         value = self._delta.get(key, ABSENT)
         if value is ABSENT:
@@ -38,12 +38,12 @@ class RocksValueState(ValueState[Any]):
         self._delta[self._current.key] = value
 
     def clear(self) -> None:
-        """Forget the value."""
+        """Remove the value."""
         self._delta[self._current.key] = None
 
 
 class RocksListState(ListState[Any]):
-    """A list per key. Adding reads nothing."""
+    """A list per key. Adding elements reads nothing."""
 
     __slots__ = ("_current", "_guard", "_table")
 
@@ -52,7 +52,7 @@ class RocksListState(ListState[Any]):
         self._table, self._guard = table, guard
 
     def get(self) -> list[Any]:
-        """The elements, in the order they were added, as a list of the caller's own."""
+        """The elements, in the order they were added, as a new list."""
         key = self._current.key
         delta = self._table.delta.get(key)
         if delta is None:
@@ -67,17 +67,17 @@ class RocksListState(ListState[Any]):
         self._table.open(self._current.key).elements.append(stored)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Add several elements at the end; if one of them does not fit, none is added."""
+        """Add several elements at the end; all or none."""
         added = self._guard.elements(values)
         if added:
             self._table.open(self._current.key).elements.extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace all elements; without any the state is cleared."""
+        """Replace all elements; an empty list clears the state."""
         stored = self._guard.elements(values)
         delta = self._table.open(self._current.key)
         delta.replaced, delta.elements = True, stored
 
     def clear(self) -> None:
-        """Forget all elements."""
+        """Remove all elements."""
         self.update(())

@@ -1,4 +1,4 @@
-"""The rows of RocksDB's tables as Arrow columns, some at a time: the state may be larger than memory."""
+"""The rows of RocksDB's tables as Arrow columns, in batches, because the state may be larger than memory."""
 
 import shutil
 import weakref
@@ -22,13 +22,13 @@ from penstock.state.rocksdb.store import Store
 
 RocksTable: TypeAlias = RocksValueTable | RocksListTable | RocksMapTable | RocksTimerTable
 BATCH_BYTES = 32 * 1024 * 1024
-"""Of values as they are stored; decoded they take a few times as much."""
+"""The size of a batch, in bytes of stored values. Decoded values take a few times as much."""
 
 
 class SealedRows:
-    """The rows of a checkpoint's files, whose folder goes when all tables were read, or when nobody wants them.
+    """The rows of a checkpoint's files. Their folder is removed after all tables were read, or when this is released.
 
-    RocksDB's own snapshots would do without files, but iterators of rocksdict 0.3.29 do not keep to them.
+    RocksDB's own snapshots would need no files, but iterators of rocksdict 0.3.29 ignore them.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SealedRows:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def read(self, info: StateTableInfo, live: Callable[[Any], Any] | None) -> Iterator[pa.RecordBatch]:
-        """All rows of one table, some at a time; or what `live` leaves of their values."""
+        """All rows of one table in batches, without what `live` drops."""
         if self._store is None:
             self._store = Store(self._folder, self._spec, read_only=True)
         table = open_table(info, self._store, self._rows, (0, 0))
@@ -73,8 +73,8 @@ def all_rows(
     key_codec: KeyCodec,
     live: Callable[[Any], Any] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Scanned rows of a table as Arrow columns, some at a time, or what `live` leaves. Pickles stay what they are."""
-    counted = Counted(scan)
+    """Scanned rows of a table as Arrow columns in batches, without what `live` drops. Pickles are not loaded."""
+    counted = CountedScan(scan)
     entries, stored = table.entries(counted), opaque_info(info)
     if live is not None:
         left = ((key, map_key, live(value)) for key, map_key, value in entries)
@@ -85,8 +85,8 @@ def all_rows(
         yield from encode_rows(rows, stored, key_codec)
 
 
-class Counted:
-    """Scanned rows, and how many bytes they had: values may be large, and the state larger than memory."""
+class CountedScan:
+    """Scanned rows, and the number of their bytes, to limit the size of batches."""
 
     def __init__(self, scan: Iterator[tuple[bytes, bytes]]) -> None:
         self._scan = scan
@@ -101,7 +101,7 @@ class Counted:
         return row
 
     def until(self, entries: Iterator[Any], limit: int) -> Iterator[Any]:
-        """The next entries that are made of these rows, at least one, up to about so many bytes."""
+        """The next entries made from these rows, at least one, up to about `limit` bytes."""
         end = self._bytes + limit
         for entry in entries:
             yield entry

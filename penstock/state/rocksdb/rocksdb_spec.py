@@ -1,4 +1,4 @@
-"""The registration of the RocksDB backend. Nothing here needs the package rocksdict until a backend is opened."""
+"""The registration of the RocksDB backend. It does not import the package rocksdict until a backend is opened."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ class RocksDBSpec(BackendSpec):
     memory_bytes: int = rocksdb_options.DEFAULT_MEMORY_BYTES
     """Block cache and write buffers of one process."""
     folders: tuple[str, ...] = ()
-    """Where the files are; without any, the process's temporary folder."""
+    """The folders for files; empty: the process's temporary folder."""
     predefined_options: str = rocksdb_options.PREDEFINED.default
     transfer_threads: int = rocksdb_options.TRANSFER_THREADS.default
-    """Files that are stored or fetched at a time."""
+    """The number of files that are stored or fetched at the same time."""
     tuning: dict[str, str] = field(default_factory=dict)
     """Settings of RocksDB by their full keys, which its stores read when they are opened."""
 
@@ -70,7 +70,7 @@ class RocksDBSpec(BackendSpec):
         try:
             native_files.fetch_files(stored, self.transfer_threads)
             yield from native_files.read_files(stored, max_parallelism, key_groups, self)
-        except Exception as error:  # of ours, or of the library while it reads rows
+        except Exception as error:  # one of ours, or one of the library while rows are read
             if "Corruption" not in str(error) or isinstance(error, CheckpointCorruptError):
                 raise
             raise CheckpointCorruptError("RocksDB's files", "files that can be read", str(error)) from error

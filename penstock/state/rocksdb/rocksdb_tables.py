@@ -1,7 +1,7 @@
-"""Tables of states in RocksDB. What an epoch changes stays in `delta` until `commit` puts it into the epoch's batch.
+"""Tables of states in RocksDB. The changes of an epoch stay in `delta` until `commit` adds them to the epoch's batch.
 
-Rows: a value is one row per key; a list is one row per epoch that added to it; a map is one row per map key. Reading
-looks into `delta` first. Nothing that comes out of RocksDB is shared: it was decoded for the caller.
+Rows: a value is one row per key; a list is one row per epoch that added to it; a map is one row per map key. Reads
+look into `delta` first. Values from RocksDB are never shared: they are decoded for the caller.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from penstock.state.rocksdb.key_bytes import RowBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
 
 MAX_CHUNKS = 32
-"""Rows of a list; one that is read with more is written anew."""
+"""The maximum number of rows of a list. A list that has more is rewritten when it is read."""
 
 
 class RocksValueTable:
@@ -28,18 +28,18 @@ class RocksValueTable:
     def __init__(self, info: StateTableInfo, family: Family, keys: RowBytes) -> None:
         self.family = family
         self.delta: dict[Any, Any] = {}
-        """None where the value was removed."""
+        """None if the value was removed."""
         self._keys = keys
         self._value = value_bytes(parse_type(info.value_type))
         self._row = value_bytes(opaque(parse_type(info.value_type)))
 
     def load(self, key: Any) -> Any:
-        """The value as it was before the epoch; None when there was none."""
+        """The value before the epoch, or None."""
         data = self.family.get(self._keys.row(key))
         return None if data is None else self._value.decode(data)
 
     def commit(self, batch: WriteBatch) -> None:
-        """Put the epoch's changes into the batch."""
+        """Add the epoch's changes to the batch."""
         family, row, encode = self.family, self._keys.row, self._value.encode
         for key, value in self.delta.items():
             if value is None:
@@ -48,11 +48,11 @@ class RocksValueTable:
                 batch.put(family, row(key), encode(value))
 
     def forget(self) -> None:
-        """The epoch's changes are written, or were dropped."""
+        """Drop the epoch's changes, after they were written or rolled back."""
         self.delta.clear()
 
     def apply(self, rows: Rows, batch: WriteBatch) -> None:
-        """Put restored rows into the batch."""
+        """Add restored rows to the batch."""
         for index, (key, value) in enumerate(zip(rows.keys, rows.values, strict=True)):
             if rows.deleted is not None and rows.deleted[index]:
                 batch.delete(self.family, self._keys.row(key))
@@ -66,10 +66,10 @@ class RocksValueTable:
 
 @dataclass
 class ListDelta:
-    """What an epoch did to a list."""
+    """The changes of an epoch to a list."""
 
     replaced: bool = False
-    """The elements that were there before are gone."""
+    """The previous elements are removed."""
     elements: list[Any] = field(default_factory=list)
 
 
@@ -81,23 +81,23 @@ class RocksListTable:
         self.delta: dict[Any, ListDelta] = {}
         self._keys = keys
         self._next_chunk = first_chunk
-        """Grows with each row, so that the rows of a list lie in the order in which they were written."""
+        """Increases with each row, so that the rows of a list are sorted in the order of writing."""
         self._value = value_bytes(parse_type(info.value_type))
         self._row = value_bytes(opaque(parse_type(info.value_type)))
 
     def open(self, key: Any) -> ListDelta:
-        """What the epoch did to a key's list, to be changed."""
+        """The epoch's changes to a key's list, for modification."""
         delta = self.delta.get(key)
         if delta is None:
             delta = self.delta[key] = ListDelta()
         return delta
 
     def load(self, key: Any) -> list[Any]:
-        """The elements as they were before the epoch."""
+        """The elements before the epoch."""
         chunks = [data for _, data in self.family.scan_prefix(self._keys.scope(key))]
         if len(chunks) > MAX_CHUNKS:
             delta = self.open(key)
-            # Decoded once more below: the caller may change what it gets.
+            # Decoded again below, because the caller may modify the result.
             delta.replaced, delta.elements = True, [*self._decode(chunks), *delta.elements]
         return self._decode(chunks)
 
@@ -105,7 +105,7 @@ class RocksListTable:
         return [element for data in chunks for element in self._value.decode(data)]
 
     def commit(self, batch: WriteBatch) -> None:
-        """Put the epoch's changes into the batch."""
+        """Add the epoch's changes to the batch."""
         for key, delta in self.delta.items():
             scope = self._keys.scope(key)
             if delta.replaced:
@@ -122,11 +122,11 @@ class RocksListTable:
         self._next_chunk += 1
 
     def forget(self) -> None:
-        """The epoch's changes are written, or were dropped."""
+        """Drop the epoch's changes, after they were written or rolled back."""
         self.delta.clear()
 
     def apply(self, rows: Rows, batch: WriteBatch) -> None:
-        """Put restored rows into the batch: each is the whole list of its key, and of several the last one holds."""
+        """Add restored rows to the batch. Each is the whole list of its key; the last one of a key wins."""
         for key, index in {key: index for index, key in enumerate(rows.keys)}.items():
             scope = self._keys.scope(key)
             self._delete(scope, batch)
@@ -143,12 +143,12 @@ class RocksListTable:
 
 @dataclass
 class MapDelta:
-    """What an epoch did to a map."""
+    """The changes of an epoch to a map."""
 
     cleared: bool = False
-    """The entries that were there before are gone."""
+    """The previous entries are removed."""
     entries: dict[Any, Any] = field(default_factory=dict)
-    """ABSENT where a map key was removed."""
+    """ABSENT if a map key was removed."""
 
 
 class RocksMapTable:
@@ -171,7 +171,7 @@ class RocksMapTable:
         delta.entries[map_key] = value
 
     def remove(self, key: Any, map_key: Any) -> None:
-        """Remove a map key; an absent one is fine."""
+        """Remove a map key if it exists."""
         self.put(key, map_key, ABSENT)
 
     def clear(self, key: Any) -> None:
@@ -179,7 +179,7 @@ class RocksMapTable:
         self.delta[key] = MapDelta(cleared=True)
 
     def get(self, key: Any, map_key: Any) -> Any:
-        """The value of a kept map key; ABSENT when it is not there."""
+        """The value of a stored map key, or ABSENT."""
         delta = self.delta.get(key)
         if delta is not None:
             if map_key in delta.entries:
@@ -190,7 +190,7 @@ class RocksMapTable:
         return ABSENT if data is None else self._value.decode(data)
 
     def items(self, key: Any) -> dict[Any, Any]:
-        """All kept map keys with their values, in a dictionary of the caller's own."""
+        """All stored map keys with their values, in a new dictionary."""
         delta = self.delta.get(key)
         found: dict[Any, Any] = {}
         if delta is None or not delta.cleared:
@@ -205,7 +205,7 @@ class RocksMapTable:
         return found
 
     def is_empty(self, key: Any) -> bool:
-        """Whether there is no map key; reads no more rows than it must."""
+        """Whether the map has no keys. Reads as few rows as possible."""
         delta = self.delta.get(key)
         if delta is None:
             return next(self.family.scan_prefix(self._keys.scope(key)), None) is None
@@ -214,7 +214,7 @@ class RocksMapTable:
         return not self.items(key)
 
     def commit(self, batch: WriteBatch) -> None:
-        """Put the epoch's changes into the batch."""
+        """Add the epoch's changes to the batch."""
         for key, delta in self.delta.items():
             scope = self._keys.scope(key)
             if delta.cleared:
@@ -228,11 +228,11 @@ class RocksMapTable:
                     batch.put(self.family, row, self._value.encode(value))
 
     def forget(self) -> None:
-        """The epoch's changes are written, or were dropped."""
+        """Drop the epoch's changes, after they were written or rolled back."""
         self.delta.clear()
 
     def apply(self, rows: Rows, batch: WriteBatch) -> None:
-        """Put restored rows into the batch."""
+        """Add restored rows to the batch."""
         assert rows.map_keys is not None
         for index, (key, map_key, value) in enumerate(zip(rows.keys, rows.map_keys, rows.values, strict=True)):
             row = self._keys.scope(key) + self._map_key.encode(map_key)
@@ -242,7 +242,7 @@ class RocksMapTable:
                 batch.put(self.family, row, self._row.encode(value))
 
     def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
-        """(state key, kept map key, value) of scanned rows."""
+        """(state key, stored map key, value) of scanned rows."""
         for row, data in scan:
             key, rest = self._keys.split_scope(row)
             yield key, self._map_key.decode(rest), self._row.decode(data)

@@ -1,4 +1,4 @@
-"""Pending timers in RocksDB (features G10): rows in the order of key group and time, only the next ones in memory."""
+"""Pending timers in RocksDB (features G10): rows sorted by key group and time, only the next ones in memory."""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -18,8 +18,8 @@ Head = tuple[int, Any, Any, int]
 class RocksTimerTable:
     """Timers as (timestamp, state key).
 
-    What the epoch did is in `delta`. `_added` is a heap of its new timers, `_heads` a heap of the earliest ones of each
-    key group in RocksDB; both may hold timers that `delta` says are gone.
+    The changes of the epoch are in `delta`. `_added` is a heap of its new timers, `_heads` a heap of the earliest ones
+    of each key group in RocksDB; both may contain timers that `delta` marks as removed.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class RocksTimerTable:
     ) -> None:
         self.family = family
         self.delta: dict[tuple[int, Any], bool] = {}
-        """Whether a timer that the epoch touched is pending."""
+        """Whether a timer that the epoch changed is pending."""
         self._keys = keys
         self._key_groups = key_groups
         self._order = order
@@ -42,14 +42,14 @@ class RocksTimerTable:
         """How many heads each key group has."""
 
     def add(self, timestamp: int, key: Any) -> None:
-        """Make a timer pending; one that is pending stays one."""
+        """Add a timer if it is not pending."""
         timer = (timestamp, key)
         if not self.delta.get(timer):
             self.delta[timer] = True
             heappush(self._added, (timestamp, self._order(key), key))
 
     def discard(self, timestamp: int, key: Any) -> None:
-        """Make a timer not pending; an absent one is fine."""
+        """Remove a timer if it is pending."""
         self.delta[timestamp, key] = False
 
     def first(self) -> tuple[int, Any] | None:
@@ -95,7 +95,7 @@ class RocksTimerTable:
         return (timer for timer in stored if self.delta.get(timer, True))
 
     def commit(self, batch: WriteBatch) -> None:
-        """Put the epoch's changes into the batch."""
+        """Add the epoch's changes to the batch."""
         for (timestamp, key), is_pending in self.delta.items():
             row = self._keys.timer(timestamp, key)
             if is_pending:
@@ -104,13 +104,13 @@ class RocksTimerTable:
                 batch.delete(self.family, row)
 
     def forget(self) -> None:
-        """The epoch's changes are written, or were dropped. The heads are found anew."""
+        """Drop the epoch's changes, after they were written or rolled back. The heads are read again."""
         self.delta.clear()
         self._added.clear()
         self._heads = None
 
     def apply(self, rows: Rows, batch: WriteBatch) -> None:
-        """Put restored timers into the batch."""
+        """Add restored timers to the batch."""
         for index, (key, timestamp) in enumerate(zip(rows.keys, rows.values, strict=True)):
             row = self._keys.timer(timestamp, key)
             if rows.deleted is not None and rows.deleted[index]:

@@ -1,7 +1,7 @@
-"""One RocksDB: a column family per state, one write batch per epoch, memory that all stores of a process share.
+"""One RocksDB database: a column family per state, one write batch per epoch, memory shared by all stores of a process.
 
-There is no write-ahead log: what an epoch changed is in the checkpoint or is computed again. A store lives in a folder
-of its own that goes with it.
+There is no write-ahead log: the changes of an epoch are in a checkpoint or are computed again. A store has its own
+folder, which is removed with it.
 """
 
 import re
@@ -19,12 +19,12 @@ from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store_options import StoreOptions
 
 _FAMILY = "state-"
-"""Column families of states start with it: RocksDB has one of its own."""
+"""The prefix of the column families of states; RocksDB has a default family too."""
 _FILE_LINE = re.compile(r"^ (\d+):", re.MULTILINE)
 
 
 class Store:
-    """RocksDB in one folder. One thread uses it."""
+    """RocksDB in one folder. Used by one thread."""
 
     def __init__(self, folder: Path, spec: RocksDBSpec, *, read_only: bool = False) -> None:
         self.folder = folder
@@ -44,32 +44,32 @@ class Store:
         self._families = {name: self._db.get_column_family(name) for name in families}
 
     def family(self, name: str) -> "Family":
-        """The rows of one state; made when it is new."""
+        """The rows of one state. Created if it is new."""
         full_name = _FAMILY + name
         if full_name not in self._families:
             self._families[full_name] = self._db.create_column_family(full_name, self.options.make())
         return Family(self._families[full_name], self._db.get_column_family_handle(full_name))
 
     def names(self) -> list[str]:
-        """States that have rows or had some."""
+        """States that have or had rows."""
         return [name.removeprefix(_FAMILY) for name in self._families]
 
     def write(self, batch: "WriteBatch") -> None:
-        """All changes of a batch, or none."""
+        """Write all changes of a batch, or none."""
         try:
             self._db.write(batch.raw, self._no_log)
         except Exception as error:
             raise StateBackendError(f"RocksDB in {self.folder} cannot write: {error}; is the disk full?") from error
 
     def link_checkpoint(self, folder: Path) -> None:
-        """All files as they are now, as hard links in a new folder."""
+        """Create a new folder with hard links to the present files."""
         try:
             rocksdict.Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
             raise StateBackendError(f"RocksDB in {self.folder} cannot make a checkpoint: {error}") from error
 
     def live_files(self) -> "list[LiveFile]":
-        """The files of all states, with figures that RocksDB keeps."""
+        """The files of all states, with RocksDB's figures."""
         return [
             LiveFile(
                 int(Path(file["name"]).stem),
@@ -83,21 +83,21 @@ class Store:
 
     @property
     def last_sequence(self) -> int:
-        """Grows with every row that is written, and is kept over a checkpoint."""
+        """Increases with every written row, and is kept by a checkpoint."""
         return int(self._db.latest_sequence_number())
 
     def cancel_compaction(self) -> None:
-        """End what RocksDB does in the background; for a store that is closed next."""
+        """Stop background work before the store is closed."""
         self._db.cancel_all_background(wait=True)
         self._is_cancelled = True
 
     def close(self, *, remove: bool = True) -> None:
-        """Let go of the files, and remove them."""
+        """Close the database and remove its files."""
         for part in (*self._families.values(), self._db):
             try:
                 part.close()
             except Exception as error:
-                if not self._is_cancelled:  # otherwise it says that it can no longer write what nobody will read
+                if not self._is_cancelled:  # otherwise it complains about a write that nobody needs
                     raise StateBackendError(f"RocksDB in {self.folder} cannot be closed: {error}") from error
         self._families.clear()
         if remove:
@@ -110,13 +110,13 @@ class LiveFile(NamedTuple):
     number: int
     size: int
     row_count: int
-    """About how many rows it adds to those of older files; less than 0 where it mostly deletes them."""
+    """The approximate number of rows it adds to older files; negative if it mostly deletes rows."""
     first_row: bytes
     last_row: bytes
 
 
 class Family:
-    """The rows of one state, in the order of their keys' bytes."""
+    """The rows of one state, sorted by the bytes of their keys."""
 
     def __init__(self, raw: Any, handle: Any) -> None:
         self.raw = raw
@@ -126,7 +126,7 @@ class Family:
         self.largest = LargestRows()
 
     def scan(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows from `start` up to before `end`."""
+        """Rows from `start` (inclusive) to `end` (exclusive)."""
         return _scan(self.raw.iter(), start, end)
 
     def scan_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -134,24 +134,24 @@ class Family:
         return self.scan(prefix, end_of(prefix))
 
     def compact(self) -> None:
-        """Give the room of removed rows back now. Other threads go on meanwhile."""
+        """Free the space of removed rows now. Other threads are not blocked."""
         try:
             self.raw.compact_range(None, None)
         except Exception as error:
             raise StateBackendError(f"RocksDB cannot compact: {error}") from error
 
     def stored_bytes(self) -> int:
-        """About how much room the rows take, on disk and waiting for it."""
+        """The approximate size of the rows on disk and in write buffers."""
         names = ("rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables")
         return sum(self.raw.property_int_value(name) or 0 for name in names)
 
     def file_numbers(self) -> set[int]:
-        """The numbers of the state's files, from RocksDB's list of them: its figures do not say whose a file is."""
+        """The numbers of the state's files. RocksDB's figures of files do not say which state they belong to."""
         return set(map(int, _FILE_LINE.findall(self.raw.property_value("rocksdb.sstables") or "")))
 
 
 def _scan(rows: Any, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-    """The bound is checked here: RocksDB's own is only an address of bytes that must not go away meanwhile."""
+    """The bound is checked here, because RocksDB keeps only a pointer to its own bound."""
     rows.seek(start)
     while rows.valid():
         key = rows.key()
@@ -176,7 +176,7 @@ class WriteBatch:
         self.raw.put(key, value, family.handle)
 
     def delete(self, family: Family, key: bytes) -> None:
-        """Remove a row; an absent one is fine."""
+        """Remove a row if it exists."""
         if key in family.largest.rows:
             family.largest.drop(key)
         self.raw.delete(key, family.handle)

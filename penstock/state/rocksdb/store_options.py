@@ -38,7 +38,7 @@ class SharedMemory:
 
 
 class StoreOptions:
-    """Makes the options of one store's column families. It must live as long as the store."""
+    """Makes the options of one store's column families. Must live as long as the store."""
 
     def __init__(self, spec: RocksDBSpec) -> None:
         self._tuning = Configuration.from_dict(spec.tuning)
@@ -47,7 +47,7 @@ class StoreOptions:
         self.memory = self._choose_memory()
 
     def _choose_memory(self) -> SharedMemory | None:
-        """None where each state has a cache and write buffers of its own."""
+        """None if each state has its own cache and write buffers."""
         fixed = (keys.MEMORY_PER_TASKMANAGER, keys.MEMORY_PER_SLOT)
         if not self._tuning.get(keys.MANAGED_MEMORY) and not any(option.key in self._tuning for option in fixed):
             return None

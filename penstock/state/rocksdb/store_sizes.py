@@ -1,9 +1,9 @@
-"""How large the states of one RocksDB are, from RocksDB's own figures: no row is read.
+"""The sizes of the states of one RocksDB, from RocksDB's own figures: no row is read.
 
-Entries are rows of its files without the deleted ones. That is exact where every row was written once since its files
-were compacted; a row that was written again counts again until then, and deleting an absent row takes one away. A list
-has one row for each epoch that added to it. Bytes are those of the files on disk, compressed, and with the rows that
-compaction has yet to remove. A file's figures are spread evenly over the key groups from its first row to its last.
+Entries are the rows of its files minus the deleted ones. That is exact if every row was written once since its files
+were compacted. A row that was written again counts again until then, and a delete of a missing row subtracts one. A
+list has one row for each epoch that added to it. Bytes are those of the files on disk, compressed, including the rows
+that compaction has yet to remove. The figures of a file are spread evenly over its key groups.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from penstock.state.rocksdb.key_bytes import KeyBytes, row_bytes
 from penstock.state.rocksdb.store import Family, LiveFile
 
 LISTINGS = 3
-"""How often files are listed when a compaction ends between the two listings that are needed."""
+"""How often files are listed if a compaction ends between the two listings that are needed."""
 
 
 class StoreSizes:
-    """The sizes of all states of one backend, as they are at a seal."""
+    """The sizes of all states of one backend at a seal."""
 
     def __init__(self, keys: KeyBytes, key_codec: KeyCodec, key_groups: tuple[int, int]) -> None:
         self._keys = keys
@@ -32,7 +32,7 @@ class StoreSizes:
     def seal(
         self, live_files: Callable[[], Sequence[LiveFile]], states: Sequence[tuple[StateTableInfo, Family]]
     ) -> Callable[[], list[StateSize]]:
-        """What gives the sizes later, in another thread. After a checkpoint, which leaves no row outside the files."""
+        """A function that computes the sizes in another thread. For use after a checkpoint: all rows are in files."""
         for _ in range(LISTINGS):
             files = {file.number: file for file in live_files()}
             numbers = [family.file_numbers() for _, family in states]
@@ -73,7 +73,7 @@ class StoreSizes:
         return ((groups >= start) & (groups <= end)).astype(np.int64)
 
     def _largest(self, info: StateTableInfo, rows: dict[bytes, int]) -> list[tuple[str, int]]:
-        """Keys by the bytes of those of their rows that are among the largest."""
+        """The largest keys, by the sum of their rows among the largest rows."""
         sums: dict[Any, int] = {}
         for row, size in rows.items():
             key = self._key_of(info, row)
@@ -82,7 +82,7 @@ class StoreSizes:
         return sorted(ordered, key=lambda found: -found[1])[:LARGEST]
 
     def _key_of(self, info: StateTableInfo, row: bytes) -> Any:
-        """The state key; what it has in several namespaces counts together."""
+        """The state key; its rows in all namespaces count together."""
         rows = row_bytes(self._keys, info)
         if info.kind in ("map", "list"):
             found = rows.split_scope(row)[0]

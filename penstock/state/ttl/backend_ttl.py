@@ -1,7 +1,7 @@
-"""The time to live of all states of one backend: what a backend owns to have it.
+"""The time to live of all states of one backend.
 
-A backend makes the table and handle of the `raw_descriptor` of a state, hands the raw handle to `wrap`, and calls
-`begin_epoch`, `end_epoch` and `restart` at its own; it offers `keys_after`. Everything else is here.
+The backend creates the table and the handle of a state's `raw_descriptor`, passes the raw handle to `wrap`, and calls
+`begin_epoch`, `end_epoch` and `restart`; it provides `keys_after`. Everything else is here.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from penstock.errors import TypeMismatchError
 from penstock.model.descriptors import StateDescriptor
 from penstock.model.state import State
 from penstock.state.backend.current_key import CurrentKey
-from penstock.state.ttl.cleanup_scan import KeysAfter, Scan
+from penstock.state.ttl.cleanup_scan import CleanupScan, KeysAfter
 from penstock.state.ttl.rules import EpochClock, SweepSettings, TtlRules
 from penstock.state.ttl.stamps import without_expired
 from penstock.state.ttl.ttl_map_state import TtlMapState
@@ -27,15 +27,15 @@ class BackendTtl:
         self.clock = EpochClock()
         self._keys_after = keys_after
         self._on_disk = on_disk
-        self._scans: dict[str, Scan] = {}
+        self._scans: dict[str, CleanupScan] = {}
         self._lists: set[str] = set()
 
     def wrap(self, descriptor: StateDescriptor, raw: Any, current: CurrentKey) -> State:
-        """The state that expires, over the handle of its `raw_descriptor` for the current key."""
+        """The state whose entries expire, around the handle of its `raw_descriptor`."""
         rules = TtlRules.of(descriptor)
         assert rules is not None
         name = descriptor.name
-        scan = Scan(name, rules, self.clock, current, self._keys_after, on_disk=self._on_disk)
+        scan = CleanupScan(name, rules, self.clock, current, self._keys_after, on_disk=self._on_disk)
         self._scans[name] = scan
         if descriptor.kind == "list":
             self._lists.add(name)
@@ -43,7 +43,7 @@ class BackendTtl:
         scan.state = state
         return state
 
-    def _expiring(self, kind: str, raw: Any, scan: Scan, current: CurrentKey) -> ExpiringState:
+    def _expiring(self, kind: str, raw: Any, scan: CleanupScan, current: CurrentKey) -> ExpiringState:
         if kind == "list":
             return TtlListState(raw, scan, self.clock)
         if kind == "map":
@@ -54,7 +54,7 @@ class BackendTtl:
         return TtlAggregatingState(value) if kind == "aggregating" else value
 
     def require_same(self, descriptor: StateDescriptor) -> None:
-        """Refuse a second declaration of a state with other rules."""
+        """Raise if a state is declared a second time with different rules."""
         scan = self._scans.get(descriptor.name)
         if scan is not None and scan.rules != TtlRules.of(descriptor):
             raise TypeMismatchError(
@@ -62,53 +62,53 @@ class BackendTtl:
             )
 
     def ttl_ms(self, name: str) -> int:
-        """How long entries of a state live; 0 where none expires, or no function has said so yet."""
+        """The time to live of a state; 0 if entries do not expire, or if no function has declared the state yet."""
         return self._scans[name].rules.ttl_ms if name in self._scans else 0
 
     def begin_epoch(self) -> None:
-        """Entries may be removed and prolonged from now on. After `clock.now_ms` was set."""
+        """Allow removing and refreshing entries. Called after `clock.now_ms` was set."""
         self.clock.in_epoch = True
         for scan in self._scans.values():
             scan.begin_epoch()
 
     def end_epoch(self) -> None:
-        """Nothing is removed or prolonged until the next epoch."""
+        """Do not remove or refresh entries until the next epoch."""
         self.clock.in_epoch = False
         for scan in self._scans.values():
             scan.end_epoch()
 
     def restart(self) -> None:
-        """The entries are others than they were: restored, or taken back to where they were. Ends the epoch."""
+        """Start over after entries were restored or rolled back. Ends the epoch."""
         self.clock.in_epoch = False
         for scan in self._scans.values():
             scan.restart()
 
     def after_records(self, count: int) -> None:
-        """That many records were processed: `cleanup_incrementally(…, True)` counts each as an access."""
+        """Count processed records: with `cleanup_incrementally(…, True)` each is an access."""
         for scan in self._scans.values():
             scan.check_records(count)
 
     def sweep(self, settings: SweepSettings) -> None:
-        """The timed sweep of an epoch: for each state whose turn it is, its budget of entries."""
+        """The timed sweep of an epoch: visits the budgeted number of entries of each state that is due."""
         for scan in self._scans.values():
             scan.sweep(settings)
 
     def next_sweep_ms(self, settings: SweepSettings) -> int | None:
-        """When an epoch is wanted for the next sweep; None while there is nothing that could expire."""
+        """When an epoch is needed for the next sweep; None while nothing can expire."""
         due = (scan.due_ms(settings) for scan in self._scans.values())
         return min((due_ms for due_ms in due if due_ms is not None), default=None)
 
     def take_swept(self) -> list[str]:
-        """States of which a pass has removed many entries since the last call: worth a compaction on disk."""
+        """States of which many entries were removed since the last call, so that a compaction is worthwhile."""
         names = [name for name, scan in self._scans.items() if scan.has_removed]
         for name in names:
             self._scans[name].has_removed = False
         return names
 
     def snapshot_filter(self, name: str) -> Callable[[Any], Any] | None:
-        """What full snapshots keep of a stored value, None for nothing; no function where they keep everything.
+        """A function that returns what a full snapshot keeps of a value (None: nothing); None if it keeps everything.
 
-        For `cleanup_full_snapshot`. It stays at the time of the seal, and any thread may call it.
+        For `cleanup_full_snapshot`. It uses the time of the seal and is thread-safe.
         """
         scan = self._scans.get(name)
         if scan is None or not scan.rules.in_full_snapshot:

@@ -1,8 +1,8 @@
-"""Goes over the entries of one state with a time to live, a few at a time, and removes those that have expired.
+"""Visits the entries of one state with a time to live, a few at a time, and removes those that have expired.
 
-One pass after the other, each over all state keys. A pass is moved on by state accesses (features D10), by records, and
-by the timed sweep; all of them in an epoch, so that what they remove is undone with it. Passes cost nothing while
-nothing can have expired: each one notes the oldest stamp it leaves behind.
+One pass over all state keys follows the other. A pass is advanced by state accesses (features D10), by records, and by
+the timed sweep, always in an epoch, so that removals are undone with it. Passes cost nothing while nothing can have
+expired: each one records the oldest stamp that it leaves.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,30 +13,30 @@ from penstock.state.backend.current_key import CurrentKey
 from penstock.state.ttl.rules import EpochClock, SweepSettings, TtlRules
 
 KeysAfter = Callable[[str, Any, int], tuple[Sequence[Any], Any]]
-"""(state, cursor, limit) -> up to `limit` state keys behind the cursor, and the next cursor, None at the end."""
+"""(state, cursor, limit) -> up to `limit` state keys after the cursor, and the next cursor, None at the end."""
 
 PAUSES_PER_TTL = 10
-"""A timed pass begins at the earliest this part of the time to live after the last one has ended."""
+"""The pause between two timed passes is at least this fraction of the time to live."""
 CHUNK = 1_024
-"""State keys that are fetched at once."""
+"""The number of state keys that are fetched at once."""
 DISK_COST = 10
-"""An entry on disk counts as so many of a sweep's budget."""
+"""An entry on disk counts as this many in a sweep's budget."""
 SWEPT_PART = 10
-"""A pass that removes this part of the entries it sees leaves enough room to be worth a compaction."""
+"""If a pass removes this fraction of the entries, a compaction is worthwhile."""
 GUESSED_PER_KEY = 64
-"""Entries of a state key, before a sweep has seen any."""
+"""The assumed number of entries per state key before a sweep has seen any."""
 
 
 class Expiring(Protocol):
     """A state with a time to live, as a scan sees it."""
 
     def expire(self) -> tuple[int, int, int | None]:
-        """Remove what nobody has read in time for the current key: entries seen, removed, and the oldest stamp left."""
+        """Remove expired entries of the current key: the number of entries seen, removed, and the oldest stamp left."""
         ...
 
 
-class Scan:
-    """The passes over one state. What it knows is about the entries, not part of the state: a roll-back restarts it."""
+class CleanupScan:
+    """The passes over one state. Its knowledge about entries is not part of the state: a roll-back restarts it."""
 
     __slots__ = (
         "_began_ms", "_clock", "_current", "_cursor", "_ended_ms", "_entry_cost", "_in_pass", "_keys_after", "_known",
@@ -62,23 +62,23 @@ class Scan:
         self._timed = rules.in_background or (on_disk and rules.by_compaction)
         self.state: Expiring | None = None
         self.checks = 0
-        """State keys to look at by `check` at the next access; 0: nothing can have expired, or that way is off."""
+        """The number of state keys that `check` visits at the next access; 0 if nothing can have expired."""
         self.written = False
-        """Set by the state whenever it stamps an entry in the running epoch."""
+        """Set by the state when it stamps an entry in the running epoch."""
         self.has_removed = False
-        """A pass that has ended has removed many entries."""
+        """A finished pass has removed many entries."""
         self._began_ms = self._ended_ms = self._sliced_ms = clock.now_ms
         self.restart()
         self._known = not keys_after(name, None, 1)[0]
 
     def restart(self) -> None:
-        """Know nothing of the entries: they were restored, or an epoch was taken back."""
+        """Forget what is known about the entries, after a restore or a roll-back."""
         self._cursor: Any = None
         self._in_pass = self._known = self.has_removed = False
         self.written = self._written_before = False
-        """An entry was stamped in the running epoch; in an earlier one, after the last pass began."""
+        """Whether an entry was stamped in the running epoch; in an earlier epoch, after the last pass began."""
         self._oldest: int | None = None
-        """The oldest stamp that the last pass left behind."""
+        """The oldest stamp that the last pass left."""
         self._left_oldest: int | None = None
         self._seen = self._removed = 0
         """Of the running pass."""
@@ -93,15 +93,15 @@ class Scan:
         self.checks = self._per_access if self._may_expire() else 0
 
     def end_epoch(self) -> None:
-        """No access removes anything from now on."""
+        """Disable removal by accesses."""
         self.checks = 0
 
     def check(self) -> None:
-        """Look at the next `checks` state keys. The current key stays what it was."""
+        """Visit the next `checks` state keys. The current key is preserved."""
         self._advance(self.checks)
 
     def check_records(self, count: int) -> None:
-        """As many checks as for that many records, where each record counts as an access."""
+        """Visit as many state keys as for this number of accesses, if records count as accesses."""
         if self.rules.every_record:
             left = count * self.checks
             while left > 0 and self.checks:
@@ -109,7 +109,7 @@ class Scan:
                 left -= CHUNK
 
     def sweep(self, settings: SweepSettings) -> None:
-        """The timed sweep: if it is due, go over about its budget of entries, to the end of a key's."""
+        """The timed sweep: if it is due, visit about the budgeted number of entries, always whole keys."""
         due_ms = self.due_ms(settings)
         if due_ms is None or due_ms > self._clock.now_ms:
             return
@@ -124,7 +124,7 @@ class Scan:
         self._sliced_ms = self._clock.now_ms
 
     def due_ms(self, settings: SweepSettings) -> int | None:
-        """When the timed sweep goes on; None while nothing can expire.
+        """When the timed sweep continues; None while nothing can expire.
 
         Always at a multiple of the interval, so that the sweeps of all states and subtasks share their epochs.
         """
@@ -141,7 +141,7 @@ class Scan:
         return min(-(-earliest_ms // interval_ms) * interval_ms, MAX_WATERMARK)
 
     def _expiry_ms(self) -> int | None:
-        """When the first entry may have to go; None where there is none that ever will."""
+        """When the first entry may expire; None if no entry can."""
         if not self._known:
             return 0
         stamps = [] if self._oldest is None else [self._oldest]
@@ -154,7 +154,7 @@ class Scan:
         return self._in_pass or (expiry_ms is not None and expiry_ms <= self._clock.now_ms)
 
     def _advance(self, limit: int) -> int:
-        """Move the pass on by up to `limit` state keys; how many entries that were, at least 1."""
+        """Advance the pass by up to `limit` state keys; the number of entries visited, at least 1."""
         assert self.state is not None
         if not self._in_pass:
             self._begin()
@@ -178,8 +178,8 @@ class Scan:
     def _begin(self) -> None:
         self._in_pass = True
         self._began_ms = self._clock.now_ms
-        # What earlier epochs wrote the pass will meet. A backend may not give out keys of the running one, and what is
-        # written from here on may lie behind the cursor: so `written` stays.
+        # The pass will see what earlier epochs wrote. A backend may not return keys of the running one, and the cursor
+        # may have passed later writes: so `written` stays.
         self._written_before = False
         self._left_oldest = None
         self._seen = self._removed = 0
@@ -188,4 +188,4 @@ class Scan:
         self._in_pass, self._known = False, True
         self._oldest, self._ended_ms = self._left_oldest, self._clock.now_ms
         self.has_removed = self.has_removed or self._removed * SWEPT_PART >= max(self._seen, 1)
-        self.checks = self._per_access if self._may_expire() else 0  # the time may have moved on since it began
+        self.checks = self._per_access if self._may_expire() else 0  # time may have advanced since it began

@@ -1,4 +1,4 @@
-"""What a StateTtlConfig says, in the form in which the states with a time to live read it."""
+"""A StateTtlConfig in the form that states with a time to live use."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from penstock.model.ttl import StateTtlConfig
 class EpochClock:
     """The time by which entries expire: `now` of the running epoch, or of the last one between two epochs.
 
-    Whoever runs the epochs sets `now_ms` before `begin_epoch`. It is meant never to go back (PROTOCOL I-6); where it
-    does, entries live longer, and none expires that would not have.
+    The subtask sets `now_ms` before `begin_epoch`. It should never decrease (PROTOCOL I-6); if it does, entries live
+    longer, and none expires too early.
     """
 
     __slots__ = ("in_epoch", "now_ms")
@@ -19,12 +19,12 @@ class EpochClock:
     def __init__(self) -> None:
         self.now_ms = 0
         self.in_epoch = False
-        """Expired entries are removed, and reads prolong lives, only in an epoch: only then can it be undone."""
+        """Reads remove and refresh entries only in an epoch, because only then it can be undone."""
 
 
 @dataclass(frozen=True)
 class TtlRules:
-    """How entries of one state expire, and who removes them."""
+    """How entries of one state expire, and how they are removed."""
 
     ttl_ms: int
     refreshes_on_read: bool
@@ -33,13 +33,13 @@ class TtlRules:
     in_full_snapshot: bool
     """Full snapshots leave expired entries out."""
     checks_per_access: int
-    """State keys that each access looks at, on a backend in memory; 0: none."""
+    """The number of state keys that each access checks, in a backend in memory."""
     every_record: bool
-    """And each record too."""
+    """Whether each record counts as an access."""
     in_background: bool
-    """The ways that are on by default were not switched off."""
+    """Whether the default cleanup strategies are enabled."""
     by_compaction: bool
-    """On a backend on disk expired entries go without being read."""
+    """Whether a backend on disk removes expired entries that nobody reads."""
 
     @staticmethod
     def of(descriptor: StateDescriptor) -> "TtlRules | None":
@@ -64,19 +64,19 @@ class TtlRules:
     def unread_ms(self) -> int:
         """The age at which an entry that nobody reads is removed.
 
-        One that may be shown once more is left for a second time to live: otherwise cleanup would nearly always come
-        before the read that is to find it.
+        An entry that may be returned once more is kept for twice the time to live. Otherwise cleanup would nearly
+        always come before the read.
         """
         return 2 * self.ttl_ms if self.shows_expired else self.ttl_ms
 
     def is_expired(self, stamp_ms: int | None, now_ms: int) -> bool:
-        """Whether an entry has lived its time. One without a stamp has not begun to."""
+        """Whether an entry has expired. One without a stamp has not."""
         return stamp_ms is not None and stamp_ms + self.ttl_ms <= now_ms
 
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """How fast the timed sweep works: so many entries of each state of a subtask, and then a pause."""
+    """The speed of the timed sweep: a number of entries of each state of a subtask per interval."""
 
     entries: int = state_options.SWEEP_ENTRIES.default
     """`penstock.state.ttl.sweep-entries`; 0: no timed sweep."""

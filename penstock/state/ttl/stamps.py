@@ -1,8 +1,8 @@
-"""Entries with a stamp: how a state with a time to live is stored, and what it has in common with one without.
+"""How a state with a time to live is stored: each entry with a stamp; and conversion from and to one without.
 
 An entry is stored as a pair (stamp, entry). The stamp is the time of the last access in milliseconds, or None for an
-entry that was saved before its state had a time to live; such an entry lives until it gets one (features D14). A pair
-stands for the value of a value, reducing or aggregating state, for each element of a list, for each value of a map.
+entry that was saved before its state had a time to live; such an entry does not expire until it gets one
+(features D14). Values of value, reducing and aggregating states, list elements and map values are stored as pairs.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ STAMP = scalar("LONG")
 
 
 def raw_descriptor(descriptor: StateDescriptor) -> StateDescriptor:
-    """The state that a backend keeps for this one: itself, or with a time to live a state of pairs.
+    """The state that a backend keeps for this one: the same, or with a time to live a state of pairs.
 
-    Reducing and aggregating states are kept as values: what is folded is not what is stored.
+    Reducing and aggregating states are kept as value states, because pairs cannot be reduced.
     """
     if TtlRules.of(descriptor) is None:
         return descriptor
@@ -42,7 +42,7 @@ def raw_descriptor(descriptor: StateDescriptor) -> StateDescriptor:
         raw = MapStateDescriptor(descriptor.name, descriptor.map_key_type, value_type)
     else:
         raw = ValueStateDescriptor(descriptor.name, tuple_of([STAMP, descriptor.value_type]))
-    parse_type(str(raw.value_type))  # a type that is nested too deep to be read back is refused now
+    parse_type(str(raw.value_type))  # raises for a type that is nested too deep to be read back
     return raw
 
 
@@ -73,15 +73,15 @@ def with_ttl(info: StateTableInfo) -> StateTableInfo:
     return msgspec.structs.replace(info, value_type=str(stamped), ttl=True)
 
 
-def converted(rows: pa.Table, saved: StateTableInfo, wanted: StateTableInfo) -> pa.Table:
-    """Rows of the saved table as rows of the wanted one, for two that are the same state."""
-    if saved.ttl == wanted.ttl:
+def converted(rows: pa.Table, saved: StateTableInfo, declared: StateTableInfo) -> pa.Table:
+    """Rows of the saved table in the form of the declared one, with or without stamps."""
+    if saved.ttl == declared.ttl:
         return rows
     column = rows[VALUE_COLUMN].combine_chunks()
-    change = _with_stamps if wanted.ttl else _without_stamps
-    column = map_lists(column, change) if wanted.kind == "list" else change(column)
+    change = _with_stamps if declared.ttl else _without_stamps
+    column = map_lists(column, change) if declared.kind == "list" else change(column)
     index = rows.schema.get_field_index(VALUE_COLUMN)
-    return rows.set_column(index, pa.field(VALUE_COLUMN, parse_type(wanted.value_type).arrow), column)
+    return rows.set_column(index, pa.field(VALUE_COLUMN, parse_type(declared.value_type).arrow), column)
 
 
 def _with_stamps(entries: pa.Array) -> pa.Array:
@@ -93,14 +93,14 @@ def _without_stamps(pairs: pa.Array) -> pa.Array:
 
 
 def map_lists(lists: pa.Array, change: Any) -> pa.Array:
-    """Change the elements of all lists; a deleted row has no list."""
+    """Apply a change to the elements of all lists. Deleted rows have no list."""
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), change(lists.flatten()), mask=lists.is_null())
 
 
 def without_expired(rules: TtlRules, now_ms: int, *, is_list: bool) -> Callable[[Any], Any]:
-    """A function that gives what of a stored value has not expired: the pair, the pairs of a list; None for nothing."""
+    """A function that returns the part of a stored value that has not expired; None if nothing is left."""
 
     def live_list(pairs: Any) -> Any:
         return [pair for pair in pairs if not rules.is_expired(pair[0], now_ms)] or None
@@ -112,7 +112,7 @@ def without_expired(rules: TtlRules, now_ms: int, *, is_list: bool) -> Callable[
 
 
 def live_rows(seal: Callable[[], Rows], live: Callable[[Any], Any]) -> Rows:
-    """Rows of a full seal with what `live` leaves of their values."""
+    """Rows of a full seal without what `live` drops."""
     rows = seal()
     values = [live(value) for value in rows.values]
     kept = [index for index, value in enumerate(values) if value is not None]

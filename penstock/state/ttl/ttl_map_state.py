@@ -1,4 +1,4 @@
-"""The map whose entries expire: a wrapper around the map handle of any backend, with pairs (stamp, value) as values."""
+"""The map state whose entries expire: a wrapper around the map handle of any backend, with pairs (stamp, value)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from penstock.errors import StateAccessError
 from penstock.model.state import MapState
 from penstock.state.backend.current_key import CurrentKey
-from penstock.state.ttl.cleanup_scan import Scan
+from penstock.state.ttl.cleanup_scan import CleanupScan
 from penstock.state.ttl.rules import EpochClock
 from penstock.state.ttl.ttl_states import oldest
 
@@ -14,11 +14,11 @@ NOTHING = object()
 
 
 class TtlMapState(MapState[Any, Any]):
-    """A dictionary per key, over one of pairs: each map key has a life of its own."""
+    """A dictionary per key, stored as pairs. Each map key expires separately."""
 
     __slots__ = ("_clock", "_raw", "_refreshes", "_scan", "_shows", "_ttl_ms", "changes", "current")
 
-    def __init__(self, raw: MapState[Any, Any], scan: Scan, clock: EpochClock, current: CurrentKey) -> None:
+    def __init__(self, raw: MapState[Any, Any], scan: CleanupScan, clock: EpochClock, current: CurrentKey) -> None:
         self._raw = raw
         self._scan = scan
         self._clock = clock
@@ -26,7 +26,7 @@ class TtlMapState(MapState[Any, Any]):
         rules = scan.rules
         self._ttl_ms, self._refreshes, self._shows = rules.ttl_ms, rules.refreshes_on_read, rules.shows_expired
         self.changes = 0
-        """Grows with every change that the user makes, so that iterators notice one."""
+        """Incremented by every change that the user makes, so that iterators detect it."""
 
     def get(self, key: Any) -> Any:
         """The value of a map key; None when it is absent or has expired."""
@@ -44,7 +44,7 @@ class TtlMapState(MapState[Any, Any]):
         return value if self._shows else None
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a map key, whose life begins. None is a value too."""
+        """Set the value of a map key, with a new stamp. None is a value too."""
         if self._scan.checks:
             self._scan.check()
         self._scan.written = True
@@ -52,7 +52,7 @@ class TtlMapState(MapState[Any, Any]):
         self.changes += 1
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set the values of several map keys; if one of them does not fit, none is set."""
+        """Set the values of several map keys; all or none."""
         if self._scan.checks:
             self._scan.check()
         self._scan.written = True
@@ -61,12 +61,12 @@ class TtlMapState(MapState[Any, Any]):
         self.changes += 1
 
     def remove(self, key: Any) -> None:
-        """Remove a map key; an absent one is fine."""
+        """Remove a map key if it exists."""
         self._raw.remove(key)
         self.changes += 1
 
     def contains(self, key: Any) -> bool:
-        """Whether `get` would return what the map key has; an expired entry that is shown stays until it is read."""
+        """Whether `get` would find the map key. An expired entry that may still be returned stays until it is read."""
         if self._scan.checks:
             self._scan.check()
         pair = self._raw.get(key)
@@ -93,7 +93,7 @@ class TtlMapState(MapState[Any, Any]):
         return TtlMapIterator(self, self._read_all(), lambda key, value: value)
 
     def is_empty(self) -> bool:
-        """Whether there is no map key that has not expired (features D16: the raw map would not tell)."""
+        """Whether no map key is left that has not expired (features D16: the raw map would not tell)."""
         if self._scan.checks:
             self._scan.check()
         if self._shows:
@@ -119,7 +119,7 @@ class TtlMapState(MapState[Any, Any]):
         return len(entries), len(entries) - len(left), oldest(pair[0] for _, pair in left)
 
     def _read_all(self) -> list[tuple[Any, Any]]:
-        """All map keys and values that are returned; expired ones are removed, and a read prolongs the others."""
+        """All map keys and values that are returned. Removes expired ones; refreshes the others if reads refresh."""
         if self._scan.checks:
             self._scan.check()
         entries, limit_ms = list(self._raw.items()), self._clock.now_ms - self._ttl_ms
@@ -132,7 +132,7 @@ class TtlMapState(MapState[Any, Any]):
         return [(key, value) for key, (_, value) in (entries if self._shows else live)]
 
     def _remove(self, entries: list[tuple[Any, Any]], limit_ms: int) -> list[tuple[Any, Any]]:
-        """Remove map keys with a stamp up to the limit from the raw map; the others."""
+        """Remove map keys with a stamp up to the limit from the raw map; returns the others."""
         left = [entry for entry in entries if entry[1][0] is None or entry[1][0] > limit_ms]
         if entries and not left:
             self._raw.clear()
@@ -150,7 +150,7 @@ class TtlMapState(MapState[Any, Any]):
 
 
 class TtlMapIterator(Iterator[Any]):
-    """Goes over a map as it is at the start; any change but by its own `remove` is an error at the next step."""
+    """Iterates over a map state. A change by anything but its own `remove` is an error at the next step."""
 
     __slots__ = ("_changes", "_items", "_key", "_last", "_state", "_view")
 
@@ -168,7 +168,7 @@ class TtlMapIterator(Iterator[Any]):
         return self._view(self._last, value)
 
     def remove(self) -> None:
-        """Remove the entry that was given last."""
+        """Remove the entry that was returned last."""
         if self._last is NOTHING:
             raise StateAccessError("You need to call the '__next__' method before calling this method.")
         self._require_unchanged()

@@ -1,8 +1,8 @@
-"""States whose entries expire: wrappers around the handles of any backend, which keep pairs (stamp, entry).
+"""States whose entries expire: wrappers around the handles of any backend, which store pairs (stamp, entry).
 
-An entry is expired when its stamp is as old as the time to live. It is as good as absent then, unless the state shows
-expired entries, and the read that meets it removes it, as a change of the running epoch. Outside an epoch nothing is
-changed: expired entries are still hidden.
+An entry has expired when its stamp is as old as the time to live. Then it is treated as absent, unless the state may
+return expired entries, and the read that finds it removes it, as a change of the running epoch. Outside an epoch
+nothing is changed, and expired entries are hidden.
 """
 
 from collections.abc import Iterable
@@ -11,16 +11,16 @@ from typing import Any
 from penstock.errors import UnsupportedValueError
 from penstock.model.functions import AggregateFunction, ReduceFunction
 from penstock.model.state import AggregatingState, ListState, ReducingState, ValueState
-from penstock.state.ttl.cleanup_scan import Scan
+from penstock.state.ttl.cleanup_scan import CleanupScan
 from penstock.state.ttl.rules import EpochClock
 
 
 class TtlValueState(ValueState[Any]):
-    """One value per key, over a state of pairs."""
+    """One value per key, stored as a pair."""
 
     __slots__ = ("_clock", "_raw", "_refreshes", "_scan", "_shows", "_ttl_ms")
 
-    def __init__(self, raw: ValueState[Any], scan: Scan, clock: EpochClock) -> None:
+    def __init__(self, raw: ValueState[Any], scan: CleanupScan, clock: EpochClock) -> None:
         self._raw = raw
         self._scan = scan
         self._clock = clock
@@ -28,7 +28,7 @@ class TtlValueState(ValueState[Any]):
         self._ttl_ms, self._refreshes, self._shows = rules.ttl_ms, rules.refreshes_on_read, rules.shows_expired
 
     def value(self) -> Any:
-        """The value; None when there is none, or it has expired."""
+        """The value; None if there is none or it has expired."""
         if self._scan.checks:
             self._scan.check()
         pair = self._raw.value()
@@ -46,7 +46,7 @@ class TtlValueState(ValueState[Any]):
         return value if self._shows else None
 
     def to_fold(self) -> Any:
-        """The value that the next one is folded into: nothing is removed or prolonged, as it is replaced anyway."""
+        """The value to combine the next one with. Nothing is removed or refreshed, because it is replaced anyway."""
         if self._scan.checks:
             self._scan.check()
         pair = self._raw.value()
@@ -56,7 +56,7 @@ class TtlValueState(ValueState[Any]):
         return value if self._shows or stamp is None or stamp + self._ttl_ms > self._clock.now_ms else None
 
     def update(self, value: Any) -> None:
-        """Replace the value, whose life begins; None clears it."""
+        """Replace the value, with a new stamp; None clears it."""
         if self._scan.checks:
             self._scan.check()
         if value is None:
@@ -66,7 +66,7 @@ class TtlValueState(ValueState[Any]):
         self._raw.update((self._clock.now_ms, value))
 
     def clear(self) -> None:
-        """Forget the value."""
+        """Remove the value."""
         self._raw.clear()
 
     def expire(self) -> tuple[int, int, int | None]:
@@ -81,7 +81,7 @@ class TtlValueState(ValueState[Any]):
 
 
 class TtlReducingState(ReducingState[Any]):
-    """One value per key, folded by a function. A value that has expired is not folded in, but replaced."""
+    """One value per key, combined by a function. An expired value is replaced."""
 
     __slots__ = ("_reduce", "_value", "expire")
 
@@ -90,15 +90,15 @@ class TtlReducingState(ReducingState[Any]):
         self.expire = value.expire
 
     def bind(self, function: ReduceFunction) -> None:
-        """Fold with this function from now on."""
+        """Use this function from now on."""
         self._reduce = function.reduce
 
     def get(self) -> Any:
-        """The folded value; None when nothing was added, or it has expired."""
+        """The combined value; None if nothing was added or it has expired."""
         return self._value.value()
 
     def add(self, value: Any) -> None:
-        """Fold a value in; None clears the state."""
+        """Combine a value with the stored one; None clears the state."""
         if value is None:
             self._value.clear()
             return
@@ -106,12 +106,12 @@ class TtlReducingState(ReducingState[Any]):
         self._value.update(value if current is None else self._reduce(current, value))
 
     def clear(self) -> None:
-        """Forget the value."""
+        """Remove the value."""
         self._value.clear()
 
 
 class TtlAggregatingState(AggregatingState[Any, Any]):
-    """One accumulator per key. One that has expired is not added to, but replaced by a new one."""
+    """One accumulator per key. An expired one is replaced by a new one."""
 
     __slots__ = ("_function", "_value", "expire")
 
@@ -120,11 +120,11 @@ class TtlAggregatingState(AggregatingState[Any, Any]):
         self.expire = value.expire
 
     def bind(self, function: AggregateFunction) -> None:
-        """Aggregate with this function from now on."""
+        """Use this function from now on."""
         self._function = function
 
     def get(self) -> Any:
-        """The result of the accumulator; None when nothing was added, or it has expired."""
+        """The result of the accumulator; None if nothing was added or it has expired."""
         accumulator = self._value.value()
         return None if accumulator is None else self._function.get_result(accumulator)
 
@@ -139,25 +139,25 @@ class TtlAggregatingState(AggregatingState[Any, Any]):
         self._value.update(self._function.add(value, accumulator))
 
     def accumulator(self) -> Any:
-        """What is stored; None when nothing was added, or it has expired."""
+        """The stored accumulator; None if nothing was added or it has expired."""
         return self._value.to_fold()
 
     def merge(self, accumulator: Any) -> None:
-        """Merge an accumulator into the stored one, whose life begins anew."""
+        """Merge an accumulator into the stored one, with a new stamp."""
         stored = self._value.to_fold()
         self._value.update(accumulator if stored is None else self._function.merge(stored, accumulator))
 
     def clear(self) -> None:
-        """Forget the accumulator."""
+        """Remove the accumulator."""
         self._value.clear()
 
 
 class TtlListState(ListState[Any]):
-    """A list per key, over a list of pairs: each element has a life of its own."""
+    """A list per key, stored as a list of pairs. Each element expires separately."""
 
     __slots__ = ("_clock", "_raw", "_refreshes", "_scan", "_shows", "_ttl_ms")
 
-    def __init__(self, raw: ListState[Any], scan: Scan, clock: EpochClock) -> None:
+    def __init__(self, raw: ListState[Any], scan: CleanupScan, clock: EpochClock) -> None:
         self._raw = raw
         self._scan = scan
         self._clock = clock
@@ -189,21 +189,21 @@ class TtlListState(ListState[Any]):
         self._raw.add((self._clock.now_ms, value))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Add several elements at the end; if one of them does not fit, none is added."""
+        """Add several elements at the end; all or none."""
         if self._scan.checks:
             self._scan.check()
         self._scan.written = True
         self._raw.add_all(self._stamped(values))
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace all elements; without any the state is cleared."""
+        """Replace all elements; an empty list clears the state."""
         if self._scan.checks:
             self._scan.check()
         self._scan.written = True
         self._raw.update(self._stamped(values))
 
     def clear(self) -> None:
-        """Forget all elements."""
+        """Remove all elements."""
         self._raw.clear()
 
     def expire(self) -> tuple[int, int, int | None]:
@@ -225,15 +225,15 @@ class TtlListState(ListState[Any]):
 
 
 def null_element() -> UnsupportedValueError:
-    """What the raw list would say; it sees a pair."""
+    """The error that the raw list would raise if it did not see pairs."""
     return UnsupportedValueError("You cannot add null to a ListState.")
 
 
 def younger(pairs: list[Any], limit_ms: int) -> list[Any]:
-    """The pairs whose stamp lies behind the limit, or that have none."""
+    """The pairs whose stamp is after the limit, or that have no stamp."""
     return [pair for pair in pairs if pair[0] is None or pair[0] > limit_ms]
 
 
 def oldest(stamps: Iterable[int | None]) -> int | None:
-    """The smallest of the stamps that are one."""
+    """The smallest stamp, ignoring None."""
     return min((stamp for stamp in stamps if stamp is not None), default=None)

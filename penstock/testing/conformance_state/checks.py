@@ -11,4 +11,4 @@ CHECKS: list[Callable[[NewBackend], None]] = [
     for name, check in vars(module).items()
     if getattr(check, "__module__", None) == module.__name__ and not name.startswith("_") and callable(check)
 ]
-"""Every case."""
+"""All checks of the suite."""

@@ -62,7 +62,7 @@ def a_list_takes_no_null(new: NewBackend) -> None:
         assert state.get() == [1]
 
 
-def a_list_given_out_is_the_callers_own(new: NewBackend) -> None:
+def changing_a_returned_list_does_not_change_the_state(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(ListStateDescriptor("l", Types.LIST(Types.LONG())))
     with epoch(backend):
@@ -74,7 +74,7 @@ def a_list_given_out_is_the_callers_own(new: NewBackend) -> None:
     assert state.get() == [[1]]
 
 
-def a_cleared_list_starts_anew(new: NewBackend) -> None:
+def a_cleared_list_starts_over(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(ListStateDescriptor("l", Types.LONG()))
     with epoch(backend):
@@ -139,7 +139,7 @@ def entries_change_over_epochs(new: NewBackend) -> None:
     assert dict(state.items()) == {2: 20, 3: 3, 4: 4}
 
 
-def removing_what_is_absent_is_fine(new: NewBackend) -> None:
+def removing_a_missing_map_key_has_no_effect(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(MapStateDescriptor("m", Types.STRING(), Types.LONG()))
     with epoch(backend):
@@ -187,7 +187,7 @@ def an_iterator_notices_a_change(new: NewBackend) -> None:
         expect_error(StateAccessError, "Concurrent modification detected", lambda: next(items))
 
 
-def an_iterator_removes_what_it_gave(new: NewBackend) -> None:
+def an_iterator_can_remove_its_last_entry(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(MapStateDescriptor("m", Types.LONG(), Types.LONG()))
     with epoch(backend):
@@ -200,7 +200,7 @@ def an_iterator_removes_what_it_gave(new: NewBackend) -> None:
     assert sorted(state.keys()) == [0, 2, 4]
 
 
-def untyped_map_keys_are_true_to_their_type(new: NewBackend) -> None:
+def untyped_map_keys_of_different_types_are_different(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(MapStateDescriptor("m"))
     keys = [1, True, 1.0, "1", (1,), b"1"]
@@ -237,7 +237,7 @@ def put_all_is_all_or_nothing(new: NewBackend) -> None:
         assert state.is_empty()
 
 
-def map_values_given_out_are_the_callers_own(new: NewBackend) -> None:
+def changing_a_returned_map_value_does_not_change_the_state(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(MapStateDescriptor("m", Types.STRING(), Types.LIST(Types.LONG())))
     with epoch(backend):

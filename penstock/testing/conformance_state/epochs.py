@@ -69,7 +69,7 @@ def state_needs_a_current_key(new: NewBackend) -> None:
     backend.roll_back()
 
 
-def untyped_keys_are_true_to_their_type(new: NewBackend) -> None:
+def untyped_keys_of_different_types_are_different(new: NewBackend) -> None:
     backend = make(new, TAGGED)
     state = backend.table(ValueStateDescriptor("v", Types.STRING()))
     keys = [1, True, 1.0, "1", (1, "a"), b"1"]
@@ -107,7 +107,7 @@ def numbers_are_keys(new: NewBackend) -> None:
         assert state.value() == key
 
 
-def a_rolled_back_epoch_never_was(new: NewBackend) -> None:
+def a_rolled_back_epoch_has_no_effect(new: NewBackend) -> None:
     backend = make(new)
     value, elements, entries = three_states(backend)
     with epoch(backend):
@@ -129,7 +129,7 @@ def a_rolled_back_epoch_never_was(new: NewBackend) -> None:
     assert value.value() is None
 
 
-def what_was_cleared_comes_back_with_a_roll_back(new: NewBackend) -> None:
+def a_roll_back_restores_cleared_state(new: NewBackend) -> None:
     backend = make(new)
     value, elements, entries = three_states(backend)
     with epoch(backend):
@@ -163,7 +163,7 @@ def an_epoch_can_be_run_again_after_a_roll_back(new: NewBackend) -> None:
     assert (value.value(), elements.get()) == (1, [2])
 
 
-def the_end_of_an_epoch_leaves_the_key(new: NewBackend) -> None:
+def the_end_of_an_epoch_clears_the_current_key(new: NewBackend) -> None:
     backend = make(new)
     value, _, _ = three_states(backend)
     backend.begin_epoch()
@@ -172,7 +172,7 @@ def the_end_of_an_epoch_leaves_the_key(new: NewBackend) -> None:
     expect_error(StateAccessError, "no current key", value.value)
 
 
-def an_epoch_without_changes_is_fine(new: NewBackend) -> None:
+def an_epoch_may_have_no_changes(new: NewBackend) -> None:
     backend = make(new)
     value, _, _ = three_states(backend)
     for _ in range(3):
@@ -229,7 +229,7 @@ def a_timer_registered_while_firing_fires_too(new: NewBackend) -> None:
     assert fired == [1, 2, 3] and timers.next_timestamp() == 4
 
 
-def fired_timers_come_back_with_a_roll_back(new: NewBackend) -> None:
+def a_roll_back_restores_fired_timers(new: NewBackend) -> None:
     backend, timers = _timers(new)
     with epoch(backend):
         timers.register(1)
@@ -255,7 +255,7 @@ def timers_reach_from_the_first_to_the_last_moment(new: NewBackend) -> None:
     assert fired == [MIN_WATERMARK, 0, MAX_WATERMARK] and timers.next_timestamp() is None
 
 
-def timers_of_the_two_clocks_are_apart(new: NewBackend) -> None:
+def timers_of_the_two_time_domains_are_separate(new: NewBackend) -> None:
     backend = make(new)
     event, processing = Timers(backend, TimeDomain.EVENT_TIME), Timers(backend, TimeDomain.PROCESSING_TIME)
     with epoch(backend):

@@ -1,4 +1,4 @@
-"""States that were saved with another schema or another time to live, and what lives for a time only."""
+"""Schema evolution and time to live."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ ENTRY, CHANGED = Row(n=1, gone="x"), Row(country=None, n=1)
 TTL_MS = 1_000
 
 
-def fields_come_and_go_and_numbers_grow(new: NewBackend) -> None:
+def fields_are_added_and_removed_and_numbers_widened(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new, OLD))])
     _check(backend, NEW, CHANGED)
 
@@ -47,7 +47,7 @@ def a_changed_state_is_saved_with_its_new_type(new: NewBackend) -> None:
     _check(again, NEW, CHANGED)
 
 
-def parts_of_two_schemas_meet(new: NewBackend) -> None:
+def parts_with_two_schemas_are_merged(new: NewBackend) -> None:
     old, other = _filled(new, OLD), _filled(new, NEW, key="other", entry=Row(country="fr", n=2))
     for files in ((old, other), (other, old)):
         (backend,) = restored(new, [sealed_file(part) for part in files])
@@ -58,7 +58,7 @@ def parts_of_two_schemas_meet(new: NewBackend) -> None:
             assert _read(one, value, "other") == Row(country="fr", n=2, gone=None)
 
 
-def another_schema_is_refused_and_leaves_the_state_alone(new: NewBackend) -> None:
+def an_incompatible_schema_is_refused_and_the_state_is_kept(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new, OLD))])
     expect_error(
         IncompatibleStateError, "INCOMPATIBLE_STATE", lambda: backend.table(ValueStateDescriptor("v", "n string"))
@@ -67,7 +67,7 @@ def another_schema_is_refused_and_leaves_the_state_alone(new: NewBackend) -> Non
     _check(backend, OLD, ENTRY)
 
 
-def a_users_function_changes_the_rest(new: NewBackend) -> None:
+def a_migration_converts_what_no_rule_covers(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new, OLD))])
     seen: list[Any] = []
 
@@ -81,7 +81,7 @@ def a_users_function_changes_the_rest(new: NewBackend) -> None:
     assert seen == [ENTRY] * 3
 
 
-def what_a_users_function_drops_is_gone(new: NewBackend) -> None:
+def entries_that_a_migration_drops_are_removed(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new, OLD))])
     states = _states(backend, "string", lambda row: None)
     at(backend, "k")
@@ -103,7 +103,7 @@ def entries_expire(new: NewBackend) -> None:
         assert value.value() is None
 
 
-def stamps_are_restored_and_may_come_and_go(new: NewBackend) -> None:
+def stamps_are_restored_and_may_be_added_or_removed(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(_expiring())
     with epoch(backend):
@@ -122,7 +122,7 @@ def stamps_are_restored_and_may_come_and_go(new: NewBackend) -> None:
         assert state.value() == 1  # it was saved without a stamp
 
 
-def keys_with_something_are_found(new: NewBackend) -> None:
+def keys_with_entries_are_listed(new: NewBackend) -> None:
     backend = _filled(new, OLD)
     value, elements, entries = _states(backend, OLD)
     assert [backend.keys_with(name) for name in "vlm"] == [["k"]] * 3

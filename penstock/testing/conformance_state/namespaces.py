@@ -1,4 +1,4 @@
-"""Namespaces: states and timers of a key and a window, for example."""
+"""Namespaces: states and timers of a key and, for example, a window."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ WINDOW = Types.TUPLE([Types.LONG(), Types.LONG()])
 FIRST, SECOND, THIRD = (0, 10), (10, 20), (-10, 0)
 
 
-def each_namespace_of_a_key_has_a_state_of_its_own(new: NewBackend) -> None:
+def each_namespace_of_a_key_has_its_own_state(new: NewBackend) -> None:
     backend = make(new)
     states, plain = _states(backend), backend.table(ValueStateDescriptor("plain", Types.LONG()))
     with epoch(backend):
@@ -55,7 +55,7 @@ def a_namespace_must_be_set(new: NewBackend) -> None:
         for use in (value.value, lambda: value.update(1), elements.get, lambda: entries.put("x", 1), entries.clear):
             expect_error(StateAccessError, "no namespace is set", use)
         _write(backend, (value, elements, entries), FIRST, 1)
-    expect_error(StateAccessError, "no namespace is set", value.value)  # the end of an epoch leaves it
+    expect_error(StateAccessError, "no namespace is set", value.value)  # the end of an epoch clears it
     backend.begin_epoch()
     backend.keys.clear()
     backend.set_current_namespace(FIRST)
@@ -63,7 +63,7 @@ def a_namespace_must_be_set(new: NewBackend) -> None:
     backend.roll_back()
 
 
-def keys_and_namespaces_do_not_run_together(new: NewBackend) -> None:
+def keys_and_namespaces_are_not_confused(new: NewBackend) -> None:
     backend = make(new)
     states = _states(backend, Types.STRING())
     places = [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("a", "b"), ("a\0", "b"), ("a", "\0b")]
@@ -78,7 +78,7 @@ def keys_and_namespaces_do_not_run_together(new: NewBackend) -> None:
     assert [_read(other, states, *place) for place in places] == [_all(number) for number in range(len(places))]
 
 
-def untyped_namespaces_are_true_to_their_type(new: NewBackend) -> None:
+def untyped_namespaces_of_different_types_are_different(new: NewBackend) -> None:
     backend = make(new)
     value = backend.table(ValueStateDescriptor("v"), TAGGED)
     assert backend.namespace_codec is not None
@@ -213,7 +213,7 @@ def namespaces_are_merged(new: NewBackend) -> None:
                 elements.add(number)
                 total.add(number)
                 mean.add(number)
-    for target in (SECOND, (7, 7)):  # one that is there already, and a new one
+    for target in (SECOND, (7, 7)):  # an existing one and a new one
         with epoch(backend):
             for state in (elements, total, mean):
                 merge_namespaces(backend, state, target, [FIRST, SECOND, THIRD, (99, 99)])
@@ -223,7 +223,7 @@ def namespaces_are_merged(new: NewBackend) -> None:
         assert (list(elements.get()), total.get(), mean.get()) == ([3, 1, 2, 4, 5], 15, 3.0)
 
 
-def merging_nothing_leaves_nothing(new: NewBackend) -> None:
+def merging_empty_namespaces_has_no_effect(new: NewBackend) -> None:
     backend = make(new)
     elements = backend.table(ListStateDescriptor("l", Types.LONG()), WINDOW)
     mean = backend.table(AggregatingStateDescriptor("a", Mean()), WINDOW)
@@ -233,7 +233,7 @@ def merging_nothing_leaves_nothing(new: NewBackend) -> None:
     assert entry_count(backend) == 0
 
 
-def entries_expire_in_each_namespace_by_itself(new: NewBackend) -> None:
+def entries_expire_separately_in_each_namespace(new: NewBackend) -> None:
     backend = make(new)
     descriptor = ValueStateDescriptor("v", Types.LONG())
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(100)).build())

@@ -30,7 +30,7 @@ from penstock.testing.conformance_state.tools import (
 )
 
 
-def a_snapshot_brings_everything_back(new: NewBackend) -> None:
+def a_snapshot_restores_everything(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new))])
     _check_filled([backend])
 
@@ -44,7 +44,7 @@ def snapshots_of_several_subtasks_become_one(new: NewBackend) -> None:
     _check_filled(restored(new, parts))
 
 
-def another_number_of_key_groups_is_split_anew(new: NewBackend) -> None:
+def another_max_parallelism_is_restored(new: NewBackend) -> None:
     for groups in (7, 128, 300):
         _check_filled(restored(new, [sealed_file(_filled(new))], parallelism=3, groups=groups))
 
@@ -71,7 +71,7 @@ def what_happens_after_a_seal_is_not_in_it(new: NewBackend) -> None:
     _check_filled(restored(new, [encode_snapshot([sealed])]))
 
 
-def two_seals_each_hold_their_own_moment(new: NewBackend) -> None:
+def two_seals_are_independent(new: NewBackend) -> None:
     backend = make(new)
     value, _, _ = three_states(backend)
     seals = []
@@ -86,7 +86,7 @@ def two_seals_each_hold_their_own_moment(new: NewBackend) -> None:
         assert other.table(ValueStateDescriptor("v", Types.LONG())).value() == number
 
 
-def a_restored_state_goes_on(new: NewBackend) -> None:
+def a_restored_state_can_be_changed(new: NewBackend) -> None:
     (backend,) = restored(new, [sealed_file(_filled(new))])
     value, elements, entries = three_states(backend)
     with epoch(backend, KEYS[0]):
@@ -99,11 +99,11 @@ def a_restored_state_goes_on(new: NewBackend) -> None:
     assert (value.value(), elements.get(), entries.get("new")) == (100, [0, 0, 100], 100)
 
 
-def a_state_that_nobody_asks_for_is_carried_on(new: NewBackend) -> None:
-    (unclaimed,) = restored(new, [sealed_file(_filled(new))])
-    with epoch(unclaimed):
+def a_state_that_no_function_declares_stays_in_snapshots(new: NewBackend) -> None:
+    (undeclared,) = restored(new, [sealed_file(_filled(new))])
+    with epoch(undeclared):
         pass
-    _check_filled(restored(new, [sealed_file(unclaimed)]))
+    _check_filled(restored(new, [sealed_file(undeclared)]))
 
 
 def timers_are_restored(new: NewBackend) -> None:
@@ -145,8 +145,8 @@ def a_pickled_state_is_not_loaded_unless_it_is_declared(new: NewBackend) -> None
     with epoch(backend):
         state.update(_Loud())
     loaded = _Loud.loaded
-    (unclaimed,) = restored(new, [sealed_file(backend)])
-    (again,) = restored(new, [sealed_file(unclaimed)])
+    (undeclared,) = restored(new, [sealed_file(backend)])
+    (again,) = restored(new, [sealed_file(undeclared)])
     assert _Loud.loaded == loaded
     at(again, "k")
     assert isinstance(again.table(ValueStateDescriptor("p", Types.PICKLED_BYTE_ARRAY())).value(), _Loud)

@@ -1,4 +1,4 @@
-"""What the checks of a backend are written with."""
+"""Functions that the checks use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ class Mean(AggregateFunction):
 
 @contextmanager
 def epoch(backend: KeyedBackend, key: Any = "k") -> Iterator[None]:
-    """An epoch at a key; an error rolls it back."""
+    """Runs an epoch with a current key. An error rolls it back."""
     backend.begin_epoch()
     at(backend, key)
     try:
@@ -72,7 +72,7 @@ def make(new: NewBackend, *types: TypeInformation, key_groups: tuple[int, int] =
 
 
 def entry_count(backend: KeyedBackend) -> int:
-    """How many rows a full snapshot has; of a state that no function has asked for, an entry may have several."""
+    """The number of rows of a full snapshot. An entry of a state that no function has declared may have several."""
     return sum(map(_row_count, backend.seal_all(0).tables))
 
 

@@ -1,4 +1,4 @@
-"""One value per key; folded states."""
+"""Value, reducing and aggregating states."""
 
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -131,7 +131,7 @@ def untyped_values_keep_their_types(new: NewBackend) -> None:
         assert repr(state.value()) == repr(value)
 
 
-def what_was_stored_is_out_of_reach(new: NewBackend) -> None:
+def changing_a_returned_value_does_not_change_the_state(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(ValueStateDescriptor("v", Types.LIST(Types.LONG())))
     given = [1]
@@ -154,7 +154,7 @@ def a_value_that_does_not_fit_changes_nothing(new: NewBackend) -> None:
         assert state.value() == 1
 
 
-def a_pickled_value_comes_back(new: NewBackend) -> None:
+def a_pickled_value_is_read_back(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(ValueStateDescriptor("v", Types.PICKLED_BYTE_ARRAY()))
     with epoch(backend):
@@ -162,7 +162,7 @@ def a_pickled_value_comes_back(new: NewBackend) -> None:
     assert state.value() == {1, 2}
 
 
-def a_reducing_state_folds(new: NewBackend) -> None:
+def a_reducing_state_combines_values(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(ReducingStateDescriptor("r", lambda a, b: a + b, Types.LONG()))
     with epoch(backend):
@@ -189,7 +189,7 @@ def an_aggregating_state_keeps_its_accumulator(new: NewBackend) -> None:
     assert rows["value"].to_pylist() == [[6, 2]]
 
 
-def clearing_a_folded_state_starts_anew(new: NewBackend) -> None:
+def clearing_a_reducing_or_aggregating_state_starts_over(new: NewBackend) -> None:
     backend = make(new)
     state = backend.table(AggregatingStateDescriptor("a", Mean(), Types.LIST(Types.LONG())))
     with epoch(backend):
