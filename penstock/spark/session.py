@@ -15,6 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.errors import UsageError
+from penstock.spark.java import require_java
 
 DEFAULT_MASTER = "local[*,4]"
 SESSION_SETTINGS: dict[str, str] = {
@@ -66,6 +67,8 @@ def make_session(settings: Mapping[str, str], log_level: str | None = None) -> S
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     for key, value in chosen.items():
         builder = builder.config(key, value)
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        require_java()
     with _quiet(log_level):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level or "OFF")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.spark.java import parse_version, write_launcher
 from tests.loading import load_script
 
 java = load_script("java")
@@ -29,7 +30,7 @@ def fake_java(folder: Path, version: str) -> Path:
     ],
 )
 def test_versions_of_every_form_are_read(text: str, version: int | None) -> None:
-    assert java.parse_version(text) == version
+    assert parse_version(text) == version
 
 
 def test_the_first_java_that_is_new_enough_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +53,7 @@ def test_the_launcher_drops_the_module_that_the_runtime_lacks_and_nothing_else(t
     real = tmp_path / "real java"
     real.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
     real.chmod(0o755)
-    home = java.write_launcher(real, tmp_path / "home")
+    home = write_launcher(real, tmp_path / "home")
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:c*", "--add-modules=ALL", "Main", ""]
     run = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
     assert run.stdout.split("\n")[:-1] == ["-Xmx1g", "-cp", "a b:c*", "--add-modules=ALL", "Main", ""]
