@@ -6,7 +6,9 @@ PenstockError
 │   ├── TypeMismatchError
 │   │   └── IncompatibleStateError  saved state does not fit what the program declares
 │   ├── StateAccessError
-│   └── NotPicklableError
+│   ├── NotPicklableError
+│   ├── PathNotFoundError           a file or folder that a command needs is not there
+│   └── JavaNotFoundError           Spark needs a Java
 ├── UnsupportedValueError           a value that no codec can store
 ├── UserFunctionError               the user's own code raised
 ├── StateBackendError               local files could not be read or written: the attempt ends, recovery follows
@@ -102,6 +104,16 @@ class StateAccessError(UsageError):
 
 class NotPicklableError(UsageError):
     """A user's function cannot be sent to the TaskManagers."""
+
+
+class PathNotFoundError(UsageError):
+    """A file or folder that a command or a program names is not there, or cannot be used; nothing has been started."""
+
+    exit_code = 3
+
+
+class JavaNotFoundError(UsageError):
+    """There is no Java that Spark runs on; nothing has been started."""
 
 
 class UnsupportedValueError(PenstockError):

@@ -23,11 +23,12 @@ EXIT_CODES = {
     0: "success; also the second cancel of a job that is cancelled already",
     1: "the job or the operation failed",
     2: "usage error: the program, the command or the configuration cannot work as written",
-    3: "no such job or snapshot, or the job has ended",
+    3: "no such job, snapshot, file or folder, or the job has ended",
     4: "conflict: another savepoint is in progress, several jobs match, or a newer driver owns the job",
     5: "data is damaged, missing, or does not fit the program",
     6: "the control server does not answer, or does not accept the token",
-    130: "interrupted (Ctrl-C)",
+    130: "interrupted (Ctrl-C); jobs of the program are [suspended](../how-to/stop-and-resume-a-job.md)",
+    143: "ended by SIGTERM; the same",
 }
 SNAPSHOT_CODES = {
     "NOT_A_SAVEPOINT": "nothing at the path, a folder without `_metadata`, or another kind of file (exit code 3)",

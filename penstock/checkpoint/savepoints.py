@@ -126,6 +126,12 @@ class Savepoints:
         return self._stopped
 
     @property
+    def is_requested(self) -> bool:
+        """A savepoint was requested and has not ended."""
+        with self._lock:
+            return self._request is not None
+
+    @property
     def is_stopping(self) -> bool:
         """The barrier of a savepoint that stops the job was sent: no epoch may start now (PROTOCOL R30)."""
         with self._lock:

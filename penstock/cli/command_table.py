@@ -60,6 +60,11 @@ COMMANDS = {
     "list": CommandEntry("list_command", "list_jobs", "List the jobs that have not ended."),
     "status": CommandEntry("status_commands", "status", "Show the status of a job and its processes."),
     "logs": CommandEntry("status_commands", "logs", "Print the logs of a job."),
+    "forget": CommandEntry(
+        "forget_command",
+        "forget",
+        "Remove a job that does not run and its logs; checkpoints stay.",
+    ),
     "savepoint": CommandEntry("savepoint_commands", "savepoint", "Take a savepoint of a job, or remove one."),
     "stop": CommandEntry("savepoint_commands", "stop", "Stop a job with a savepoint.", OPTIONAL_VALUE),
     "cancel": CommandEntry("savepoint_commands", "cancel", "Cancel a job.", OPTIONAL_VALUE),

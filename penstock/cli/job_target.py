@@ -13,7 +13,14 @@ from penstock.cli.flags import open_registry, parse_settings
 from penstock.control.registry import Registry
 from penstock.control.terminal import print_warning
 from penstock.control.tokens import read_token
-from penstock.errors import JobError, JobNotFoundError, NotReachableError, UsageError, WaitInterruptedError
+from penstock.errors import (
+    JobError,
+    JobNotFoundError,
+    NotReachableError,
+    PathNotFoundError,
+    UsageError,
+    WaitInterruptedError,
+)
 from penstock.storage.address import parse_address
 
 if TYPE_CHECKING:
@@ -74,6 +81,8 @@ def server_address(server: str, token_file: Path | None) -> "ServerAddress":
     from penstock.control.remote_job import ServerAddress, parse_server
 
     url = parse_server(server)
+    if token_file is not None and not token_file.exists():
+        raise PathNotFoundError(f"no token file {str(token_file)!r}; check the path")
     token = read_token(token_file) if token_file is not None else os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token or not token.isascii() or not token.isprintable():
         raise NotReachableError(f"{url} needs a token: set {TOKEN_VARIABLE}, or give --token-file FILE")

@@ -10,12 +10,12 @@ from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
 from penstock.cli.job_target import JobTarget, ServerFlag, TokenFileFlag, server_address
 from penstock.control import job_queries
 from penstock.control.driver_log import printable
-from penstock.control.registry import ENDED, LOST, JobRecord
+from penstock.control.registry import ENDED, LOST, SUSPENDED, JobRecord
 from penstock.control.terminal import print_result, print_warning
 from penstock.errors import UsageError
 
 LINE = "-" * 62
-RUNNING, SCHEDULED, GONE, TERMINATED = "Running/Restarting", "Scheduled", "Lost", "Terminated"
+RUNNING, SCHEDULED, RESUMABLE, GONE, TERMINATED = "Running/Restarting", "Scheduled", "Suspended", "Lost", "Terminated"
 
 
 def list_jobs(  # noqa: PLR0913 - the parameters are the command's flags
@@ -32,7 +32,7 @@ def list_jobs(  # noqa: PLR0913 - the parameters are the command's flags
     """List the jobs that have not ended."""
     if running + scheduled + everything > 1:
         raise UsageError("-r, -s and -a are mutually exclusive")
-    sections = [RUNNING] if running else [SCHEDULED] if scheduled else [RUNNING, SCHEDULED, GONE]
+    sections = [RUNNING] if running else [SCHEDULED] if scheduled else [RUNNING, SCHEDULED, RESUMABLE, GONE]
     sections += [TERMINATED] if everything else []
     target = JobTarget(settings, server, token_file)
     if server is None:
@@ -99,6 +99,8 @@ def section(record: JobRecord) -> str:
 
 def section_of(status: str) -> str:
     """The section of a status."""
+    if status == SUSPENDED:
+        return RESUMABLE
     if status in ENDED:
         return TERMINATED
     return GONE if status == LOST else SCHEDULED if status == "CREATED" else RUNNING

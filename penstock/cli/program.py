@@ -10,7 +10,7 @@ from types import TracebackType
 
 from penstock.control.inspect.program_inspection import Program, inspect_program
 from penstock.control.terminal import MODE, print_error, print_message
-from penstock.errors import JobError, PenstockError, UsageError
+from penstock.errors import JobError, PathNotFoundError, PenstockError, UsageError
 
 INTERRUPTED = 130
 PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -18,8 +18,7 @@ PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 def run_program(job_file: Path, arguments: Sequence[str]) -> int:
     """Run the program like `python job_file arguments…`, print its error if any, and return its exit code."""
-    if not job_file.is_file():
-        raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
+    require_job_file(job_file)
     try:
         with as_script(job_file, arguments):
             runpy.run_path(str(job_file), run_name="__main__")
@@ -34,6 +33,12 @@ def run_program(job_file: Path, arguments: Sequence[str]) -> int:
         print_error(message, code)
         return code
     return 0
+
+
+def require_job_file(job_file: Path) -> None:
+    """Raise PathNotFoundError unless the program is there."""
+    if not job_file.is_file():
+        raise PathNotFoundError(f"no job file {str(job_file)!r}; give the path of a Python file")
 
 
 @contextmanager
@@ -96,8 +101,7 @@ def location(frames: TracebackType | None, job_file: Path) -> str:
 
 def load_program(job_file: Path, arguments: Sequence[str]) -> Program:
     """The first job that the program would execute."""
-    if not job_file.is_file():
-        raise UsageError(f"no job file {str(job_file)!r}; give the path of a Python file")
+    require_job_file(job_file)
 
     def run() -> None:
         with as_script(job_file, arguments), redirect_stdout(sys.stderr):  # stdout is for the report

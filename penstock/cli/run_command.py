@@ -4,21 +4,22 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.checkpoint.snapshot.snapshot_location import locate
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, open_registry, parse_choice, parse_settings
 from penstock.cli.job_target import TOKEN_VARIABLE
-from penstock.cli.program import run_program
+from penstock.cli.program import require_job_file, run_program
 from penstock.cli.progress import Progress, submitted_line
 from penstock.clock import Clock, SystemClock
+from penstock.control.interrupts import INTERRUPTS
 from penstock.control.registry import JobRecord, Registry
-from penstock.control.submission import Submission, submitted
-from penstock.control.terminal import MODE, print_message, print_result
+from penstock.control.submission import Submission, submitted, to_arguments
+from penstock.control.terminal import print_message, print_result
 from penstock.errors import JobError, UsageError
 from penstock.model.ids import new_nonce
 from penstock.model.options.checkpointing_options import RECOVERY_PATH
@@ -52,7 +53,12 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
         bool, typer.Option("-d", "--detached", help="Leave the job running in the background.")
     ] = False,
     name: Annotated[str | None, typer.Option("--name", help="The job's name, if the program gives none.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the job of this name that has not ended.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the job of this name that has not ended; start a new one if none.")
+    ] = False,
+    resume_only: Annotated[
+        bool, typer.Option("--resume-only", help="As --resume, but fail (exit code 3) if there is no such job.")
+    ] = False,
     allow_fallback: Annotated[
         bool, typer.Option("--allow-fallback", help="Restore an older checkpoint if the newest is damaged.")
     ] = False,
@@ -73,19 +79,21 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
         claim_mode=parse_choice("-cm", claim_mode, CLAIM_MODES),
         detached=detached,
         name=name,
-        resume=resume,
+        resume=resume or resume_only,
+        resume_only=resume_only,
         allow_fallback=allow_fallback,
         spark_log=parse_choice("--spark-log", spark_log, LOG_LEVELS),
         overrides=parse_settings(settings),
+        arguments=tuple(arguments or ()),
     )
     check(submission)
     if detached:
-        return run_detached(submission, arguments or [], open_registry(submission.overrides))
-    return run_attached(submission, arguments or [])
+        return run_detached(submission, open_registry(submission.overrides))
+    return run_attached(submission)
 
 
 def check(submission: Submission) -> None:
-    """Raise UsageError for flags that contradict each other or name a missing file."""
+    """Raise UsageError for flags that contradict each other, or an error with exit code 3 if a path is missing."""
     if submission.parallelism is not None and submission.parallelism < 1:
         raise UsageError(f"-p {submission.parallelism}: the parallelism must be at least 1")
     if submission.savepoint_path is not None and submission.resume:
@@ -95,24 +103,25 @@ def check(submission: Submission) -> None:
         raise UsageError("-cm sets who owns the savepoint that the job starts from; it needs -s PATH")
     if submission.allow_non_restored and not (has_path or submission.resume):
         raise UsageError("-n allows state without an operator; it needs -s PATH or --resume")
-    if not submission.job_file.is_file():
-        raise UsageError(f"no job file {str(submission.job_file)!r}; give the path of a Python file")
+    require_job_file(submission.job_file)
+    if submission.savepoint_path is not None:
+        locate(submission.savepoint_path)
 
 
-def run_attached(submission: Submission, arguments: Sequence[str]) -> int:
+def run_attached(submission: Submission) -> int:
     """The exit code of the program; 1 if that is 0 but a job has failed."""
     progress = Progress()
     try:
-        with submitted(replace(submission, report=progress, announce=progress.announce)):
-            exit_code = run_program(submission.job_file, arguments)
+        shown = replace(submission, report=progress, announce=progress.announce)
+        with INTERRUPTS.handled(progress.close), submitted(shown):
+            exit_code = run_program(submission.job_file, submission.arguments)
     finally:
         progress.close()
+        INTERRUPTS.print_lines()
     return exit_code or int(progress.any_failed)
 
 
-def run_detached(
-    submission: Submission, arguments: Sequence[str], registry: Registry, clock: Clock | None = None
-) -> int:
+def run_detached(submission: Submission, registry: Registry, clock: Clock | None = None) -> int:
     """0 once the background process has submitted its job; its exit code if it ends before that."""
     clock = clock or SystemClock()
     registry.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -120,7 +129,7 @@ def run_detached(
     started_ms = clock.now_ms()
     with output.open("xb") as file:
         child = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "run", *to_arguments(submission), *arguments],
+            [sys.executable, "-m", "penstock", "run", *to_arguments(submission)],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -157,25 +166,3 @@ def wait_for_record(
                 f"see `penstock list`"
             )
         pause.wait(0.1)
-
-
-def to_arguments(submission: Submission) -> list[str]:
-    """The arguments of a `penstock run` in the foreground with the same submission."""
-    values = {
-        "-p": submission.parallelism,
-        "-s": submission.savepoint_path,
-        "-cm": submission.claim_mode,
-        "--name": submission.name,
-        "--spark-log": submission.spark_log,
-    }
-    switches = {
-        "-n": submission.allow_non_restored,
-        "--resume": submission.resume,
-        "--allow-fallback": submission.allow_fallback,
-        "--json": MODE.json,
-        "--debug": MODE.debug,
-    }
-    flags = [part for flag, value in values.items() if value is not None for part in (flag, str(value))]
-    flags += [flag for flag, is_set in switches.items() if is_set]
-    flags += [f"-D{key}={value}" for key, value in submission.overrides.items()]
-    return [*flags, str(submission.job_file)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.control.driver_log import FILE_NAME
-from penstock.control.registry import JobRecord, Registry
+from penstock.control.registry import SUSPENDED, JobRecord, Registry
 from penstock.runtime.process.log_lines import LEVELS, line_head
 
 
@@ -20,7 +20,7 @@ class JobSelection(Enum):
     RUNNING = "running"
     """Jobs whose driver is alive."""
     NOT_ENDED = "not ended"
-    """Also jobs whose driver is gone: they can be resumed."""
+    """Also jobs that are suspended or whose driver is gone: they can be resumed."""
     ALL = "all"
 
 
@@ -59,7 +59,7 @@ def list_jobs(registry: Registry, selection: JobSelection = JobSelection.NOT_END
         _current(registry, record)
         for record in registry.list()
         if selection is JobSelection.ALL
-        or (selection is JobSelection.NOT_ENDED and not record.ended)
+        or (selection is JobSelection.NOT_ENDED and (not record.ended or record.status == SUSPENDED))
         or registry.is_running(record)
     ]
 

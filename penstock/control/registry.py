@@ -6,6 +6,7 @@ alive.
 """
 
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from penstock.model.snapshot import StateSize
 
 ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_state())
 """Statuses after which a driver has nothing left to do."""
+SUSPENDED = JobStatus.SUSPENDED.name
 LOST = "LOST"
 """Shown for a job that has not ended and whose driver is gone."""
 SILENCE_LIMIT_MS = execution_options.DRIVER_TIMEOUT.default
@@ -222,6 +224,30 @@ class Registry:
                 f"no job named {text!r} is running; ended or lost: {_ids(named)}; give the id of one"
             )
         raise JobNotFoundError(f"no job {text!r} in the registry {str(self.folder)!r} (see `penstock list -a`)")
+
+    def forget(self, text: str) -> JobRecord:
+        """Remove the record and the logs of the job with this id, this unique prefix of one, or this unique name.
+
+        Raises JobConflictError if its driver runs. Checkpoints and savepoints are not touched.
+        """
+        found = [record for record in self.list() if text and text in (record.job_id, record.name)]
+        found = found or [record for record in self.list() if text and record.job_id.startswith(text)]
+        if not found:
+            raise JobNotFoundError(f"no job {text!r} in the registry {str(self.folder)!r} (see `penstock list -a`)")
+        if len(found) > 1:
+            raise JobConflictError(f"{text!r} matches {len(found)} jobs: {_ids(found)}; give the id of one")
+        record = found[0]
+        if self.is_running(record):
+            raise JobConflictError(
+                f"job {record.job_id} is {record.status}, and its driver (process {record.pid} on {record.host}) is "
+                f"alive; cancel or stop the job first"
+            )
+        try:
+            shutil.rmtree(self.log_dir(record.job_id), ignore_errors=True)
+            self._path(record.job_id).unlink(missing_ok=True)  # last: what is left of a crash can be forgotten again
+        except OSError as error:
+            raise StorageError(f"cannot remove job {record.job_id} from the registry: {error}") from error
+        return record
 
     def is_alive(self, record: JobRecord) -> bool:
         """Whether the driver that wrote the record still exists."""

@@ -16,13 +16,15 @@ from penstock.datastream.program_settings import (
     default_parallelism,
     effective_configuration,
     graph_settings,
+    handle_interrupts,
     job_name_of,
     job_settings,
     make_session,
+    require_sink_folders,
 )
 from penstock.datastream.state_backend import StateBackend
 from penstock.datastream.state_choices import StateChoices
-from penstock.errors import UsageError
+from penstock.errors import PathNotFoundError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.plan_json import plan_json
 from penstock.graph.stages import build_job_graph
@@ -62,6 +64,7 @@ class StreamExecutionEnvironment:
         own = Configuration()
         if configuration is not None:
             own.add_all(configuration)
+        handle_interrupts()
         return StreamExecutionEnvironment(own, spark)
 
     @property
@@ -196,7 +199,7 @@ class StreamExecutionEnvironment:
         """Make a module, a folder or a zip file of modules importable, in functions too."""
         path = Path(file_path).absolute()
         if not path.exists():
-            raise UsageError(f"there is no file or folder {str(path)!r} to import from; check the path")
+            raise PathNotFoundError(f"there is no file or folder {str(path)!r} to import from; check the path")
         entry = str(path.parent if path.suffix == ".py" else path)
         if entry not in sys.path:
             sys.path.insert(0, entry)  # a TaskManager starts with the sys.path of the program
@@ -307,6 +310,7 @@ class StreamExecutionEnvironment:
         settings = job_settings(self._configuration, self._choices)
         graph = self._build(settings.configuration)
         take_program(graph, settings.configuration, settings.origins)
+        require_sink_folders(graph)
         self._graph.executed()
         return graph, settings.configuration
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future, wait
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.checkpoint.savepoint_request import SavepointFormat, SavepointRequest, Then
+from penstock.control.interrupts import INTERRUPTS
 from penstock.errors import UsageError
 from penstock.model.execution import JobID, JobStatus
 
@@ -42,7 +43,10 @@ class CompletableFuture(Generic[_T]):
         """Wait for the result. Raises what the work raised, or TimeoutError."""
         if not wait([self._future], timeout).done:
             raise TimeoutError(f"no result within {timeout} s")
-        return self._future.result()
+        try:
+            return self._future.result()
+        except (KeyboardInterrupt, SystemExit) as interrupt:
+            raise INTERRUPTS.deliver(interrupt) from None
 
     def exception(self) -> BaseException | None:
         """Wait for the end of the work, and return what it raised, or None."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.connectors.file.file_sink import FileSink
 from penstock.control.effective_settings import (
     COMMAND_LINE,
     PROGRAM,
@@ -13,9 +14,12 @@ from penstock.control.effective_settings import (
     merge_settings,
     settings_files,
 )
+from penstock.control.interrupts import INTERRUPTS
+from penstock.control.path_checks import require_folder, require_paths
 from penstock.control.settings_file import SettingsSource
 from penstock.control.submission import Submission, current_submission
 from penstock.datastream.state_choices import StateChoices
+from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings
 from penstock.model.configuration import Configuration
 from penstock.model.options import checkpointing_options, pipeline_options
@@ -114,7 +118,29 @@ def make_session(configuration: Configuration) -> Any:
     if submission is not None and submission.announce is not None:
         submission.announce("starting Spark")
     settings = {key: value for key, value in configuration.to_dict().items() if key.startswith(SPARK_PREFIX)}
-    return make(settings, submission.spark_log if submission is not None else None)
+    require_paths(configuration, resumes=submission is not None and submission.resume)
+    try:
+        return make(settings, submission.spark_log if submission is not None else None)
+    except BaseException as error:
+        if INTERRUPTS.is_received or isinstance(error, KeyboardInterrupt):
+            raise INTERRUPTS.deliver(INTERRUPTS.interrupt()) from None  # whatever it made of PySpark's start
+        raise
+    finally:
+        handle_interrupts()  # a new session brings a handler of its own
+
+
+def require_sink_folders(graph: JobGraph) -> None:
+    """Raise unless the folders of all file sinks can be written."""
+    for sink in graph.sinks:
+        if isinstance(sink.spec.config, FileSink):
+            require_folder(sink.spec.config.path, f"folder of the sink {sink.uid!r},")
+
+
+def handle_interrupts() -> None:
+    """Let Ctrl-C and SIGTERM suspend the jobs of this program."""
+    submission = current_submission()
+    if submission is None or submission.suspends:
+        INTERRUPTS.install()
 
 
 def job_name_of(name: str | None, configuration: Configuration) -> str:

@@ -17,7 +17,9 @@ from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.clock import Clock
 from penstock.control.driver_log import DriverLog, Level
+from penstock.control.interrupts import INTERRUPTS
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
+from penstock.control.submission import resume_command
 from penstock.control.terminal import print_message, print_warning
 from penstock.errors import (
     CheckpointCorruptError,
@@ -48,6 +50,10 @@ from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.storage.storage import Storage
 
+SUSPEND_GRACE_S = 5.0
+"""How long a job whose last checkpoint was not quick enough may take to end its processes."""
+STOP_GOES_ON = "; if its log has a stop with a savepoint, the job completes that when it is resumed"
+
 
 class Job:
     """One job in this process. It runs in a thread of its own; `wait` and `cancel` from any other."""
@@ -55,6 +61,7 @@ class Job:
     def __init__(self, request: JobRequest, spark: Any, clock: Clock) -> None:
         settings = request.settings
         self._request = request
+        self._resume_command = resume_command()  # now: the program's submission ends before the job is suspended
         self._spark = spark
         self._clock = clock
         self._registry = Registry(settings.registry_dir)
@@ -80,7 +87,14 @@ class Job:
         self._claims: set[str] = set()
         self._failure: BaseException | None = None
         self._cancelled = threading.Event()
+        self._suspending = threading.Event()
+        self._interrupt: BaseException | None = None
+        """What `wait` raises for a job that was suspended."""
+        self._is_ending = threading.Event()
+        """The job is cancelled or suspended: no restart waits any longer."""
         self._ended = threading.Event()
+        self._finishing = threading.Lock()
+        """Held while the job's end is written to its log."""
         self._recorder.write()
         threading.Thread(target=self._run, name=f"job-{self.job_id[:8]}", daemon=True).start()
         self._recorder.start(self._ended)
@@ -88,6 +102,11 @@ class Job:
     @property
     def job_id(self) -> str:
         return self._request.identity.job_id
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self._request.identity.name
 
     def status(self) -> JobStatus:
         """The job's current status."""
@@ -100,11 +119,52 @@ class Job:
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""
         self._cancelled.set()
+        self._is_ending.set()
         self._set_status(JobStatus.CANCELLING)
         attempt = self._attempt
         if attempt is not None:
             attempt.cancel()
         self._ended.wait()
+
+    def suspend(self, interrupt: BaseException) -> None:
+        """End the job so that it can be resumed: to its log this is a driver that dies after its last checkpoint.
+
+        The job takes a last checkpoint if that is complete within `penstock.suspend.timeout`. `wait` then raises
+        `interrupt`. A job without checkpoints that outlive this process has nothing to resume, and is cancelled. One
+        that is being cancelled, or ends at the same time, ends as it would have.
+        """
+        limit_s = self._request.settings.suspend_timeout_ms / 1000
+        self._interrupt = interrupt
+        if not self._request.settings.is_resumable:
+            self._cancelled.set()
+        self._suspending.set()
+        self._is_ending.set()
+        attempt = self._attempt
+        if attempt is not None and attempt.suspend():
+            if self._cancelled.is_set() or not self._ended.wait(limit_s):
+                attempt.cancel()
+            self._ended.wait(SUSPEND_GRACE_S)
+        self.abandon()
+        self._output.wait_until_taken(limit_s)
+
+    def abandon(self) -> None:
+        """The process is about to end: whatever still runs, the job counts as suspended from now on."""
+        if self._finishing.acquire(timeout=SUSPEND_GRACE_S):  # an end that is being written to the log counts
+            try:
+                self._end_suspended()
+            finally:
+                self._finishing.release()
+
+    def describe_end(self) -> str:
+        """What an interrupted program says about the job last: how it has ended, and how to resume it."""
+        if not self._request.settings.is_resumable:
+            what = "no checkpoints" if self._storage is None else "checkpoints in the JobManager's memory only"
+            return f"job {self.name!r} has {what}: its state is gone with its process"
+        if self._history.status is not JobStatus.SUSPENDED:
+            return f"job {self.name!r} is {self._history.status.name}"
+        checkpoint = self._checkpoints.last_completed
+        where = f"at checkpoint {checkpoint}" if checkpoint is not None else "before its first checkpoint"
+        return f"job {self.name!r} is suspended {where}; resume it with: {self._resume_command}"
 
     def checkpoint(self, *, full: bool = False) -> int:
         """Take a checkpoint now; its number, once it is complete. `full`: it inherits nothing."""
@@ -128,6 +188,8 @@ class Job:
             raise self._failure.with_traceback(None) from None  # the whole traceback is in driver.log
         if self._failure is not None:
             raise self._failure
+        if self._interrupt is not None and self._history.status in (JobStatus.SUSPENDED, JobStatus.CANCELED):
+            raise INTERRUPTS.deliver(self._interrupt)
         duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
         return JobExecutionResult(self.job_id, self._request.identity.name, self._rows.rows, self._attempts, duration)
 
@@ -152,6 +214,10 @@ class Job:
         try:
             self._run_attempts()
         except BaseException as error:  # `wait` raises it
+            if self._suspending.is_set() and not isinstance(error, (FencedError, JobConflictError, UsageError)):
+                self._log_failure("the job is being suspended", error, level="WARN")
+                self._end_suspended()
+                return
             if self._failure is None:
                 self._history.failed(error, self._attempt_number)
             self._failure = error
@@ -159,7 +225,7 @@ class Job:
                 self._recorder.disown()
             self._log_failure("the job has failed", error)
             self._end(JobStatus.FAILED)
-        self._output.end(self._failure)
+        self._output.end(self._failure or self._interrupt)
 
     def _run_attempts(self) -> None:
         while True:
@@ -178,13 +244,14 @@ class Job:
             finally:
                 self._savepoints.detach()
                 self._checkpoints.detach()
-            if self._cancelled.wait(delay_s):
-                self._finish("cancelled", JobStatus.CANCELED)
+            if self._is_ending.wait(delay_s):
+                self._finish_interrupted()
                 return
 
     def _delay_after(self, error: PenstockError) -> float | None:
-        """Seconds to wait before the next attempt; None if there is none. 0 for a job that was cancelled."""
-        if self._cancelled.is_set():
+        """Seconds to wait before the next attempt; None if there is none. 0 for a job that is being ended."""
+        if self._is_ending.is_set():
+            self._log_failure("the job is ending", error, level="WARN")
             return 0.0
         self._history.failed(error, self._attempt_number)
         self._set_status(JobStatus.FAILING)
@@ -258,7 +325,7 @@ class Job:
         running = SparkAttempt(attempt, self._request.settings, log_dir, self._spark, self._clock, observer)
         self._attempt = running
         self._savepoints.attach(running.savepoints, attempt.log)
-        if self._cancelled.is_set():
+        if self._is_ending.is_set():
             running.cancel()
         self._set_status(JobStatus.RUNNING)
         ended = running.run()
@@ -284,7 +351,20 @@ class Job:
         elif ended is Ended.INPUT:
             self._finish("finished", JobStatus.FINISHED)
         else:
+            self._finish_interrupted()
+
+    def _finish_interrupted(self) -> None:
+        """The job was cancelled or suspended; if both, cancelled."""
+        if self._cancelled.is_set():
             self._finish("cancelled", JobStatus.CANCELED)
+        else:
+            self._end_suspended()
+
+    def _end_suspended(self) -> None:
+        """PROTOCOL R32: nothing is written to the log and nothing is deleted."""
+        if not self._ended.is_set():
+            self._end(JobStatus.SUSPENDED)
+            self._output.end(self._interrupt)
 
     def _finish_stop(self, then: str) -> None:
         """The savepoint exists: a job that is stopped has finished, unless it was to be cancelled."""
@@ -294,13 +374,15 @@ class Job:
             self._finish("finished", JobStatus.FINISHED)
 
     def _finish(self, word: Literal["finished", "cancelled"], status: JobStatus) -> None:
-        """The job has ended cleanly."""
-        self._checkpoints.end_job(Status(word))
-        self._end(status)
+        """The job has ended cleanly. For one that was suspended first, its log does not say so."""
+        with self._finishing:
+            if not self._history.status.is_terminal_state():
+                self._checkpoints.end_job(Status(word))
+                self._end(status)
 
     def _end(self, status: JobStatus) -> None:
         self._ended_ms = self._clock.now_ms()
-        self._savepoints.end(f"the job is {status.name}")
+        self._savepoints.end(f"the job is {status.name}{STOP_GOES_ON if status is JobStatus.SUSPENDED else ''}")
         self._set_status(status)
         seconds = (self._ended_ms - self._started_ms) / 1000
         text = f"the job is {status.name} after {seconds:.1f} s; rows: {self._rows.rows}, attempts: {self._attempts}"

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.control.interrupts import INTERRUPTS
 from penstock.control.terminal import print_rows
 from penstock.errors import PenstockError
 from penstock.graph.job_graph import JobGraph
@@ -29,6 +30,8 @@ class CollectedRecords:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._ended = False
+        self._is_being_read = False
+        """The reader has records that it may not have come to yet."""
 
     def add(self, epoch: int, data: bytes) -> None:
         """Add records of a committed epoch; they are ready at once if its checkpoint is complete already."""
@@ -60,17 +63,25 @@ class CollectedRecords:
             self._ended, self._error = True, error
             self._changed.notify_all()
 
+    def wait_until_taken(self, timeout_s: float) -> bool:
+        """Whether the program has taken all records that are ready, within the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._ready and not self._is_being_read, timeout_s)
+
     def __iter__(self) -> Iterator[Any]:
         while True:
             with self._changed:
+                self._is_being_read = False
+                self._changed.notify_all()
                 self._changed.wait_for(lambda: self._ready or self._ended)
                 if not self._ready:
                     if isinstance(self._error, PenstockError):
                         raise self._error.with_traceback(None) from None  # as `Job.wait` does
                     if self._error is not None:
-                        raise self._error
+                        raise INTERRUPTS.deliver(self._error)
                     return
                 data = self._ready.popleft()
+                self._is_being_read = True
             yield from decode_records(data, self._type)
 
 
@@ -93,6 +104,11 @@ class JobOutput:
         """A checkpoint of this epoch is complete."""
         for records in self.collected.values():
             records.release(epoch)
+
+    def wait_until_taken(self, timeout_s: float) -> None:
+        """Give the program time to take the records that are ready: no later attempt hands them out again."""
+        for records in self.collected.values():
+            records.wait_until_taken(timeout_s)
 
     def roll_back(self, epoch: int) -> None:
         """A new attempt begins after this epoch: what came before is final, the rest comes again."""

@@ -1,6 +1,7 @@
 """Submission: a program's graph becomes a running job, a new one or one that is resumed."""
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from penstock.checkpoint.job_folders import UnreadableJob
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.clock import SystemClock
+from penstock.control.interrupts import INTERRUPTS, is_interactive
 from penstock.control.registry import Registry
 from penstock.control.submission import current_submission
 from penstock.control.takeover import require_free
 from penstock.control.terminal import print_message, print_warning
-from penstock.errors import JobConflictError, UsageError
+from penstock.errors import JobConflictError, JobNotFoundError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt.attempt import JobIdentity
 from penstock.jobmanager.attempt.recovery import open_start
@@ -42,7 +44,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         _require_free(settings, configuration, name)
         found = _resumable(settings, name)
         if found is None:
-            print_message(f"no job named {name!r} to resume under {settings.storage.address}: this is a new job")
+            note_new_job(settings, name, is_allowed=not submission.resume_only)
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
     if not resumed:
@@ -60,22 +62,37 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         rest=control.address if control is not None else None,
         report=submission.report if submission is not None else None,
     )
+    if submission is None or submission.suspends:
+        INTERRUPTS.install()  # a session that the program has made brings a handler of its own
     if control is None:
-        return Job(request, spark, SystemClock())
-    with control.closed_on_error():
         job = Job(request, spark, SystemClock())
-        control.serve(job, job_facts(request))
+    else:
+        with control.closed_on_error():
+            job = Job(request, spark, SystemClock())
+            control.serve(job, job_facts(request))
+    INTERRUPTS.add(job)
     return job
 
 
 def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> JobExecutionResult:
-    """Run the job to its end; an interrupt cancels it."""
+    """Run the job to its end; an interrupt suspends it."""
     job = submit_job(graph, configuration, name, spark)
-    try:
-        return job.wait()
-    except KeyboardInterrupt:
-        job.cancel()
-        raise
+    with INTERRUPTS.handled() if is_interactive() else nullcontext():
+        try:
+            return job.wait()
+        except KeyboardInterrupt as interrupt:
+            if not job.status().is_terminal_state():  # the program's own handler has raised it
+                job.suspend(interrupt)
+                print_message(job.describe_end())
+            raise
+
+
+def note_new_job(settings: JobSettings, name: str, *, is_allowed: bool) -> None:
+    """Say that there is no job to resume, and where it was looked for; JobNotFoundError if a new one is not allowed."""
+    where = f"no job named {name!r} to resume under {settings.storage.address}"
+    if not is_allowed:
+        raise JobNotFoundError(f"{where}; check the job's name and the folder, or use --resume, which starts a new job")
+    print_message(f"*** {where}: THIS IS A NEW JOB, with empty state ***")
 
 
 def _require_free(settings: JobSettings, configuration: Configuration, name: str) -> None:

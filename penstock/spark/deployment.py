@@ -27,6 +27,7 @@ from penstock.model.snapshot import InlineLimits
 from penstock.runtime.process.taskmanager_config import TaskManagerConfig
 from penstock.runtime.process.watchdog import identity
 from penstock.runtime.snapshots.local_copies import LocalBackup
+from penstock.spark.pipe import ignore_interrupts
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class _Starter:
         # TaskManager, and one that gets no subtask ends with the attempt.
         context = TaskContext.get()
         assert context is not None
+        ignore_interrupts()  # a TaskManager inherits this
         yield start_process(self.template, context.partitionId(), executor_processes())
 
 

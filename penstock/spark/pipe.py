@@ -4,7 +4,9 @@ Runs in PySpark's Python workers, which are short-lived; it keeps nothing betwee
 """
 
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -48,6 +50,7 @@ class Pipe:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failpoint.set_role("task")
+        ignore_interrupts()
         context = TaskContext.get()
         assert context is not None
         index, batches = _subtask_of(batches)
@@ -66,6 +69,15 @@ class Pipe:
                 yield from receive_batches(connection)
         failpoint.before("C11")
         failpoint.after("C11")
+
+
+def ignore_interrupts() -> None:
+    """A Ctrl-C reaches every process of a terminal. The driver handles it, and needs its tasks for a last checkpoint.
+
+    It stays ignored: an idle worker would end, and the next task that gets it would fail.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def connect_owner(owner: OwnerAddress) -> socket.socket:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -69,10 +70,23 @@ def make_session(settings: Mapping[str, str], log_level: str | None = None) -> S
         builder = builder.config(key, value)
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
-    with _quiet(log_level):
+    with _quiet(log_level), _no_orphan():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level or "OFF")
     return session
+
+
+@contextmanager
+def _no_orphan() -> Iterator[None]:
+    """End a JVM whose start was interrupted: PySpark has forgotten it, and it would wait for ever to be found."""
+    before = set(psutil.Process().children())
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for process in set(psutil.Process().children()) - before:
+                process.kill()
+        raise
 
 
 def _submitted(log_level: str | None) -> dict[str, str]:

@@ -58,6 +58,26 @@ def test_list_has_flinks_form(registry: Registry, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "No scheduled jobs.\n"
 
 
+def test_a_suspended_job_is_listed_because_it_can_be_resumed(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.write(job_record(B_ID, name="other", status="SUSPENDED", pid=NO_PID))
+    assert main(in_registry(registry, "list")) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-3] == "----------------------- Suspended Jobs -----------------------" and "(SUSPENDED)" in shown[-2]
+    assert main(in_registry(registry, "list", "-r", "--json")) == 0
+    assert [job["job_id"] for job in json.loads(capsys.readouterr().out)] == [A_ID]
+
+
+def test_a_lost_job_can_be_forgotten(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+    registry.write(job_record(B_ID, name="other", pid=NO_PID, checkpoint_dir="/data/checkpoints"))
+    assert main(in_registry(registry, "forget", "other")) == 0
+    line = f"job {B_ID} (other) is forgotten; its checkpoints in /data/checkpoints stay\n"
+    assert capsys.readouterr().out == line
+    assert main(in_registry(registry, "forget", "other")) == 3
+    assert main(in_registry(registry, "forget", A_ID)) == 4
+
+
 @pytest.mark.parametrize(("flag", "ids"), [("-r", [A_ID]), ("-a", [A_ID, B_ID]), ("--all", [A_ID, B_ID])])
 def test_list_selects_and_prints_json(
     registry: Registry, capsys: pytest.CaptureFixture[str], flag: str, ids: list[str]

@@ -201,7 +201,7 @@ def test_o8_nothing_at_the_path(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_wrong_uses_are_usage_errors(tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["restore", str(write(tmp_path)), savepoint]) == 2
-    assert main(check(tmp_path / "none.py", savepoint)) == 2
+    assert main(check(tmp_path / "none.py", savepoint)) == 3
     idle = tmp_path / "idle.py"
     idle.write_text("print('nothing to do')", encoding="utf-8")
     assert main(check(idle, savepoint)) == 2
@@ -228,4 +228,4 @@ def test_info_shows_the_plan_and_runs_nothing(tmp_path: Path, capsys: pytest.Cap
     assert [node.get("uid") for node in json.loads("\n".join(plan[:end]))["nodes"]][:1] == ["rows"]
     assert main(["info", "--json", "-p", "3", job]) == 0
     assert "count" in {node.get("uid") for node in json.loads(capsys.readouterr().out)["nodes"]}
-    assert main(["info", str(tmp_path / "absent.py")]) == 2
+    assert main(["info", str(tmp_path / "absent.py")]) == 3

@@ -1,15 +1,16 @@
 """`penstock run`: flags, the program's environment, and what its errors look like."""
 
 import json
+import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from penstock.cli.main import main
-from penstock.cli.run_command import to_arguments
 from penstock.control.registry import JobRecord
-from penstock.control.submission import Submission, current_submission
+from penstock.control.submission import Submission, current_submission, resume_command, to_arguments
 from penstock.control.terminal import MODE
 from tests.records import A_ID, job_record
 
@@ -48,9 +49,12 @@ def test_every_flag_reaches_the_program(tmp_path: Path, capsys: pytest.CaptureFi
         "detached": False,
         "name": "n",
         "resume": True,
+        "resume_only": False,
         "allow_fallback": True,
         "spark_log": "WARN",
         "overrides": {"a.b": "2", "c": "x=y"},
+        "arguments": (),
+        "suspends": True,
     }
     assert current_submission() is None
 
@@ -91,9 +95,19 @@ def test_wrong_flags_are_usage_errors(
     assert message in shown.err and "Traceback" not in shown.err
 
 
-def test_a_missing_file_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "absent.py"]) == 2
+def test_a_missing_file_has_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "absent.py"]) == 3
     assert capsys.readouterr().err == "error: no job file 'absent.py'; give the path of a Python file\n"
+
+
+def test_a_missing_savepoint_is_known_before_the_program_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, absent = program(tmp_path, "print('ran')"), str(tmp_path / "absent")
+    assert main(["run", "-s", absent, job]) == 3
+    assert main(["run", "-d", "-s", absent, job]) == 3
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.count(f"Cannot find checkpoint or savepoint file/directory '{absent}'") == 2
 
 
 def test_a_syntax_error_shows_path_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,8 +235,26 @@ def test_a_detached_run_is_started_with_the_same_flags(monkeypatch: pytest.Monke
     expected = ["-p", "2", "--name", "a b", "--spark-log", "WARN", "--resume", "--allow-fallback", "-Dk=v=w", "job.py"]
     assert to_arguments(submission) == expected
     assert to_arguments(Submission(job_file=Path("job.py"))) == ["job.py"]
+    strict = Submission(Path("job.py"), resume=True, resume_only=True, arguments=("--rows", "7"))
+    assert to_arguments(strict) == ["--resume-only", "job.py", "--rows", "7"]
     restored = Submission(Path("job.py"), savepoint_path="a b", allow_non_restored=True, claim_mode="claim")
     assert to_arguments(restored) == ["-s", "a b", "-cm", "claim", "-n", "job.py"]
+
+
+def test_an_interrupted_program_says_with_which_command_its_job_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "penstock").touch(mode=0o755)
+    job = program(tmp_path, "from penstock.control.submission import resume_command; print(resume_command())")
+    assert main(["run", "-p", "2", "--name", "a b", "--resume-only", "-Dk=v", job, "--rows", "7"]) == 0
+    assert capsys.readouterr().out == f"penstock run -p 2 --name 'a b' --resume -Dk=v {job} --rows 7\n"
+    main_module = ModuleType("__main__")
+    main_module.__file__ = "totals.py"
+    monkeypatch.setitem(sys.modules, "__main__", main_module)
+    monkeypatch.setattr(sys, "argv", ["totals.py", "x"])
+    (tmp_path / "penstock").unlink()
+    assert resume_command() == f"{sys.executable} -m penstock run --resume totals.py x"
 
 
 def test_security_s2_the_token_of_another_server_does_not_reach_the_job(

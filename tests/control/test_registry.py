@@ -173,3 +173,28 @@ def test_the_configuration_may_name_another_folder(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(tmp_path))
     configuration = Configuration().set_string("penstock.registry.dir", "~/jobs")
     assert registry_of(configuration).folder == tmp_path / "jobs"
+
+
+@pytest.mark.parametrize("text", [B_ID, B_ID[:3], "other"])
+def test_a_job_whose_driver_is_gone_is_forgotten_with_its_logs(tmp_path: Path, text: str) -> None:
+    registry = Registry(tmp_path)
+    registry.write(job_record(A_ID))
+    registry.write(job_record(B_ID, name="other", pid=NO_PID))
+    registry.write_sizes(B_ID, [])
+    assert registry.forget(text).job_id == B_ID
+    assert [record.job_id for record in registry.list()] == [A_ID] and not registry.log_dir(B_ID).exists()
+    with pytest.raises(JobNotFoundError):
+        registry.forget(text)
+
+
+def test_a_running_job_is_not_forgotten_and_several_are_not_guessed(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.write(job_record(A_ID))
+    with pytest.raises(JobConflictError, match="alive; cancel or stop the job first"):
+        registry.forget(A_ID)
+    registry.write(job_record(B_ID, pid=NO_PID))
+    with pytest.raises(JobConflictError, match="matches 2 jobs"):
+        registry.forget("totals")
+    with pytest.raises(JobNotFoundError):
+        registry.forget("")
+    assert len(registry.list()) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.control.inspect.retained_checkpoints import retained_checkpoints
-from penstock.errors import CheckpointMissingError
+from penstock.errors import PathNotFoundError
 from penstock.storage.local import LocalStorage
 from tests.checkpoint.logs import claimed_log
 from tests.checkpoint.test_restore import put_checkpoint
@@ -55,7 +55,7 @@ def test_the_list_as_json_and_empty(folder: Path, capsys: pytest.CaptureFixture[
     (folder / "empty").mkdir()
     assert main(["checkpoints", "list", str(folder / "empty")]) == 0
     assert capsys.readouterr().out == "no checkpoints\n"
-    assert main(["checkpoints", "list", str(folder / "absent")]) == 5
-    with pytest.raises(CheckpointMissingError):
+    assert main(["checkpoints", "list", str(folder / "absent")]) == 3
+    with pytest.raises(PathNotFoundError):
         retained_checkpoints(str(folder / "absent"))
     assert not (folder / "absent").exists()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import LogCorruptError
-from penstock.jobmanager.job_submission import _resumable
+from penstock.errors import JobNotFoundError, LogCorruptError
+from penstock.jobmanager.job_submission import _resumable, note_new_job
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.storage.local import LocalStorage
@@ -38,3 +38,15 @@ def test_r6_a_job_that_may_be_the_wanted_one_is_refused(tmp_path: Path, readable
     with pytest.raises(LogCorruptError, match="may be the job 'job'.*move .*away") as refusal:
         _resumable(settings(tmp_path), "job")
     assert "a" * 32 in str(refusal.value) and refusal.value.exit_code == 5
+
+
+def test_a_job_that_is_not_there_is_a_new_one_unless_only_a_resume_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _resumable(settings(tmp_path), "job") is None
+    where = f"no job named 'job' to resume under {tmp_path}"
+    note_new_job(settings(tmp_path), "job", is_allowed=True)
+    assert capsys.readouterr().err == f"*** {where}: THIS IS A NEW JOB, with empty state ***\n"
+    with pytest.raises(JobNotFoundError, match=where) as refusal:
+        note_new_job(settings(tmp_path), "job", is_allowed=False)
+    assert refusal.value.exit_code == 3

@@ -22,6 +22,7 @@ from penstock.model.ids import JobId
 from penstock.spark.epoch_query import QuerySettings
 from penstock.testing import ManualClock
 from tests.sim.job import Sinks, small_graph
+from tests.waiting import LIMIT_S
 
 JOB = JobIdentity("0" * 32, "job", "job.py")
 
@@ -113,3 +114,118 @@ def test_r23_no_epoch_comes_before_a_new_source_has_written_down_where_it_begins
     monkeypatch.setattr(running.loop, "_empty_epoch", empty_epoch)
     assert running.attempt._wait_for_end() is Ended.CANCELLED
     assert epochs == [0]
+
+
+class Suspended(Running):
+    """An attempt of a job with checkpoints that is being suspended; its epochs are counted, not run."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, epoch: int, waiting: int = 0) -> None:
+        super().__init__(folder, bounded=False)
+        self.tracker.epoch, self.tracker.waiting = epoch, waiting
+        self.query.wait.return_value = False
+        self.covered = 0
+        self.loop._coordinator = MagicMock(is_settled=True, needs_first_checkpoint=False)
+        self.loop._coordinator.covers.side_effect = lambda epoch: epoch <= self.covered
+        self.epochs: list[dict[str, Any]] = []
+        monkeypatch.setattr(self.loop, "_epoch", self._epoch)
+        assert self.attempt.suspend()
+
+    def _epoch(self, rows: Any, session: Any, batch_id: int | None, **flags: Any) -> None:
+        self.epochs.append({"rows": rows, **flags})
+        self.tracker.epoch += 1
+        if flags.get("forced"):
+            self.covered = self.tracker.epoch
+
+
+def test_r32_a_job_is_suspended_at_a_checkpoint_of_all_that_it_has_processed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Suspended(tmp_path, monkeypatch, epoch=7)
+    assert running.attempt._wait_for_end() is Ended.SUSPENDED
+    assert running.epochs == [{"rows": None, "final": False, "forced": True}]
+
+
+@pytest.mark.parametrize("epoch", [0, 7])
+def test_r32_a_job_that_has_processed_nothing_since_its_last_checkpoint_takes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int
+) -> None:
+    running = Suspended(tmp_path, monkeypatch, epoch=epoch)
+    running.covered = epoch
+    assert running.attempt._wait_for_end() is Ended.SUSPENDED
+    assert running.epochs == []
+
+
+def test_r32_a_checkpoint_that_is_pending_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Suspended(tmp_path, monkeypatch, epoch=7)
+    running.loop._coordinator.is_settled = False  # type: ignore[misc]
+    assert not running.loop.take_last_checkpoint()
+    assert running.epochs == []
+    running.covered = 7
+    assert running.loop.take_last_checkpoint()
+
+
+def test_r32_rows_that_come_while_a_job_is_suspended_are_left_to_the_one_that_resumes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Suspended(tmp_path, monkeypatch, epoch=7)
+    failures: list[BaseException] = []
+
+    def call_back() -> None:
+        try:
+            running.loop.run_epoch(MagicMock(), 3)
+        except JobFailedError as error:
+            failures.append(error)  # so that Spark does not commit the batch
+
+    spark = threading.Thread(target=call_back, daemon=True)
+    spark.start()
+    assert running.attempt._wait_for_end() is Ended.SUSPENDED
+    running.attempt._end.over.set()
+    spark.join(LIMIT_S)
+    assert len(failures) == 1 and [epoch["rows"] for epoch in running.epochs] == [None]
+    running.tracker.fail.assert_not_called()
+
+
+def test_r32_rows_in_flight_are_in_the_last_checkpoint_and_block_it_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suspension that comes while `run_epoch` processes a spool: the rows of its batch are not read before it."""
+    running = Suspended(tmp_path, monkeypatch, epoch=7, waiting=5)
+    end = running.attempt._end
+    end.suspending.clear()
+
+    def suspend(*_: Any, **__: Any) -> None:
+        end.suspending.set()
+
+    monkeypatch.setattr(epoch_loop, "require_files", lambda *_: None)
+    monkeypatch.setattr(running.loop, "_epoch", suspend)
+    with pytest.raises(JobFailedError, match="is being suspended"):
+        running.loop.run_epoch(MagicMock(), 3)
+    running.tracker.fail.assert_not_called()
+    monkeypatch.setattr(running.loop, "_epoch", running._epoch)
+    assert running.attempt._wait_for_end() is Ended.SUSPENDED
+    assert [epoch["forced"] for epoch in running.epochs] == [True]
+
+
+def test_r32_a_savepoint_that_was_requested_is_taken_before_the_job_is_suspended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Suspended(tmp_path, monkeypatch, epoch=7)
+    savepoints = running.attempt.savepoints
+    savepoints.request(SavepointRequest(str(tmp_path)))
+
+    def wait(seconds: float) -> bool:
+        if running.epochs:
+            savepoints.close()  # it has ended
+        return False
+
+    running.query.wait.side_effect = wait
+    running.loop._rows_at_s -= 1.0  # long ago
+    assert running.attempt._wait_for_end() is Ended.SUSPENDED
+    assert [epoch["forced"] for epoch in running.epochs] == [False, True]
+
+
+def test_r32_an_attempt_that_has_not_begun_to_read_is_cancelled(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    running.attempt._query = None
+    assert not running.attempt.suspend()
+    assert running.attempt._end.cancelled.is_set()

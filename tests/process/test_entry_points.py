@@ -69,12 +69,16 @@ def test_the_smallest_program_gives_the_same_output_within_30_seconds(
     if way == "penstock run":
         lines = run.out.splitlines()
         job_id = lines[0].removeprefix("Job has been submitted with JobID ")
-        assert len(job_id) == 32 and lines[-1] == f"Job {job_id} CANCELED"
+        assert len(job_id) == 32 and lines[-1] == f"Job {job_id} SUSPENDED"
         assert sorted(line for line in lines if "> " in line) == SMALLEST_OUTPUT
-        assert all(line.startswith("totals ") for line in said_in(run.err)), run.err
+        *progress, last = [line for line in said_in(run.err) if not line.startswith("suspending 'totals'")]
+        assert all(line.startswith("totals ") for line in progress), run.err
+        assert last.startswith("job 'totals' is suspended at checkpoint "), run.err
+        assert last.endswith("; resume it with: penstock run -p 2 --resume totals.py")
     if way == "python":
-        assert run.err.splitlines()[0] == "Traceback (most recent call last):"
-        assert run.err.splitlines()[-1] == "KeyboardInterrupt"
+        first_line, last = said_in(run.err)
+        assert first_line.startswith("suspending 'totals'") and last.startswith("job 'totals' is suspended at ")
+    assert "Traceback" not in run.err
     assert "WARN" not in run.out + ("" if way == "spark-submit" else run.err)
     print(f"{way}: {first}")
     assert first.seconds < FIRST_OUTPUT_S or first.foreign_cores > BUSY_CORES

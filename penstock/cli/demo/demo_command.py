@@ -91,7 +91,7 @@ def _state_folder(root: str) -> Iterator[None]:
 def _run_job(folders: DemoFolders, watch: "_Watch") -> None:
     """Run the job to its end, killing a TaskManager on the way. Spark is stopped in any case."""
     env = StreamExecutionEnvironment.get_execution_environment(configure(folders))
-    with submitted(Submission(job_file=Path("demo"), report=watch.report)):
+    with submitted(Submission(job_file=Path("demo"), report=watch.report, suspends=False)):
         with watch.view.starting():
             spark = env.spark
         try:

@@ -11,7 +11,7 @@ from penstock.checkpoint.log.entries import Complete
 from penstock.checkpoint.log.log_reader import entry_numbers, read_log
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.manifest import load_manifest, state_files
-from penstock.errors import CheckpointError, CheckpointMissingError, StorageError
+from penstock.errors import CheckpointError, PathNotFoundError, StorageError
 from penstock.model.snapshot import Manifest
 from penstock.storage.address import join_address, parse_address
 from penstock.storage.storage import open_storage
@@ -37,11 +37,11 @@ class RetainedCheckpoint(msgspec.Struct, frozen=True):
 def retained_checkpoints(folder: str) -> tuple[list[RetainedCheckpoint], list[str]]:
     """The retained checkpoints of all jobs below a folder, oldest first in each job, and what could not be read.
 
-    The folder may also be that of one job. Raises CheckpointMissingError if there is no such folder.
+    The folder may also be that of one job. Raises PathNotFoundError if there is no such folder.
     """
     place = parse_address(folder)
     if isinstance(place, Path) and not os.path.isdir(place):
-        raise CheckpointMissingError(f"there is no folder {folder!r}")
+        raise PathNotFoundError(f"there is no folder {folder!r}")
     found: list[RetainedCheckpoint] = []
     problems: list[str] = []
     if entry_numbers(open_storage(folder)):

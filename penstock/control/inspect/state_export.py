@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.control.inspect.state_rows import RowSelection, plain_rows
-from penstock.errors import UsageError
+from penstock.errors import PathNotFoundError, UsageError
 from penstock.model.ids import new_nonce
 
 FORMATS = ("parquet", "csv", "json")
@@ -30,7 +30,7 @@ def export(selection: RowSelection, target: Path) -> int:
     if target.exists():
         raise UsageError(f"{str(target)!r} already exists; remove it, or choose another name")
     if not target.parent.is_dir():
-        raise UsageError(f"there is no folder {str(target.parent)!r}")
+        raise PathNotFoundError(f"there is no folder {str(target.parent)!r}")
     hidden = target.with_name(f".{target.name}.{new_nonce()}")
     write = {"parquet": _write_parquet, "csv": _write_csv, "json": _write_json}[form]
     try:

@@ -84,3 +84,4 @@ class Ended(Enum):
     INPUT = "the input has ended"
     STOPPED = "a savepoint was taken to stop the job"
     CANCELLED = "the job was cancelled"
+    SUSPENDED = "the job was suspended: nothing in its log says that it has ended"

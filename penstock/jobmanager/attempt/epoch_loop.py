@@ -38,6 +38,8 @@ class AttemptEnd:
 
     cancelled: threading.Event = field(default_factory=threading.Event)
     """The job was cancelled."""
+    suspending: threading.Event = field(default_factory=threading.Event)
+    """The job is being suspended: no epoch with rows starts any more, only one with a last checkpoint."""
     interrupted: threading.Event = field(default_factory=threading.Event)
     """The running Spark job is cancelled, and no pause goes on."""
     over: threading.Event = field(default_factory=threading.Event)
@@ -105,16 +107,19 @@ class EpochLoop:
                 self._complete_first_checkpoint()
                 require_files(self._session, self._sources.folder, batch_id)
                 rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
-                self._process_waiting_rows()
-                self._epoch(rows, rows.sparkSession, batch_id)
-                self._rows_at_s = self._clock.monotonic_s()
-                self._process_waiting_rows()
+                self._process_until_suspended()
+                if not self._tracker.waiting:
+                    self._epoch(rows, rows.sparkSession, batch_id)
+                    self._rows_at_s = self._clock.monotonic_s()
+                    self._process_until_suspended()
+                    return
             except PenstockError as error:
                 self._tracker.fail(error)
                 raise
             except Exception as error:
                 self._tracker.fail(self.cause_of(str(error)))
                 raise
+        raise JobFailedError("the job is being suspended: older rows wait, and these are read again when it resumes")
 
     def _pace(self) -> None:
         """The epoch interval holds for bounded input too, for which Spark has no interval."""
@@ -125,15 +130,22 @@ class EpochLoop:
 
     @contextmanager
     def _permission(self) -> Iterator[None]:
-        """The lock of epochs. PROTOCOL R30: an epoch with rows waits while a stop is requested or under way."""
+        """The lock of epochs. PROTOCOL R30: an epoch with rows waits while a stop is requested or under way.
+
+        In a job that is being suspended it waits for the end of the attempt.
+        """
         while True:
             with self._lock:
                 if self._end.is_ending or self._savepoints.stopped is not None:
                     raise JobFailedError("the attempt is over")
-                if not self._stop_first():
+                is_suspending = self._end.suspending.is_set()
+                if not is_suspending and not self._stop_first():
                     yield
                     return
-            self._savepoints.wait_for_permission(POLL_S)
+            if is_suspending:
+                self._end.over.wait(POLL_S)
+            else:
+                self._savepoints.wait_for_permission(POLL_S)
 
     # ---- the attempt's thread
 
@@ -145,6 +157,20 @@ class EpochLoop:
                     self._empty_epoch()
             finally:
                 self._lock.release()
+
+    def take_last_checkpoint(self) -> bool:
+        """For a job that is being suspended: whether a checkpoint covers every epoch. If none does, one is started."""
+        if not self._lock.acquire(blocking=False):
+            return False  # an epoch runs
+        try:
+            epoch = self._tracker.epoch
+            if epoch == self._attempt.origin.epoch or self._coordinator.covers(epoch):
+                return True
+            if self._are_sources_known and self._coordinator.is_settled:
+                self._empty_epoch(forced=True)
+            return False
+        finally:
+            self._lock.release()
 
     @property
     def _is_empty_epoch_due(self) -> bool:
@@ -190,12 +216,14 @@ class EpochLoop:
 
     # ---- one epoch, under the lock
 
-    def _epoch(self, rows: Any, session: Any, batch_id: int | None, *, final: bool = False) -> EpochHeader:
-        """One epoch from header to commit (PROTOCOL section 3)."""
+    def _epoch(
+        self, rows: Any, session: Any, batch_id: int | None, *, final: bool = False, forced: bool = False
+    ) -> EpochHeader:
+        """One epoch from header to commit (PROTOCOL section 3). `forced`: its barrier carries a checkpoint."""
         started_ms = self._clock.now_ms()
         self._attempt.log.check_fenced()  # PROTOCOL R4: at the start of each epoch
         may_save = not final and not self._tracker.waiting  # PROTOCOL R13: a savepoint holds no rows in flight
-        header = self._tracker.begin(final=final, savepoint=may_save)
+        header = self._tracker.begin(final=final, forced=forced, savepoint=may_save)
         self._runner.run(session, rows, header, self._tracker.parents)
         if batch_id is not None:
             self._sources.advance(batch_id)
@@ -204,12 +232,12 @@ class EpochLoop:
         self._epoch_log.write(summary, started_ms, self._clock.now_ms())
         return header
 
-    def _empty_epoch(self, *, final: bool = False) -> EpochHeader:
+    def _empty_epoch(self, *, final: bool = False, forced: bool = False) -> EpochHeader:
         """An epoch without rows, in the query's job group (PROTOCOL R15). What goes wrong is an error of ours."""
         try:
             self._complete_first_checkpoint()
             self._session.sparkContext.setJobGroup(self._query.job_group, "empty epoch")
-            return self._epoch(None, self._session, None, final=final)
+            return self._epoch(None, self._session, None, final=final, forced=forced)
         except PenstockError as error:
             self._tracker.fail(error)
             raise
@@ -221,6 +249,13 @@ class EpochLoop:
     def _process_waiting_rows(self) -> None:
         """PROTOCOL R13: while rows wait in the subtasks, run epochs without new ones."""
         while self._tracker.waiting:
+            if self._end.is_ending:
+                raise JobFailedError("the attempt is over")
+            self._empty_epoch()
+
+    def _process_until_suspended(self) -> None:
+        """The same, but in a job that is being suspended rows may wait on: its last checkpoint has them."""
+        while self._tracker.waiting and not self._end.suspending.is_set():
             if self._end.is_ending:
                 raise JobFailedError("the attempt is over")
             self._empty_epoch()

@@ -67,7 +67,7 @@ class SparkAttempt:
     # ---- the whole attempt
 
     def run(self) -> Ended:
-        """Run until the input ends, a savepoint stops the job, or `cancel`."""
+        """Run until the input ends, a savepoint stops the job, `suspend` or `cancel`."""
         try:
             return self._run()
         except PenstockError:
@@ -89,7 +89,7 @@ class SparkAttempt:
                 self._loop.run_final_epoch()
             if ended is not Ended.CANCELLED:
                 self._notify_functions()
-            job_ended = True
+            job_ended = ended in (Ended.INPUT, Ended.STOPPED) or not self._end.suspending.is_set()
             return ended
         except PenstockError:
             raise
@@ -110,6 +110,17 @@ class SparkAttempt:
         """End the attempt soon; from any thread."""
         self._end.cancelled.set()
         self._interrupt()
+
+    def suspend(self) -> bool:
+        """End the attempt once a checkpoint covers all that it has processed; from any thread.
+
+        False if no epoch can run yet: the attempt has processed nothing, and ends like one that is cancelled.
+        """
+        self._end.suspending.set()
+        if self._query is not None:
+            return True
+        self.cancel()
+        return False
 
     def processes(self) -> list[tuple[Register, list[str]]]:
         """The TaskManagers and the subtasks each owns."""
@@ -201,7 +212,10 @@ class SparkAttempt:
                 return Ended.STOPPED
             if self.tracker.failure is not None:
                 raise self.tracker.failure
-            self._loop.run_empty_epoch_if_due()
+            if not self._end.suspending.is_set() or self.savepoints.is_requested:
+                self._loop.run_empty_epoch_if_due()
+            elif self._loop.take_last_checkpoint():
+                return Ended.SUSPENDED
         if self._end.cancelled.is_set():
             return Ended.CANCELLED
         if self.savepoints.stopped is not None:

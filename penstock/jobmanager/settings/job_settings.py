@@ -34,6 +34,7 @@ class JobSettings:
     null_event_time: str
     passthrough: bool
     taskmanager_timeout_ms: int
+    suspend_timeout_ms: int
     backend: BackendSettings = BackendSettings()
     savepoint_dir: str | None = None
     """The folder for savepoints that are requested without one."""
@@ -47,6 +48,11 @@ class JobSettings:
     def takes_checkpoints(self) -> bool:
         """Whether the job has a log and checkpoints; otherwise a new attempt starts from the beginning."""
         return self.checkpoints is not None
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the job has checkpoints that outlive its driver."""
+        return self.takes_checkpoints and self.storage.address is not None
 
     @property
     def commits_with_checkpoints(self) -> bool:
@@ -75,6 +81,7 @@ class JobSettings:
             null_event_time=configuration.get(execution_options.NULL_EVENT_TIME),
             passthrough=configuration.get(execution_options.PASSTHROUGH),
             taskmanager_timeout_ms=configuration.get(execution_options.TASKMANAGER_TIMEOUT),
+            suspend_timeout_ms=configuration.get(execution_options.SUSPEND_TIMEOUT),
             backend=backend_settings(configuration),
             savepoint_dir=configuration.get(checkpointing_options.SAVEPOINT_DIRECTORY),
             rest=RestSettings.of(configuration),

@@ -46,6 +46,12 @@ DRIVER_TIMEOUT = Option(
     60_000,
     "After this time without a sign of life from a job's driver, `--resume` may take the job over.",
 )
+SUSPEND_TIMEOUT = Option(
+    "penstock.suspend.timeout",
+    Milliseconds(),
+    10_000,
+    "How long Ctrl-C and SIGTERM wait for a last checkpoint before the job is suspended. 0: none is taken.",
+)
 PASSTHROUGH = Option(
     "penstock.bench.passthrough",
     Boolean(),

@@ -5,6 +5,8 @@ F17, F20 to F23, F26, F27.
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from tests.faults.matrix.scene import LIMIT_S, Scene
 from tests.faults.matrix.tools import injected, strace, wrong_clock
 from tests.waiting import Stopwatch, wait_until
 
-FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
+FAILED_EXIT, INTERRUPTED_EXIT, TERMINATED_EXIT = 1, 130, 143
 CANCEL_LIMIT_S = 60.0
 HOUR_S = 3600
 RENAMES_FAIL = "rename,renameat,renameat2:error=EIO"
@@ -197,11 +199,30 @@ def function_never_returns(scene: Scene) -> Sequence[str]:
     return ["stuck in the function, ended by SIGTERM with all its processes"]
 
 
+IN_A_CHECKPOINT = "C17.after:delay=2000:role=driver:hit=4"
+
+
 def cancelled_in_a_checkpoint(scene: Scene) -> Sequence[str]:
     scene.cancelled = True
-    armed = "C17.after:delay=2000:role=driver:hit=4"
-    job = scene.start(failpoint=armed)
-    wait_until(lambda: armed in read_hits(scene.log), timeout_s=LIMIT_S)
+    job = scene.start(failpoint=IN_A_CHECKPOINT)
+    wait_until(lambda: IN_A_CHECKPOINT in read_hits(scene.log), timeout_s=LIMIT_S)
+    family = job.family()
+    watch = Stopwatch()
+    registry = f"-Dpenstock.registry.dir={scene.place.registry.folder}"
+    command = [sys.executable, "-m", "penstock", "cancel", registry, job.running_record().job_id]
+    assert subprocess.run(command, check=False).returncode == 0
+    exit_code = scene.await_exit(job, CANCEL_LIMIT_S)
+    seconds = watch.seconds()
+    assert exit_code == 0, f"exit code {exit_code}:\n{job.log_tail()}"
+    assert not (left := outliving(family)), f"they outlive their driver: {left}"
+    status = scene.view().status
+    assert status is not None and status.status == "cancelled", f"the log says {status}"
+    return [f"cancelled within {seconds:.1f} s while a checkpoint was being completed"]
+
+
+def suspended_in_a_checkpoint(scene: Scene) -> Sequence[str]:
+    job = scene.start(failpoint=IN_A_CHECKPOINT)
+    wait_until(lambda: IN_A_CHECKPOINT in read_hits(scene.log), timeout_s=LIMIT_S)
     family = job.family()
     watch = Stopwatch()
     psutil.Process(job.pid).send_signal(signal.SIGINT)
@@ -209,9 +230,9 @@ def cancelled_in_a_checkpoint(scene: Scene) -> Sequence[str]:
     seconds = watch.seconds()
     assert exit_code == INTERRUPTED_EXIT, f"exit code {exit_code}:\n{job.log_tail()}"
     assert not (left := outliving(family)), f"they outlive their driver: {left}"
-    status = scene.view().status
-    assert status is not None and status.status == "cancelled", f"the log says {status}"
-    return [f"cancelled within {seconds:.1f} s while a checkpoint was being completed"]
+    assert scene.view().status is None, f"the log says {scene.view().status}"
+    scene.finish(scene.start())
+    return [f"suspended within {seconds:.1f} s while a checkpoint was being completed"]
 
 
 def terminated_twice(scene: Scene) -> Sequence[str]:
@@ -223,7 +244,7 @@ def terminated_twice(scene: Scene) -> Sequence[str]:
         if job.exit_code is None:
             process.send_signal(signal.SIGTERM)
     exit_code = scene.await_exit(job, CANCEL_LIMIT_S)
-    assert exit_code != 0 and not (left := outliving(family)), f"exit code {exit_code}, left {left}"
+    assert exit_code == TERMINATED_EXIT and not (left := outliving(family)), f"exit code {exit_code}, left {left}"
     scene.finish(scene.start())
     return [f"exit code {exit_code}, nothing left behind"]
 
@@ -269,6 +290,7 @@ CASES = (
     MatrixCase(("F23 function returns the wrong type",), "work", function_returns_the_wrong_type, FILES),
     MatrixCase(("F23 function never returns",), "work", function_never_returns),
     MatrixCase(("F26 cancelled during a checkpoint",), "work", cancelled_in_a_checkpoint, FILES),
+    MatrixCase(("F26 Ctrl-C during a checkpoint",), "work", suspended_in_a_checkpoint, FILES),
     MatrixCase(("F26 SIGTERM twice",), "work", terminated_twice),
     MatrixCase(("F27 crashes while old files are deleted",), "work", crashes_in_deletes, {"retained": "3"}),
 )

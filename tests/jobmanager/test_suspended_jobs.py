@@ -1,0 +1,232 @@
+"""A job that is suspended: to its log it is one whose driver died after its last complete checkpoint (PROTOCOL R32)."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.log.log_view import LogView
+from penstock.control.registry import Registry
+from penstock.errors import FencedError, JobFailedError, PenstockError
+from penstock.jobmanager import job as job_module
+from penstock.jobmanager.attempt.attempt import Attempt, Ended, JobIdentity
+from penstock.jobmanager.job import Job
+from penstock.jobmanager.job_request import JobRequest
+from penstock.jobmanager.job_submission import _resumable
+from penstock.jobmanager.settings.job_settings import JobSettings
+from penstock.model.configuration import Configuration
+from penstock.model.execution import JobStatus
+from penstock.model.snapshot import SourcePosition
+from penstock.storage.local import LocalStorage
+from penstock.testing import ManualClock
+from tests.sim.job import Sinks, small_graph
+from tests.waiting import LIMIT_S, wait_until
+
+JOB_ID = "c" * 32
+CHECKPOINTS = {"execution.checkpointing.interval": "1h"}
+
+
+class FakeAttempt:
+    """An attempt on Spark that ends as the test says. It completes checkpoint 0 when it starts."""
+
+    def __init__(self, attempt: Attempt, *_: Any) -> None:
+        self.attempt = attempt
+        self.savepoints = MagicMock(stopped=None)
+        self.savepoints.close.return_value = None
+        self.tracker = self.phase = None
+        self.started = threading.Event()
+        self.suspended = threading.Event()
+        self.cancelled = threading.Event()
+        self.is_loaded = True
+        self.on_suspend: Callable[[], Ended | PenstockError | None] = lambda: Ended.SUSPENDED
+        self.result: Ended | PenstockError = Ended.CANCELLED
+        self.over = threading.Event()
+
+    def run(self) -> Ended:
+        if self.attempt.coordinator.needs_first_checkpoint:
+            self.attempt.coordinator.first_checkpoint(SourcePosition(-1, None, []))
+        self.started.set()
+        assert self.over.wait(LIMIT_S)
+        if isinstance(self.result, PenstockError):
+            raise self.result
+        return self.result
+
+    def suspend(self) -> bool:
+        self.suspended.set()
+        result = self.on_suspend()
+        if result is not None:
+            self.end(result)
+        return self.is_loaded
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+        self.end(self.result)
+
+    def end(self, result: Ended | PenstockError) -> None:
+        self.result = result
+        self.over.set()
+
+    def rows_so_far(self) -> None: ...
+
+    def processes(self) -> list[Any]:
+        return []
+
+
+class Place:
+    """A folder for the checkpoints and the registry of one job."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.attempts: list[FakeAttempt] = []
+
+        def new_attempt(*arguments: Any) -> FakeAttempt:
+            self.attempts.append(FakeAttempt(*arguments))
+            return self.attempts[-1]
+
+        monkeypatch.setattr(job_module, "SparkAttempt", new_attempt)
+
+    def settings(self, **values: str) -> JobSettings:
+        own = {"execution.checkpointing.dir": str(self.folder), "penstock.registry.dir": str(self.folder / "registry")}
+        return JobSettings.of("job", Configuration.from_dict({**own, **values}))
+
+    def job(self, settings: JobSettings, *, resumed: bool = False) -> Job:
+        identity = JobIdentity(JOB_ID, "job", "job.py")
+        return Job(JobRequest(identity, small_graph(1, Sinks()), settings, resumed=resumed), MagicMock(), ManualClock())
+
+    def running(self, **values: str) -> Job:
+        job = self.job(self.settings(**(values or CHECKPOINTS)))
+        wait_until(lambda: self.attempts and self.attempts[-1].started.is_set())
+        return job
+
+    def log(self) -> LogView:
+        return read_log(LocalStorage(self.folder / JOB_ID))
+
+    def status(self) -> str:
+        return Registry(self.folder / "registry").read(JOB_ID).status
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "retention", [None, "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"]
+)
+def test_r32_a_suspended_job_keeps_its_checkpoints_whatever_its_retention_says(
+    place: Place, retention: str | None
+) -> None:
+    asked = {"execution.checkpointing.externalized-checkpoint-retention": retention} if retention else {}
+    job = place.running(**CHECKPOINTS, **asked)
+    job.suspend(KeyboardInterrupt())
+    assert job.status() is JobStatus.SUSPENDED and place.status() == "SUSPENDED"
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+    log = place.log()
+    assert log.status is None and [complete.checkpoint for complete in log.retained] == [0]
+    assert job.describe_end().startswith("job 'job' is suspended at checkpoint 0; resume it with: ")
+    assert _resumable(place.settings(**CHECKPOINTS), "job") == JOB_ID
+    again = place.job(place.settings(**CHECKPOINTS), resumed=True)
+    wait_until(lambda: len(place.attempts) == 2 and place.attempts[1].started.is_set())
+    assert place.log().attempt == 2 and place.status() != "SUSPENDED"
+    again.suspend(KeyboardInterrupt())
+
+
+def test_r32_a_last_checkpoint_that_is_not_quick_is_given_up(place: Place) -> None:
+    job = place.running(**CHECKPOINTS, **{"penstock.suspend.timeout": "10ms"})
+    place.attempts[0].on_suspend = lambda: None  # it goes on
+    job.suspend(SystemExit(143))
+    assert place.attempts[0].cancelled.is_set()
+    assert job.status() is JobStatus.SUSPENDED and place.log().status is None
+    with pytest.raises(SystemExit) as ended:
+        job.wait()
+    assert ended.value.code == 143
+
+
+def test_r32_a_job_that_is_only_starting_is_suspended_at_once_and_never_writes_how_it_ends(place: Place) -> None:
+    job = place.running()
+    attempt = place.attempts[0]
+    attempt.is_loaded, attempt.on_suspend = False, lambda: None
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == "SUSPENDED" and not attempt.over.is_set()
+    attempt.end(Ended.INPUT)  # its final checkpoint may even be complete: the job that is resumed finds that
+    wait_until(lambda: not any(thread.name == f"job-{JOB_ID[:8]}" for thread in threading.enumerate()))
+    assert place.log().status is None and place.status() == "SUSPENDED"
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "in_log"), [(Ended.INPUT, "FINISHED", "finished"), (Ended.CANCELLED, "SUSPENDED", None)]
+)
+def test_r32_a_job_that_ends_at_the_same_time_ends_as_it_would_have(
+    place: Place, ended: Ended, status: str, in_log: str | None
+) -> None:
+    job = place.running()
+    place.attempts[0].on_suspend = lambda: ended
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == status
+    found = place.log().status
+    assert (found.status if found else None) == in_log
+    if ended is Ended.INPUT:
+        assert job.wait().get_job_id() == JOB_ID and job.describe_end() == "job 'job' is FINISHED"
+
+
+def test_r32_a_cancel_during_the_last_checkpoint_wins(place: Place) -> None:
+    job = place.running()
+    attempt = place.attempts[0]
+    attempt.on_suspend = lambda: None
+    suspending = threading.Thread(target=job.suspend, args=(KeyboardInterrupt(),), daemon=True)
+    suspending.start()
+    assert attempt.suspended.wait(LIMIT_S)
+    job.cancel()
+    suspending.join(LIMIT_S)
+    log = place.log()
+    assert place.status() == "CANCELED" and log.status is not None and log.status.status == "cancelled"
+
+
+@pytest.mark.parametrize("in_pause", [False, True])
+def test_r32_a_failure_does_not_keep_a_job_from_being_suspended(place: Place, in_pause: bool) -> None:
+    pause = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1h"}
+    job = place.running(**CHECKPOINTS, **(pause if in_pause else {"restart-strategy.type": "none"}))
+    failure = JobFailedError("a TaskManager is lost")
+    if in_pause:
+        place.attempts[0].end(failure)
+        wait_until(lambda: job.status() is JobStatus.RESTARTING)
+    place.attempts[0].on_suspend = lambda: failure
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == "SUSPENDED" and place.log().status is None
+    assert len(place.attempts) == 1
+
+
+def test_r32_a_fenced_driver_does_not_say_that_its_job_is_suspended(place: Place) -> None:
+    job = place.running()
+    place.attempts[0].on_suspend = lambda: FencedError("attempt 2 owns the job")
+    job.suspend(KeyboardInterrupt())
+    with pytest.raises(FencedError):
+        job.wait()
+    assert job.status() is JobStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({}, "no checkpoints"),
+        (
+            {**CHECKPOINTS, "execution.checkpointing.storage": "jobmanager", "execution.checkpointing.dir": ""},
+            "checkpoints in the JobManager's memory only",
+        ),
+    ],
+)
+def test_r32_a_job_with_nothing_to_resume_says_that_its_state_is_gone(
+    place: Place, settings: dict[str, str], what: str
+) -> None:
+    job = place.job(place.settings(**settings))
+    wait_until(lambda: place.attempts and place.attempts[-1].started.is_set())
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == "CANCELED"
+    assert job.describe_end() == f"job 'job' has {what}: its state is gone with its process"
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
