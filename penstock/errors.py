@@ -2,6 +2,7 @@
 
 PenstockError
 ├── UsageError                      the program or the command is wrong, nothing has run
+│   ├── ArgumentError               an argument of the wrong type, or a function that cannot be called
 │   ├── ConfigurationError
 │   ├── TypeMismatchError
 │   │   └── IncompatibleStateError  saved state does not fit what the program declares
@@ -11,6 +12,7 @@ PenstockError
 │   └── JavaNotFoundError           Spark needs a Java
 ├── UnsupportedValueError           a value that no codec can store
 ├── UserFunctionError               the user's own code raised
+├── InvalidKeyError                 a record whose key is null or NaN
 ├── StateBackendError               local files could not be read or written: the attempt ends, recovery follows
 ├── StorageError
 │   ├── FileMissingError            no file of that name
@@ -49,6 +51,9 @@ Messages say what failed, what was expected and what was found, and what to do. 
 arguments to `Exception`, so errors survive pickling.
 """
 
+SUMMARY_CHARS = 300
+"""Of the cause of a UserFunctionError in its summary."""
+
 
 class PenstockError(Exception):
     """The parent of all errors that Penstock reports."""
@@ -60,11 +65,21 @@ class PenstockError(Exception):
     __notes__: list[str]
     """Notes that Python 3.11 and the command line show below the message."""
 
+    @property
+    def summary(self) -> str:
+        """The error in one line: the last one of its message, or its class if it has none."""
+        lines = str(self).strip().splitlines()
+        return lines[-1] if lines else type(self).__name__
+
 
 class UsageError(PenstockError):
     """The program or the command cannot work as written; nothing has been started."""
 
     exit_code = 2
+
+
+class ArgumentError(UsageError, TypeError):
+    """An argument is of a type that the method does not take, or a function has parameters that do not fit."""
 
 
 class ConfigurationError(UsageError):
@@ -119,16 +134,52 @@ class JavaNotFoundError(UsageError):
 class UnsupportedValueError(PenstockError):
     """A value does not fit its declared type, or is of a kind that the tagged codec cannot store."""
 
-
-class UserFunctionError(PenstockError):
-    """The user's own code raised. Carries the traceback, the operator's name and the record's position."""
-
-    def __init__(self, operator: str, position: str, traceback: str) -> None:
-        super().__init__(operator, position, traceback)
+    def __init__(self, problem: str, way_out: str = "") -> None:
+        super().__init__(problem, way_out)
 
     def __str__(self) -> str:
-        operator, position, traceback = self.args
-        return f"{traceback.rstrip()}\n\nin operator {operator!r}, {position}"
+        return "; ".join(part for part in self.args if part)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, without what to do about it."""
+        return str(self.args[0])
+
+
+class UserFunctionError(PenstockError):
+    """The user's own code raised. Carries the traceback, the operator, where it was created, the key and the record."""
+
+    def __init__(self, operator: str, position: str, traceback: str, uid: str = "", facts: str = "") -> None:
+        super().__init__(operator, position, traceback, uid, facts)
+
+    def __str__(self) -> str:
+        _, position, traceback, _, facts = self.args
+        return f"{traceback.rstrip()}\n\nin {self._place}, {position}" + (f"\n{facts}" if facts else "")
+
+    @property
+    def summary(self) -> str:
+        lines = [line for line in self.args[2].splitlines() if line.strip() and not line.startswith(" ")]
+        cause = lines[-1] if lines else "an error"
+        return f"{cause if len(cause) <= SUMMARY_CHARS else cause[:SUMMARY_CHARS] + '…'}, in {self._place}"
+
+    @property
+    def _place(self) -> str:
+        operator, _, _, uid, _ = self.args
+        return f"operator {operator!r} (uid {uid!r})" if uid not in ("", operator) else f"operator {operator!r}"
+
+
+class InvalidKeyError(PenstockError):
+    """The key of a record is null or NaN. The same input gives it again, so the job is not restarted."""
+
+    def __init__(self, message: str, facts: str = "") -> None:
+        super().__init__(message, facts)
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in self.args if part)
+
+    @property
+    def summary(self) -> str:
+        return str(self.args[0])
 
 
 class StorageError(PenstockError):

@@ -19,6 +19,7 @@ from penstock.cli.time_texts import lag_text, time_text, watermark_text
 from penstock.control import job_queries
 from penstock.control.registry import FailureRecord, JobRecord
 from penstock.control.terminal import print_result, table
+from penstock.errors import UserFunctionError
 from penstock.model.ids import RESERVED_PREFIX
 from penstock.model.snapshot import StateSize
 from penstock.runtime.process.log_lines import LEVELS
@@ -63,8 +64,10 @@ def logs(  # noqa: PLR0913 - the parameters are the command's flags
 
 def failure_row(failure: FailureRecord) -> list[str]:
     """The table row of a failed attempt."""
-    lines = failure.message.strip().splitlines() or ["-"]
-    return [str(failure.attempt), time_text(failure.at_ms), failure.error, lines[-1]]
+    reason = (failure.message.strip().splitlines() or ["-"])[-1]
+    if failure.error == UserFunctionError.__name__ and failure.root_cause:
+        reason = failure.root_cause  # its message ends with the record, and begins with the traceback
+    return [str(failure.attempt), time_text(failure.at_ms), failure.error, reason]
 
 
 def state_row(size: StateSize) -> list[str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.codec import tagged
 from penstock.errors import UnsupportedValueError
+from penstock.model.readable_values import shortened
 from penstock.model.row import row_class
 from penstock.model.time import EPOCH, Instant
 from penstock.model.type_information import TypeInformation
@@ -75,7 +76,7 @@ def encode_column(values: Sequence[Any], type_info: TypeInformation) -> pa.Array
     except UnsupportedValueError:
         raise
     except _ARROW_ERRORS as error:
-        raise _misfit(values, type_info, error) from error
+        raise _misfit(values, type_info, error) from None
     if isinstance(array, pa.ChunkedArray):
         raise UnsupportedValueError(f"{len(values)} values of {type_info} take more than 2 GiB; use smaller batches")
     return array
@@ -156,20 +157,18 @@ def _check_types(values: Sequence[Any], type_info: TypeInformation) -> None:
     if found <= _ALLOWED[name]:
         return
     also = _ALSO.get(name, ())
-    for kind in found - _ALLOWED[name]:
+    for kind in dict.fromkeys(type(value) for value in values if type(value) not in _ALLOWED[name]):
         if not issubclass(kind, also) or (kind is bool and name != "BOOLEAN"):
             raise misfit(next(value for value in values if type(value) is kind), type_info)
 
 
 def misfit(value: Any, type_info: TypeInformation, reason: object = None) -> UnsupportedValueError:
     """The error for a value that the declared type does not accept."""
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
     why = f" ({reason})" if reason else ""
     return UnsupportedValueError(
-        f"value {shown} of type {type(value).__name__} does not fit the declared type {type_info}{why}; return a value "
-        f"of that type, or declare the type you mean: output_type= for records, key_type= for keys, the descriptor's "
-        f"type for states"
+        f"value {shortened(value, 80)} of type {type(value).__name__} does not fit the declared type {type_info}{why}",
+        "return a value of that type, or declare the type you mean: output_type= for records, key_type= for keys, the "
+        "descriptor's type for states",
     )
 
 
@@ -181,6 +180,8 @@ def _misfit(values: Sequence[Any], type_info: TypeInformation, error: Exception)
             special([value], type_info)
         except UnsupportedValueError as found:
             return found
+        except OverflowError:
+            return misfit(value, type_info, "it is too large")
         except _ARROW_ERRORS as reason:
             return misfit(value, type_info, reason)
     return UnsupportedValueError(f"values do not fit the declared type {type_info}: {error}")
@@ -294,17 +295,34 @@ def transpose(values: Sequence[Any], type_info: TypeInformation, *, nullable: bo
     kinds = set(map(type, values))
     if kinds - {tuple}:
         values = _align(values, kinds, type_info, nullable=nullable)
+    _check_width(values, type_info)
+    return list(zip(*values, strict=True)) if values else [()] * width
+
+
+def to_rows(records: Sequence[Any], type_info: TypeInformation) -> list[Any]:
+    """The records as rows of a type with named fields; one that does not fit is an UnsupportedValueError."""
+    cls = row_class(type_info.names or ())
+    kinds = set(map(type, records))
+    if kinds - {cls, tuple}:
+        records = _align(records, kinds, type_info, nullable=False)
+    if kinds != {cls}:
+        _check_width(records, type_info)
+    make = cls.make
+    return [record if record.__class__ is cls else make(record) for record in records]
+
+
+def _check_width(values: Sequence[Any], type_info: TypeInformation) -> None:
+    width = len(type_info.children)
     if set(map(len, values)) - {width}:
         wrong = next(value for value in values if len(value) != width)
         raise misfit(wrong, type_info, f"it has {len(wrong)} fields, the type has {width}")
-    return list(zip(*values, strict=True)) if values else [()] * width
 
 
 def _align(values: Sequence[Any], kinds: set[type], type_info: TypeInformation, *, nullable: bool) -> Sequence[Any]:
     """The values as tuples in field order: rows and dictionaries by name, other sequences by position."""
     names = type_info.names
     by_name: set[type] = set()
-    for kind in kinds:
+    for kind in dict.fromkeys(map(type, values)):
         fields = getattr(kind, "_fields", None)
         if issubclass(kind, dict) and names is not None:
             by_name.add(kind)

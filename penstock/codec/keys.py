@@ -19,7 +19,7 @@ from penstock.codec import tagged
 from penstock.codec.columns import decode_column, encode_column, misfit
 from penstock.codec.key_hashes import hash_columns
 from penstock.codec.row_codec import fields_ddl
-from penstock.errors import StateAccessError, UnsupportedValueError, UsageError
+from penstock.errors import InvalidKeyError, UnsupportedValueError, UsageError
 from penstock.model.key_groups import spark_hash
 from penstock.model.row import row_class
 from penstock.model.type_information import TypeInformation
@@ -63,7 +63,7 @@ class KeyCodec:
         return tuple(tagged.decode(part) if type_info.kind == "tagged" else part for part, type_info in parts)
 
     def decode(self, columns: Sequence[pa.Array]) -> list[Any]:
-        """The state keys of a batch's key columns; a null or NaN key is a StateAccessError."""
+        """The state keys of a batch's key columns; a null or NaN key is an InvalidKeyError."""
         decoded = [_decode_keys(column, t) for column, t in zip(columns, self.types, strict=True)]
         return decoded[0] if self._single else list(zip(*decoded, strict=True))
 
@@ -90,17 +90,17 @@ class KeyCodec:
         return hash_columns(columns, self.types)
 
 
-def null_key() -> StateAccessError:
+def null_key() -> InvalidKeyError:
     """The error for a key that is None."""
-    return StateAccessError(
+    return InvalidKeyError(
         "Assigned key must not be null! A record has no key; filter such records out before key_by, or give them a key "
         "of their own, for example with coalesce"
     )
 
 
-def nan_key() -> StateAccessError:
+def nan_key() -> InvalidKeyError:
     """The error for a key that is NaN."""
-    return StateAccessError(
+    return InvalidKeyError(
         "NaN cannot be a key: it equals nothing, not even itself; filter such records out before key_by"
     )
 
@@ -176,7 +176,7 @@ def _float_key(value: Any, type_info: TypeInformation) -> float:
         try:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
         except OverflowError as error:
-            raise misfit(value, type_info, error) from error
+            raise misfit(value, type_info, error) from None
     return float(value + 0.0)
 
 

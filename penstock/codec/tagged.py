@@ -65,10 +65,13 @@ def _encode(value: Any, depth: int, table: Encoders) -> bytes:
         if type(plain) in _ENCODERS:
             return _encode(plain, depth, table)
     kind = type(value)
+    name = (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
     raise UnsupportedValueError(
-        f"a value of type {kind.__module__}.{kind.__qualname__} has no declared type and is not a plain Python value; "
-        f"declare one with output_type= (for records), key_type= or the state descriptor's type, or convert it to a "
-        f"tuple, list, dict, Row, text, number or date"
+        f"a value of type {name} has no declared type and is not a plain Python value",
+        "convert it to a tuple, list, dict, Row, text, number or date, or declare its type with output_type= (for "
+        "records), key_type= or the state descriptor's type",
     )
 
 

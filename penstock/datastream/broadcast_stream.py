@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import UsageError
+from penstock.errors import ArgumentError, UsageError
+from penstock.graph.callables import describe_given
+from penstock.graph.function_checks import check_function
 from penstock.graph.stream_graph import Node, OperatorSpec
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.model.descriptors import MapStateDescriptor
@@ -19,7 +21,7 @@ class BroadcastStream:
     def __init__(self, environment: "StreamExecutionEnvironment", node: Node, descriptors: tuple[Any, ...]) -> None:
         for descriptor in descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
-                raise TypeError(f"broadcast() takes MapStateDescriptors, not {descriptor!r}")
+                raise ArgumentError(f"broadcast() takes MapStateDescriptors, not {descriptor!r}")
             if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
                 raise UsageError(
                     f"broadcast state {descriptor.name!r} has a time to live, which only keyed state can have; remove "
@@ -54,13 +56,13 @@ class BroadcastConnectedStream:
         keyed = self._stream._node.kind == "key_by"
         expected = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
         if not isinstance(func, expected):
-            given = func.__name__ if isinstance(func, type) else type(func).__name__
             stream = "a keyed stream" if keyed else "a stream without a key"
-            raise TypeError(
-                f"{expected.__name__} is required on {stream} connected with a broadcast one, not {given}: give an "
-                f"instance of a subclass of {expected.__name__}"
+            raise ArgumentError(
+                f"{expected.__name__} is required on {stream} connected with a broadcast one, not "
+                f"{describe_given(func)}; give an instance of a subclass of {expected.__name__}"
             )
         kind = "keyed_broadcast" if keyed else "broadcast"
+        check_function(func, kind)
         name = "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast"
         spec = OperatorSpec(kind, func, {"descriptors": self._broadcast._descriptors})
         inputs = [self._stream._node.id, self._broadcast._node.id]

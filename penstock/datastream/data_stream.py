@@ -22,14 +22,16 @@ from penstock.datastream.record_types import (
     schema_tree,
     selector_key_types,
 )
-from penstock.errors import UsageError
+from penstock.errors import ArgumentError, UsageError
 from penstock.graph.callables import (
     CallableFilter,
     CallableFlatMap,
     CallableKeySelector,
     CallableMap,
     as_function,
+    describe_given,
 )
+from penstock.graph.function_checks import check_function
 from penstock.graph.projection import project
 from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
 from penstock.model.descriptors import MapStateDescriptor
@@ -135,7 +137,10 @@ class DataStream(NodeSettings):
                 f"{type(func).__name__} is a KeyedProcessFunction, which needs a key; call .key_by(...) before .process"
             )
         if not isinstance(func, ProcessFunction):
-            raise TypeError(f"The input must be a ProcessFunction, not {func!r}; subclass ProcessFunction")
+            raise ArgumentError(
+                f"The input must be a ProcessFunction, not {describe_given(func)}; give an instance of a subclass of "
+                f"ProcessFunction"
+            )
         return self._operator("process", "PROCESS", func, output_type)
 
     def project(self, *field_indexes: int) -> "DataStream":
@@ -146,7 +151,7 @@ class DataStream(NodeSettings):
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
         """The same records with new event timestamps and watermarks."""
         if not isinstance(watermark_strategy, WatermarkStrategy):
-            raise TypeError(f"The input must be a WatermarkStrategy, not {watermark_strategy!r}")
+            raise ArgumentError(f"The input must be a WatermarkStrategy, not {watermark_strategy!r}")
         config = {
             "out_of_orderness_ms": watermark_strategy.out_of_orderness_ms,
             "idle_after_ms": watermark_strategy.idle_after_ms,
@@ -196,6 +201,7 @@ class DataStream(NodeSettings):
                     "key_by() takes column names or one function, not both; for several parts, return a tuple"
                 )
             selector = as_function(key_selector, KeySelector, CallableKeySelector)
+            check_function(selector, "key_by")
             key_by = KeyBy(None, selector, selector_key_types(key_type))
         return KeyedStream(self._environment, self._add("key_by", "Key By", key_by, self.get_type()), self)
 
@@ -288,7 +294,7 @@ class DataStream(NodeSettings):
             hint = (
                 "; call .build() on it" if hasattr(sink, "build") else ", such as FileSink.for_bulk_format(...).build()"
             )
-            raise TypeError(f"sink_to() takes a sink{hint}, not {sink!r}")
+            raise ArgumentError(f"sink_to() takes a sink{hint}, not {sink!r}")
         return self._sink("Writer", SinkSpec("sink", sink))
 
     def add_sink(self, sink_func: Sink) -> DataStreamSink:
@@ -301,7 +307,7 @@ class DataStream(NodeSettings):
         `epoch` has `job_id`, `checkpoint` and `id`, with which a writer can be made idempotent.
         """
         if not callable(write):
-            raise TypeError(f"to_spark() takes a function of a DataFrame and an epoch, not {write!r}")
+            raise ArgumentError(f"to_spark() takes a function of a DataFrame and an epoch, not {write!r}")
         return self._sink("Spark", SinkSpec("spark", write))
 
     def execute_and_collect(
@@ -327,6 +333,7 @@ class DataStream(NodeSettings):
     def _operator(
         self, kind: str, name: str, function: Any, output_type: Any, config: dict[str, Any] | None = None
     ) -> "DataStream":
+        check_function(function, kind)
         spec = OperatorSpec(kind, function, config or {})
         return DataStream(self._environment, self._add("operator", name, spec, resolve_type(output_type)))
 
@@ -367,7 +374,7 @@ class DataStream(NodeSettings):
 
 def _sql(text: object, method: str) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise TypeError(f"{method}() takes SQL as text, not {text!r}; for a Python function use map() or filter()")
+        raise ArgumentError(f"{method}() takes SQL as text, not {text!r}; for a Python function use map() or filter()")
     return text
 
 

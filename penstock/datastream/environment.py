@@ -24,7 +24,7 @@ from penstock.datastream.program_settings import (
 )
 from penstock.datastream.state_backend import StateBackend
 from penstock.datastream.state_choices import StateChoices
-from penstock.errors import PathNotFoundError, UsageError
+from penstock.errors import ArgumentError, PathNotFoundError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.plan_json import plan_json
 from penstock.graph.stages import build_job_graph
@@ -105,6 +105,7 @@ class StreamExecutionEnvironment:
         stream = self._source(source_name, source_nodes.connector_source(source, type_info))
         if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream
+        stream._node.takes_uid = False
         return stream.assign_timestamps_and_watermarks(watermark_strategy)
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
@@ -280,7 +281,7 @@ class StreamExecutionEnvironment:
     def set_state_backend(self, state_backend: StateBackend) -> "StreamExecutionEnvironment":
         """Set the state backend. A legacy backend also sets where checkpoints are stored."""
         if not isinstance(state_backend, StateBackend):
-            raise TypeError(f"give a HashMapStateBackend or EmbeddedRocksDBStateBackend, not {state_backend!r}")
+            raise ArgumentError(f"give a HashMapStateBackend or EmbeddedRocksDBStateBackend, not {state_backend!r}")
         self._choices.backend = state_backend
         return self
 
@@ -291,7 +292,7 @@ class StreamExecutionEnvironment:
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """Set when a failed job is started again: one of `RestartStrategies`."""
         if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
-            raise TypeError(f"give one of RestartStrategies, not {restart_strategy_configuration!r}")
+            raise ArgumentError(f"give one of RestartStrategies, not {restart_strategy_configuration!r}")
         restart_strategy_configuration.record(self._configuration)
 
     def set_default_savepoint_directory(self, directory: str) -> "StreamExecutionEnvironment":

@@ -5,9 +5,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.datastream.data_stream import DataStream, unavailable
-from penstock.errors import UsageError
+from penstock.errors import ArgumentError, UsageError
 from penstock.graph.aggregates import FieldReduce, RecordReduce, resolve_position
-from penstock.graph.callables import CallableFilter, CallableFlatMap, CallableMap, CallableReduce, as_function
+from penstock.graph.callables import (
+    CallableFilter,
+    CallableFlatMap,
+    CallableMap,
+    CallableReduce,
+    as_function,
+    describe_given,
+)
 from penstock.graph.stream_graph import JvmOp, Node
 from penstock.model.functions import (
     FilterFunction,
@@ -49,10 +56,9 @@ class KeyedStream(DataStream):
     def process(self, func: KeyedProcessFunction, output_type: Any = None) -> DataStream:  # type: ignore[override]
         """The records that `func.process_element` yields for each record. It has state and timers."""
         if not isinstance(func, KeyedProcessFunction):
-            given = func.__name__ if isinstance(func, type) else type(func).__name__
-            raise TypeError(
-                f"KeyedProcessFunction is required for KeyedStream. {given} is not one: give an instance of a subclass "
-                f"of KeyedProcessFunction"
+            raise ArgumentError(
+                f"KeyedProcessFunction is required for KeyedStream. The input is {describe_given(func)}; give an "
+                f"instance of a subclass of KeyedProcessFunction"
             )
         return self._operator("keyed_process", "KEYED PROCESS", func, output_type)
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from penstock.errors import TypeMismatchError, UsageError
+from penstock.errors import ArgumentError, TypeMismatchError, UsageError
 from penstock.model.types import TypeInformation, resolve_type, to_ddl
 
 _NO_KEYS = ("ROW", "TUPLE", "LIST", "MAP")
@@ -40,7 +40,7 @@ def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> 
         )
     for column in columns:
         if not isinstance(column, str):
-            raise TypeError(f"key_by() takes column names or one function, not {column!r} among the names")
+            raise ArgumentError(f"key_by() takes column names or one function, not {column!r} among the names")
         if column not in record_type.names:
             raise UsageError(
                 f"there is no column {column!r} to key by; the records have {', '.join(map(repr, record_type.names))}"

@@ -1,11 +1,13 @@
 """The nodes of sources in the graph, checked while the program is built."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.codec.row_codec import RowCodec
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
-from penstock.errors import TypeMismatchError, UsageError
+from penstock.errors import ArgumentError, TypeMismatchError, UnsupportedValueError, UsageError
 from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
+from penstock.model.readable_values import shortened
 from penstock.model.time import milliseconds
 from penstock.model.types import TypeInformation, resolve_type
 
@@ -25,7 +27,9 @@ def dataframe_source(
 
     refuse_connect(df, "DataFrame")
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
-        raise TypeError(f"from_dataframe() takes a Spark DataFrame, not a {type(df).__name__}; see from_collection()")
+        raise ArgumentError(
+            f"from_dataframe() takes a Spark DataFrame, not a {type(df).__name__}; see from_collection()"
+        )
     if not df.isStreaming:
         raise UsageError(
             "the DataFrame is not streaming; read it with env.spark.readStream instead of .read, or pass a small one "
@@ -39,9 +43,39 @@ def dataframe_source(
 def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:
     """A source of the records of an iterable."""
     if isinstance(collection, str | bytes | dict) or not isinstance(collection, Iterable):
-        raise TypeError(f"from_collection() takes a list of records, not a {type(collection).__name__}; write [record]")
+        raise ArgumentError(
+            f"from_collection() takes a list of records, not a {type(collection).__name__}; write [record]"
+        )
     source = CollectionSource.of(collection, type_info)
+    _check_records(source, type_info)
     return SourceSpec("collection", source, source.record_type, bounded=True)
+
+
+def _check_records(source: CollectionSource, type_info: Any) -> None:
+    """Raise if a record does not fit the declared type, or needs one."""
+    if not source.records and type_info is None:
+        raise UsageError(
+            "from_collection() got no records, so their type is unknown; declare it, for example "
+            "from_collection([], Types.STRING())"
+        )
+    codec = RowCodec(source.record_type)
+    try:
+        codec.encode(source.records)
+    except UnsupportedValueError as error:
+        raise TypeMismatchError(_misfit(codec, source.records, type_info) or str(error)) from None
+
+
+def _misfit(codec: RowCodec, records: Sequence[Any], type_info: Any) -> str | None:
+    """Which record does not fit, and what to do."""
+    for index, record in enumerate(records):
+        try:
+            codec.encode([record])
+        except UnsupportedValueError as error:
+            advice = "change the record, or declare another type_info="
+            if type_info is None:
+                advice = "make it a tuple, list, dict, Row, text, number or date, or declare type_info="
+            return f"collection[{index}] is {shortened(record, 80)}: {error.problem}; {advice}"
+    return None
 
 
 def connector_source(source: Any, type_info: Any) -> SourceSpec:
@@ -49,7 +83,7 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
     kind = next((kind for connector, kind in _CONNECTORS if isinstance(source, connector)), None)
     if kind is None:
         hint = "; call .build() on it" if hasattr(source, "build") else ", such as FileSource or NumberSequenceSource"
-        raise TypeError(f"not a source: a {type(source).__name__}{hint}; a DataFrame goes to from_dataframe()")
+        raise ArgumentError(f"not a source: a {type(source).__name__}{hint}; a DataFrame goes to from_dataframe()")
     if type_info is not None and resolve_type(type_info) != source.record_type:
         raise TypeMismatchError(
             f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"

@@ -6,6 +6,7 @@ The callable itself becomes the method of the instance: calling `function.map(va
 from collections.abc import Callable
 from typing import Any
 
+from penstock.errors import ArgumentError
 from penstock.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -92,19 +93,20 @@ def as_written(function: Any) -> Any:
 
 
 def as_function(function: Any, expected: type[Function], wrapper: Callable[[Any], Function]) -> Function:
-    """The function object itself, or a callable wrapped as one; anything else is a TypeError, as in PyFlink."""
+    """The function object itself, or a callable wrapped as one; anything else is an ArgumentError."""
     if isinstance(function, expected):
         return function
     is_function_class = isinstance(function, type) and issubclass(function, Function)
     if callable(function) and not is_function_class and not isinstance(function, Function):
         return wrapper(function)
-    raise TypeError(
-        f"The input must be a {expected.__name__} or a callable function, not {_describe(function)}; "
+    raise ArgumentError(
+        f"The input must be a {expected.__name__} or a callable function, not {describe_given(function)}; "
         f"write lambda value: ... or an instance of a {expected.__name__} subclass"
     )
 
 
-def _describe(value: Any) -> str:
+def describe_given(value: Any) -> str:
+    """What the program gave where a function object is expected."""
     if isinstance(value, type):
         return f"the class {value.__name__} (did you mean {value.__name__}()?)"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"an object of type {type(value).__name__}"

@@ -65,6 +65,8 @@ class OperatorPlan:
     watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions)."""
     uid_hash: str | None = None
     """The operator whose state is restored: its id, or its derived uid."""
+    created: str = ""
+    """The line of the program that created it, for messages."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class EdgePlan:
     """Only after a source: applied to its DataFrame, in order."""
     event_time: EventTime | None = None
     """Only after a source; its column is one of the source's, read before `jvm_ops`."""
+    created: str = ""
+    """The line of the program with its `key_by`, for messages."""
 
 
 @dataclass(frozen=True)

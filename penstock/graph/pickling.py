@@ -17,15 +17,17 @@ _SEARCH_DEPTH = 4
 _EMPTY_CELL = types.CellType()
 
 
-def dumps(function: Any, operator: str) -> bytes:
+def dumps(function: Any, operator: str, created: str = "") -> bytes:
     """The function as bytes that `loads` turns into an equal one in another process.
 
-    Raises a NotPicklableError that names the operator, the function and, if it can be found, the variable at fault.
+    Raises a NotPicklableError that names the operator, the line of the program that created it, the function and, if it
+    can be found, the variable at fault.
     """
     try:
         data: bytes = cloudpickle.dumps(function)
     except Exception as error:
-        raise NotPicklableError(_explain(function, operator, error)) from error
+        place = f"\n  created at {created}" if created else ""
+        raise NotPicklableError(_explain(function, operator, error) + place) from error
     return data
 
 

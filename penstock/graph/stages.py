@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import UsageError
 from penstock.graph.callables import is_wrapped
+from penstock.graph.creation_site import site_line
 from penstock.graph.job_graph import (
     SPARK_SINK,
     EdgePlan,
@@ -221,13 +222,16 @@ class _Stages:
         key_by = self._key_by(feed)
         edge = self._plain_edge(feed, target.id)
         if key_by is not None:
-            selector = None if key_by.selector is None else dumps(key_by.selector, f"Key By({key_by.label})")
+            created = self.graph[feed.exchange].created if feed.exchange is not None else ""
+            name = f"Key By({key_by.label})"
+            selector = None if key_by.selector is None else dumps(key_by.selector, name, created)
             edge = replace(
                 edge,
                 partitioning="key",
                 key_columns=key_by.columns,
                 key_selector=selector,
                 key_types=key_by.key_types,
+                created=created,
             )
         elif self._is_broadcast(feed):
             edge = replace(edge, partitioning="broadcast")
@@ -285,7 +289,7 @@ class _Stages:
             uid=self.uids[node.id],
             name=node.name,
             kind="sink" if is_sink else payload.kind,
-            function=dumps(payload if is_sink else payload.function, node.name),
+            function=dumps(payload if is_sink else payload.function, node.name, node.created),
             input_type=self._feeds[node.inputs[0]][0].record_type,
             output_type=node.output_type,
             inputs=positions,
@@ -294,6 +298,7 @@ class _Stages:
             explicit_uid=explicit_uid(node) is not None,
             config={"sink": payload.kind} if is_sink else payload.config,
             uid_hash=node.uid_hash,
+            created=node.created,
         )
 
 
@@ -328,12 +333,26 @@ def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Seque
 
 
 def _warnings(nodes: Sequence[Node]) -> list[str]:
-    return [
-        f"operator {node.name!r} keeps state but has no uid; its derived one changes when operators before it do, and "
-        f"its state is then not found on restore: add .uid(...)"
-        for node in nodes
-        if isinstance(node.payload, OperatorSpec) and _keeps_state(node.payload) and explicit_uid(node) is None
-    ]
+    found = []
+    for node in nodes:
+        place = f" ({site_line(node.created)})" if node.created else ""
+        if explicit_uid(node) is not None:
+            continue
+        if isinstance(node.payload, OperatorSpec) and _keeps_state(node.payload):
+            found.append(
+                f"operator {node.name!r}{place} keeps state but has no uid; its derived one changes when operators "
+                f"before it do, and its state is then not found on restore: add .uid(...)"
+            )
+        if isinstance(node.payload, SourceSpec) and node.payload.kind in _KEPT_SOURCES and node.takes_uid:
+            found.append(
+                f"source {node.name!r}{place} has no uid; its derived one depends on its name and on its place among "
+                f"sources of that name, and after a change its position is not found on restore: add .uid(...)"
+            )
+    return found
+
+
+_KEPT_SOURCES = ("dataframe", "file")
+"""Kinds of sources whose position a savepoint is taken for; collections and sequences are for trying things out."""
 
 
 def _keeps_state(spec: OperatorSpec) -> bool:

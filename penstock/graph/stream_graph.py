@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from penstock.graph.creation_site import creation_site
 from penstock.graph.pickling import function_name
 from penstock.model.types import TypeInformation
 
@@ -106,6 +107,10 @@ class Node:
     chain_before: bool = True
     """May run in the same stage as its input."""
     chain_after: bool = True
+    takes_uid: bool = True
+    """The program can set its uid; not that of a source behind the timestamps of `from_source`."""
+    created: str = ""
+    """The line of the program that added it, as `file:line: code`."""
 
 
 class StreamGraph:
@@ -118,6 +123,7 @@ class StreamGraph:
     def add(self, kind: NodeKind, name: str, inputs: Sequence[int], payload: Any, output_type: TypeInformation) -> Node:
         """A new node that reads `inputs`."""
         node = Node(len(self.nodes), kind, name, tuple(inputs), payload, output_type, name)
+        node.created = creation_site()
         self.nodes.append(node)
         if kind in ("operator", "sink"):
             self.roots.append(node.id)

@@ -26,6 +26,7 @@ from penstock.errors import (
     CheckpointError,
     CheckpointMissingError,
     FencedError,
+    InvalidKeyError,
     JobConflictError,
     JobNotFoundError,
     PenstockError,
@@ -33,6 +34,7 @@ from penstock.errors import (
     SourceFileLostError,
     StorageError,
     UsageError,
+    UserFunctionError,
 )
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.attempt.attempt_progress import AttemptObserver
@@ -253,14 +255,13 @@ class Job:
         if self._is_ending.is_set():
             self._log_failure("the job is ending", error, level="WARN")
             return 0.0
-        self._history.failed(error, self._attempt_number)
+        is_new = self._history.failed(error, self._attempt_number)
         self._set_status(JobStatus.FAILING)
         self._checkpoints.check_fenced()  # PROTOCOL R4: a fenced driver does not claim again, whatever failed first
         delay_s = None if _is_final(error) else self._restarts.after_failure()
         if delay_s is not None:
-            print_message(
-                f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:.3g} s: {last_line(error)}"
-            )
+            text = f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:.3g} s: {last_line(error)}"
+            print_message(f"{text}\n{error}" if is_new and isinstance(error, UserFunctionError) else text)
             self._log_failure(f"the job restarts in {delay_s:.3g} s", error, level="WARN")
             self._set_status(JobStatus.RESTARTING)
         return delay_s
@@ -444,6 +445,6 @@ class Job:
 
 
 def _is_final(error: PenstockError) -> bool:
-    """Retrying cannot help: output or input is lost (PROTOCOL R21), or a checkpoint cannot be restored (R24)."""
+    """Retrying cannot help: output or input is lost (PROTOCOL R21), a key is null, or nothing can be restored (R24)."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
-    return isinstance(error, SinkTransactionLostError | SourceFileLostError) or is_refusal
+    return isinstance(error, SinkTransactionLostError | SourceFileLostError | InvalidKeyError) or is_refusal

@@ -10,6 +10,7 @@ from penstock.checkpoint.stats.checkpoint_history import HISTORY_LENGTH, Checkpo
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally, RestoreStats
 from penstock.clock import Clock
 from penstock.control.registry import FailureRecord, StatusChange
+from penstock.errors import PenstockError, UserFunctionError
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.model.execution import JobStatus
 from penstock.model.options import checkpointing_options
@@ -50,10 +51,13 @@ class JobHistory:
                 self._status = status
                 self._transitions.append(StatusChange(status.name, self._clock.now_ms()))
 
-    def failed(self, error: BaseException, attempt: int) -> None:
-        """An attempt has ended with this error."""
+    def failed(self, error: BaseException, attempt: int) -> bool:
+        """An attempt has ended with this error. False if the attempt before it ended in the same way."""
+        record = failure_record(error, attempt, self._clock.now_ms())
         with self._lock:
-            self._failures.append(failure_record(error, attempt, self._clock.now_ms()))
+            before = self._failures[-1] if self._failures else None
+            self._failures.append(record)
+        return before is None or (before.error, before.root_cause) != (record.error, record.root_cause)
 
     def add_checkpoints(self, of_attempt: Iterable[CheckpointStats]) -> list[CheckpointStats]:
         """The last checkpoints of the job, oldest first, updated with those of the running attempt."""
@@ -119,6 +123,8 @@ class SlowCheckpoints:
 
 def failure_record(error: BaseException, attempt: int, now_ms: int) -> FailureRecord:
     """A failure as it is shown: its class, its message, and its root cause."""
+    if isinstance(error, UserFunctionError):
+        return FailureRecord(now_ms, attempt, type(error).__name__, _end_of(str(error)), error.summary)
     root = error
     seen = {id(error)}
     while (cause := root.__cause__ or root.__context__) is not None and id(cause) not in seen:
@@ -129,7 +135,9 @@ def failure_record(error: BaseException, attempt: int, now_ms: int) -> FailureRe
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error's message, or its class if it has none."""
+    """One line for an error: its summary, the last line of its message, or its class if it has none."""
+    if isinstance(error, PenstockError):
+        return error.summary
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 

@@ -58,7 +58,7 @@ class WatermarkStrategy:
         if isinstance(timestamp_assigner, TimestampAssigner):
             return replace(self, timestamp_assigner=timestamp_assigner)
         if callable(timestamp_assigner):
-            return replace(self, timestamp_assigner=_CallableAssigner(timestamp_assigner))
+            return replace(self, timestamp_assigner=CallableAssigner(timestamp_assigner))
         raise TypeError(f"{timestamp_assigner!r} is not a TimestampAssigner; subclass it, or give a function")
 
     def with_idleness(self, idle_timeout: Duration) -> "WatermarkStrategy":
@@ -76,7 +76,7 @@ class WatermarkStrategy:
 
 
 @dataclass(frozen=True)
-class _CallableAssigner(TimestampAssigner):
+class CallableAssigner(TimestampAssigner):
     function: Callable[[Any, int], int]
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:

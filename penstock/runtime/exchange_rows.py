@@ -7,7 +7,7 @@ Out of a stage, per edge: `__target` (subtask of a barrier), `__barrier`, `__ts`
                `k<n>` per key column. The JVM turns one form into the other and computes hash and target itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec, null_key
 from penstock.codec.row_codec import RowCodec
-from penstock.errors import UnsupportedValueError
+from penstock.errors import InvalidKeyError, UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
 from penstock.model.options import execution_options
 from penstock.runtime.kept_output import KeptBatches
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier
+from penstock.runtime.user_errors import USER_ERRORS, created_lines, key_error, record_facts
 
 EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
 BARRIER_EDGE = -1
@@ -106,6 +107,7 @@ class EdgeColumns:
     def __init__(self, index: int, edge: EdgePlan, *, keyed: bool) -> None:
         self._codec = RowCodec(edge.record_type)
         self._names = [f"i{index}_{n}" for n in range(len(self._codec.fields))]
+        self._edge = edge
         self._keys: KeyCodec | None = None
         self._key_field: int | None = None
         """The field that is the key, decoded."""
@@ -145,11 +147,29 @@ class EdgeColumns:
         timestamps = _timestamps(part) if timed else None
         if self._keys is None:
             return Batch(records, timestamps)
+        columns = [part.column(name) for name in self._key_names]
         if self._key_field is not None:  # the very objects: their hash is computed once
-            if part.column(self._key_names[0]).null_count:
-                raise null_key()
+            if columns[0].null_count:
+                raise self._invalid(null_key(), columns, records)
             return Batch(records, timestamps, fields[self._key_field])
-        return Batch(records, timestamps, self._keys.decode([part.column(name) for name in self._key_names]))
+        try:
+            keys = self._keys.decode(columns)
+        except InvalidKeyError as error:
+            raise self._invalid(error, columns, records) from None
+        return Batch(records, timestamps, keys)
+
+    def _invalid(self, error: InvalidKeyError, columns: list[pa.Array], records: list[Any]) -> InvalidKeyError:
+        """The error with the line of `key_by` and the first record whose key is null or NaN."""
+        bad = next(n for n in range(len(records)) if any(_is_no_key(column[n].as_py()) for column in columns))
+        return _with_record(error, self._edge, records[bad])
+
+
+def _with_record(error: InvalidKeyError, edge: EdgePlan, record: Any) -> InvalidKeyError:
+    return InvalidKeyError(error.summary, created_lines(edge.created, record_facts(record), "key_by"))
+
+
+def _is_no_key(value: Any) -> bool:
+    return value is None or value != value
 
 
 def _timestamp_column(batch: Batch) -> pa.Array:
@@ -169,6 +189,7 @@ class ArrowOutput:
     """What a subtask emits on one edge, as Arrow batches; kept until the next epoch (PROTOCOL R10)."""
 
     def __init__(self, edge: EdgePlan, target_parallelism: int, folder: Path | None = None) -> None:
+        self._edge = edge
         self._codec = RowCodec(edge.record_type)
         self._keys = KeyCodec(edge.key_types) if edge.key_selector is not None else None
         self._select: Callable[[Any], Any] | None = None
@@ -187,8 +208,7 @@ class ArrowOutput:
         arrays.append(_timestamp_column(batch))
         arrays += self._codec.encode(batch.records)
         if self._keys is not None and self._select is not None:
-            keys, select = self._keys, self._select
-            arrays += keys.encode([keys.to_state_key(select(record)) for record in batch.records])
+            arrays += self._keys.encode(select_keys(self._edge, self._keys, self._select, batch.records))
         self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def end(self, barrier: Barrier) -> KeptBatches:
@@ -200,6 +220,19 @@ class ArrowOutput:
             self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         self._batches.end()
         return self._batches
+
+
+def select_keys(edge: EdgePlan, codec: KeyCodec, select: Callable[[Any], Any], records: Sequence[Any]) -> list[Any]:
+    """The state keys of records by a key selector; what it raises becomes an error that names it and the record."""
+    keys: list[Any] = []
+    try:
+        for record in records:
+            keys.append(codec.to_state_key(select(record)))
+    except InvalidKeyError as error:
+        raise _with_record(error, edge, records[len(keys)]) from None
+    except USER_ERRORS as error:
+        raise key_error(edge, error, records[len(keys)]) from error
+    return keys
 
 
 def output_schema(edge: EdgePlan) -> pa.Schema:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-from penstock.errors import UnsupportedValueError
+from penstock.codec.columns import to_rows
+from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
-from penstock.model.row import row_class
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import Committable
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
@@ -25,7 +25,15 @@ from penstock.runtime.operators.record_operators import Operator, Timestamps
 from penstock.runtime.operators.sink_operators import Collected, EpochSink, Printed, open_sink
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.subtask_place import SubtaskPlace
-from penstock.runtime.user_errors import SELF_EXPLANATORY_ERRORS, USER_ERRORS, call_user_code, user_error
+from penstock.runtime.user_errors import (
+    SELF_EXPLANATORY_ERRORS,
+    UNKNOWN,
+    USER_ERRORS,
+    call_user_code,
+    probable_cause,
+    record_facts,
+    user_error,
+)
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.operator.operator_states import OperatorStates
 
@@ -149,7 +157,7 @@ class OperatorChain:
         batch = self._as_rows(position, batch)
         for _, output in self._outputs.get(position, ()):
             self.rows_out += len(batch)
-            self._call(self._producer(position), "in its output", partial(output.add, batch))
+            self._convert(position, batch, partial(output.add, batch))
         readers = self._readers.get(position, ())
         if not readers or not batch.records:
             return
@@ -174,7 +182,7 @@ class OperatorChain:
             raise
         except USER_ERRORS as error:
             where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self._place.id}"
-            raise user_error(operator.plan, where, error) from error
+            raise user_error(operator.plan, where, error, _facts_of(operator, batch)) from error
         self._processed[position] = before + len(batch)
         if operator.plan.keyed:
             self._backends[operator.plan.uid].ttl.after_records(len(batch))
@@ -187,7 +195,8 @@ class OperatorChain:
             sink.write(records)
         except UnsupportedValueError as error:
             where = f"in its output to {plan.name!r} of subtask {self._place.id}"
-            raise user_error(self._producer(position) or plan, where, error) from error
+            producer = self._producer(position) or plan
+            raise user_error(producer, where, error, probable_cause(producer, records)) from error
         except Exception as error:
             raise user_error(plan, f"in its sink of subtask {self._place.id}", error) from error
 
@@ -196,12 +205,21 @@ class OperatorChain:
         plan = self._producer(position)
         if plan is None or not plan.output_type.names or position not in self._row_positions:
             return batch
-        cls = row_class(plan.output_type.names)
-        make = cls.make
-        records = self._call(
-            plan, "in its output", lambda: [r if r.__class__ is cls else make(r) for r in batch.records]
+        return Batch(
+            self._convert(position, batch, partial(to_rows, batch.records, plan.output_type)), batch.timestamps
         )
-        return Batch(records, batch.timestamps)
+
+    def _convert(self, position: int, batch: Batch, step: Callable[[], Any]) -> Any:
+        """Convert what an operator emitted. A value that does not fit is an error of the operator."""
+        plan, where = self._producer(position), f"in its output of subtask {self._place.id}"
+        try:
+            return step()
+        except SELF_EXPLANATORY_ERRORS:
+            raise
+        except UnsupportedValueError as error:
+            raise user_error(plan, where, error, probable_cause(plan, batch.records)) from error
+        except USER_ERRORS as error:
+            raise user_error(plan, where, error) from error
 
     def _producer(self, position: int) -> OperatorPlan | None:
         return self._stage.operators[position] if position >= 0 else None
@@ -222,14 +240,21 @@ class OperatorChain:
                 continue
             operator = self._operators[position]
             reached = max(operator.watermark, min(watermarks[source] for source in plan.inputs))
-            emitted = self._call(
-                plan, f"in on_timer() in epoch {header.epoch}", partial(operator.advance, reached, header.now_ms)
-            )
+            emitted = self._advance(operator, reached, header)
             watermarks[position] = reached
             if isinstance(operator, Timestamps):
                 watermarks[position] = _generated_watermark(header, plan.uid, waits=waits)
             if emitted is not None:
                 self.emit(position, emitted)
+
+    def _advance(self, operator: Operator, watermark: int, header: EpochHeader) -> Batch | None:
+        try:
+            return operator.advance(watermark, header.now_ms)
+        except SELF_EXPLANATORY_ERRORS:
+            raise
+        except USER_ERRORS as error:
+            where = f"in on_timer() in epoch {header.epoch} of subtask {self._place.id}"
+            raise user_error(operator.plan, where, error, record_facts(key=_current_key(operator))) from error
 
     def snapshot_functions(self, header: EpochHeader) -> None:
         """Call `snapshot_state` of every function that has it."""
@@ -277,6 +302,23 @@ class OperatorChain:
         services = [operator.timers for operator in self._operators.values() if operator.timers is not None]
         found = [service.next_timestamp(domain) for service in services]
         return min((timestamp for timestamp in found if timestamp is not None), default=None)
+
+
+def _facts_of(operator: Operator, batch: Batch) -> str:
+    """The record that is being processed, and its key if the operator has one."""
+    if not 0 <= operator.position < len(batch):
+        return ""
+    key = _current_key(operator) if operator.plan.keyed and batch.keys is not None else UNKNOWN
+    return record_facts(batch.records[operator.position], key)
+
+
+def _current_key(operator: Operator) -> Any:
+    """The current key as the user knows it; UNKNOWN if there is none."""
+    backend = operator.context.backend()
+    try:
+        return backend.key_codec.to_user_key(backend.keys.key)
+    except StateAccessError:
+        return UNKNOWN
 
 
 def _generated_watermark(header: EpochHeader, uid: str, *, waits: bool) -> int:

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import ArgumentError, UsageError
+from penstock.graph.callables import describe_given
+from penstock.graph.function_checks import check_function
 from penstock.graph.job_graph import (
     SPARK_SINK,
     EdgePlan,
@@ -66,6 +68,19 @@ class FunctionProgram:
     sink: Sink | None = None
     broadcast: tuple[MapStateDescriptor, ...] = ()
     """The states of a broadcast stream."""
+    created: str = ""
+    """The line of the test that made it."""
+
+    def __post_init__(self) -> None:
+        for name in ("parallelism", "max_parallelism"):
+            number = getattr(self, name)
+            is_number = isinstance(number, int) and not isinstance(number, bool)
+            if not (is_number and number >= 1) and not (number is None and name == "max_parallelism"):
+                raise UsageError(f"{name}={number!r}: it must be a number of 1 or more")
+        for name in ("key", "timestamp"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise ArgumentError(f"{name}={given!r}: it must be a function of a record, such as lambda r: r.name")
 
 
 class Selector(KeySelector):
@@ -93,10 +108,12 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     if program.broadcast:
         edges.append(EdgePlan(2, SourceRef(1), "s0", TAGGED, "broadcast"))
         config = {"descriptors": dumps(program.broadcast, FUNCTION_UID), "broadcast_inputs": [-2]}
+    kind = kind_of(program.function, keyed=keyed)
+    check_function(program.function, kind)
     function = OperatorPlan(
         FUNCTION_UID,
         FUNCTION_UID,
-        kind_of(program.function, keyed=keyed),
+        kind,
         dumps(program.function, FUNCTION_UID),
         TAGGED,
         TAGGED,
@@ -105,6 +122,7 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         key_types=key_types,
         explicit_uid=True,
         config=config,
+        created=program.created,
     )
     sinks = [] if program.sink is None else [SinkPlan(SINK_UID, SINK_UID, SinkSpec("sink", program.sink), "s0", TAGGED)]
     stage = StagePlan(
@@ -135,4 +153,7 @@ def kind_of(function: Any, *, keyed: bool) -> str:
         if isinstance(function, base):
             return kind
     stream, parent = ("keyed stream", "KeyedProcessFunction") if keyed else ("stream without a key", "ProcessFunction")
-    raise UsageError(f"a {type(function).__name__} cannot run on a {stream}; derive it from {parent}")
+    raise ArgumentError(
+        f"{describe_given(function)} cannot run on a {stream}; give an instance of a subclass of {parent}, "
+        f"MapFunction, FlatMapFunction or FilterFunction"
+    )

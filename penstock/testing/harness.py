@@ -39,6 +39,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.failpoint import InjectedCrash
+from penstock.graph.creation_site import creation_site
 from penstock.graph.execution_graph import assign_subtasks
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity
@@ -60,7 +61,16 @@ from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
-from penstock.testing.harness_options import CHECKPOINT, CRASH, JOB_ID, Advance, Control, HarnessOptions, Watermark
+from penstock.testing.harness_options import (
+    CHECKPOINT,
+    CRASH,
+    JOB_ID,
+    Advance,
+    Control,
+    HarnessOptions,
+    Watermark,
+    check_settings,
+)
 from penstock.testing.state_reader import owns, read_state
 
 
@@ -111,14 +121,17 @@ class Harness:
     @classmethod
     def non_keyed(cls, function: Any, **settings: Any) -> "Harness":
         """A harness around one function on a stream without a key, with the same settings but the key's."""
+        if "key" in settings:
+            raise UsageError("non_keyed() takes no key=; use Harness.keyed(function, key=...)")
         return cls._around(function, settings)
 
     @classmethod
     def _around(cls, function: Any, settings: dict[str, Any]) -> "Harness":
+        check_settings(settings, FunctionProgram)
         program = {name: settings.pop(name) for name in list(settings) if name in FunctionProgram.__dataclass_fields__}
         backend = settings.pop("backend", "hashmap")
         chosen = backend if isinstance(backend, BackendSettings) else BackendSettings(find_backend(backend)())
-        around = FunctionProgram(function, **program)
+        around = FunctionProgram(function, **program, created=creation_site())
         harness = cls(function_graph(around), HarnessOptions(backend=chosen, **settings))
         harness._program = around
         return harness

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.codec.keys import KeyCodec
@@ -12,6 +13,7 @@ from penstock.model.ids import SubtaskId
 from penstock.model.key_groups import key_group_of, subtask_of
 from penstock.model.time import MIN_WATERMARK
 from penstock.runtime.alignment import DRIVER
+from penstock.runtime.exchange_rows import select_keys
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
 
@@ -65,7 +67,7 @@ class Exchange:
         keys: list[Any] | None = None
         if stage.keyed:
             codec = self._codecs[edge.id]
-            keys = [codec.to_state_key(self._key_of(record, edge)) for record in batch.records]
+            keys = select_keys(edge, codec, partial(self._key_of, edge), batch.records)
             places = [key_group_of(codec.hash(key), stage.max_parallelism) for key in keys]
             targets = [subtask_of(group, stage.max_parallelism, stage.parallelism) for group in places]
         else:
@@ -74,7 +76,7 @@ class Exchange:
         chosen = [number for number, target in enumerate(targets) if target == index]
         return Batch([batch.records[n] for n in chosen], _pick(batch.timestamps, chosen), _pick(keys, chosen))
 
-    def _key_of(self, record: Any, edge: EdgePlan) -> Any:
+    def _key_of(self, edge: EdgePlan, record: Any) -> Any:
         if edge.id in self._selectors:
             return self._selectors[edge.id].get_key(record)
         values = tuple(getattr(record, column) for column in edge.key_columns or ())

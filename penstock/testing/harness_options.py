@@ -1,8 +1,10 @@
 """What a harness is fed besides records, and how it runs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 
+from penstock.errors import ArgumentError
 from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.execution import CheckpointingMode
 from penstock.model.snapshot import InlineLimits
@@ -13,6 +15,7 @@ from penstock.storage.storage import Storage
 from penstock.testing.clocks import ManualClock
 
 JOB_ID = "0" * 32
+_INTERNAL = ("function", "created")
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,15 @@ class HarnessOptions:
     job_parameters: dict[str, str] = field(default_factory=dict)
     """What functions read with `RuntimeContext.get_job_parameter`."""
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+
+
+def check_settings(settings: Mapping[str, object], program: type) -> None:
+    """Raise for a setting that neither the harness nor its program has."""
+    known = sorted(
+        field.name for part in (program, HarnessOptions) for field in fields(part) if field.name not in _INTERNAL
+    )
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(f'{word}=' for word in known)}"
+            raise ArgumentError(f"a harness has no setting {name}=; {hint}")

@@ -145,7 +145,7 @@ def test_status_lists_the_attempts_that_failed(registry: Registry, capsys: pytes
     registry.write(job_record(A_ID, failures=failures, transitions=[StatusChange("RUNNING", 900)]))
     assert main(in_registry(registry, "status", A_ID)) == 0
     first, second = capsys.readouterr().out.splitlines()[-2:]
-    assert first.split()[0] == "1" and first.endswith("UserFunctionError     in operator 'x', record 1")
+    assert first.split()[0] == "1" and first.endswith("UserFunctionError     ValueError: no")
     assert second.split()[0] == "2" and second.endswith("TaskManagerLostError  -")
     assert main(in_registry(registry, "status", A_ID, "--json")) == 0
     document = json.loads(capsys.readouterr().out)

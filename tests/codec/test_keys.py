@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.codec.key_hashes import LONG_KEY_BYTES, hash_columns
 from penstock.codec.keys import KeyCodec
-from penstock.errors import StateAccessError, UnsupportedValueError, UsageError
+from penstock.errors import InvalidKeyError, UnsupportedValueError, UsageError
 from penstock.model import type_information as ti
 from penstock.model.key_groups import spark_hash
 from penstock.model.row import Row, make_row
@@ -97,27 +97,27 @@ def test_minus_zero_in_a_column_is_the_key_zero():
     ],
 )
 def test_b1_a_key_must_not_be_none(types, key):
-    with pytest.raises(StateAccessError, match="Assigned key must not be null!.*filter such records"):
+    with pytest.raises(InvalidKeyError, match="Assigned key must not be null!.*filter such records"):
         KeyCodec(types).to_state_key(key)
 
 
 @pytest.mark.parametrize("types", [[TAGGED], [Types.DOUBLE()], [Types.FLOAT()]])
 def test_a_key_must_not_be_nan(types):
-    with pytest.raises(StateAccessError, match="NaN cannot be a key.*filter such records"):
+    with pytest.raises(InvalidKeyError, match="NaN cannot be a key.*filter such records"):
         KeyCodec(types).to_state_key(NAN)
 
 
 def test_a_key_column_with_null_or_nan_is_refused():
-    with pytest.raises(StateAccessError, match="must not be null"):
+    with pytest.raises(InvalidKeyError, match="must not be null"):
         KeyCodec([Types.STRING()]).decode([pa.array(["a", None])])
-    with pytest.raises(StateAccessError, match="must not be null"):
+    with pytest.raises(InvalidKeyError, match="must not be null"):
         KeyCodec([Types.STRING(), Types.LONG()]).decode([pa.array(["a"]), pa.array([None], pa.int64())])
-    with pytest.raises(StateAccessError, match="must not be null"):
+    with pytest.raises(InvalidKeyError, match="must not be null"):
         KeyCodec([TAGGED]).decode([pa.array([None], pa.binary())])
-    with pytest.raises(StateAccessError, match="must not be null"):
+    with pytest.raises(InvalidKeyError, match="must not be null"):
         struct = pa.array([{"f0": None}], pa.struct([("f0", pa.int64())]))
         KeyCodec([Types.TUPLE([Types.LONG()])]).decode([struct])
-    with pytest.raises(StateAccessError, match="NaN"):
+    with pytest.raises(InvalidKeyError, match="NaN"):
         KeyCodec([Types.DOUBLE()]).decode([pa.array([1.0, NAN])])
 
 

@@ -50,7 +50,8 @@ def rules(env: Env) -> Any:
 
 
 def test_c4_a_keyed_stream_beside_a_broadcast_one_is_one_keyed_stage(env: Env, frame: Any):
-    stream = env.from_dataframe(frame).key_by("customer").connect(rules(env).broadcast(RULES, MORE))
+    orders = env.from_dataframe(frame).uid("orders")
+    stream = orders.key_by("customer").connect(rules(env).broadcast(RULES, MORE))
     stream.process(Keyed(), "customer string").uid("limits").print()
     job = build(env)
     (stage,) = job.stages
@@ -102,9 +103,10 @@ def test_functions_with_operator_state_are_asked_for_a_uid(env: Env, frame: Any)
 
         def snapshot_state(self, context: Any) -> None: ...
 
-    env.from_dataframe(frame).map(Counting()).print()
-    env.from_dataframe(frame).connect(rules(env).broadcast(RULES)).process(Plain()).print()
-    assert [warning.split(" keeps state")[0] for warning in build(env).warnings] == [
+    orders = env.from_dataframe(frame).uid("orders")
+    orders.map(Counting()).print()
+    orders.connect(rules(env).broadcast(RULES)).process(Plain()).print()
+    assert [warning.split(" (")[0] for warning in build(env).warnings] == [
         "operator 'Map'",
         "operator 'Co-Process-Broadcast'",
     ]
@@ -112,9 +114,9 @@ def test_functions_with_operator_state_are_asked_for_a_uid(env: Env, frame: Any)
 
 def test_the_function_must_be_of_the_kind_of_the_stream(env: Env, frame: Any):
     orders, broadcast = env.from_dataframe(frame), rules(env).broadcast(RULES)
-    with pytest.raises(TypeError, match="BroadcastProcessFunction is required on a stream without a key.*not Keyed"):
+    with pytest.raises(TypeError, match="BroadcastProcessFunction is required on a stream without a key.*type Keyed"):
         orders.connect(broadcast).process(Keyed())
-    with pytest.raises(TypeError, match="KeyedBroadcastProcessFunction is required on a keyed stream.*not Plain"):
+    with pytest.raises(TypeError, match="KeyedBroadcastProcessFunction is required on a keyed stream.*type Plain"):
         orders.key_by("customer").connect(broadcast).process(Plain())
 
 

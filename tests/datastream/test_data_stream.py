@@ -41,7 +41,7 @@ def function_of(env: Env, position: int = 0) -> Any:
 
 
 def test_the_smallest_program_is_one_keyed_stage(env: Env, frame: Any):
-    orders = env.from_dataframe(frame, event_time="at", max_out_of_orderness="5 seconds")
+    orders = env.from_dataframe(frame, event_time="at", max_out_of_orderness="5 seconds").uid("orders")
     totals = orders.key_by("customer").process(RunningTotal(), output_type="customer string, total double")
     totals.uid("running-total").print()
     stage = only_stage(env)

@@ -102,8 +102,13 @@ def test_process_needs_a_keyed_process_function(keyed: KeyedStream):
         def process_element(self, value: Any, ctx: Any) -> Any:
             yield value
 
-    for given, name in ((Plain(), "Plain"), (RunningTotal, "RunningTotal"), (None, "NoneType"), (str, "str")):
-        with pytest.raises(TypeError, match=f"KeyedProcessFunction is required for KeyedStream. {name} is not one"):
+    for given, name in (
+        (Plain(), "an object of type Plain"),
+        (RunningTotal, r"the class RunningTotal \(did you mean RunningTotal\(\)\?\)"),
+        (None, "None"),
+        (str, "the class str"),
+    ):
+        with pytest.raises(TypeError, match=f"KeyedProcessFunction is required for KeyedStream. The input is {name}"):
             keyed.process(given)  # type: ignore[arg-type]
 
 

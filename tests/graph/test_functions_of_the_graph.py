@@ -39,9 +39,9 @@ def test_a_function_object_is_taken_as_it_is():
     ("given", "said"),
     [
         (None, "not None"),
-        (3, "not a int"),
+        (3, "not an object of type int"),
         (Double, r"not the class Double \(did you mean Double\(\)\?\)"),
-        (type("Other", (FilterFunction,), {"filter": lambda self, value: True})(), "not a Other"),
+        (type("Other", (FilterFunction,), {"filter": lambda self, value: True})(), "not an object of type Other"),
     ],
 )
 def test_anything_else_is_a_type_error_that_says_what_to_write(given: Any, said: str):

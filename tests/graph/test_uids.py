@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import UsageError
-from tests.graph.programs import Program
+from penstock.graph.stream_graph import SourceSpec
+from tests.graph.programs import ORDERS, Program
 
 
 def uids(program: Program, **settings: Any) -> list[str]:
@@ -87,21 +88,37 @@ def test_o3_a_uid_hash_is_the_uid_of_an_operator_that_had_none():
 
 
 def test_a_stateful_operator_without_uid_is_warned_about():
-    (warning,) = totals().build().warnings
-    assert "'KEYED PROCESS'" in warning and ".uid(" in warning
-    assert totals(uid="total").build().warnings == ()
+    warning = totals().build().warnings[-1]
+    assert "operator 'KEYED PROCESS' (" in warning and "programs.py:" in warning and ".uid(" in warning
+    assert not any("operator" in text for text in totals(uid="total").build().warnings)
+
+
+def test_a_source_without_uid_is_warned_about():
+    p = Program()
+    source = p.source()
+    p.map(source)
+    (warning,) = p.build().warnings
+    assert "source 'orders' (" in warning and "programs.py:" in warning and "its position is not found" in warning
+    source.uid = "orders"
+    assert p.build().warnings == ()
+
+
+def test_a_collection_needs_no_uid():
+    p = Program()
+    p.map(p.graph.add("source", "numbers", (), SourceSpec("collection", object(), ORDERS, None, True), ORDERS))
+    assert p.build().warnings == ()
 
 
 def test_a_keyed_lambda_cannot_have_state_and_is_not_warned_about():
     p = Program()
     p.keyed_map(p.key_by(p.source(), "customer"), lambda value: value)
-    assert p.build().warnings == ()
+    assert not any("operator" in warning for warning in p.build().warnings)
 
 
 def test_a_reduce_without_uid_is_warned_about():
     p = Program()
     p.reduce(p.key_by(p.source(), "customer"))
-    assert len(p.build().warnings) == 1
+    assert sum("operator 'Reduce'" in warning for warning in p.build().warnings) == 1
 
 
 def test_without_generated_uids_every_operator_needs_one():

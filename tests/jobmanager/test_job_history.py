@@ -4,7 +4,7 @@ import pytest
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
-from penstock.errors import CheckpointFailedError, UserFunctionError
+from penstock.errors import CheckpointFailedError, InvalidKeyError, UserFunctionError
 from penstock.jobmanager.job_history import MESSAGE_CHARS, JobHistory, SlowCheckpoints, failure_record, last_line
 from penstock.model.execution import JobStatus
 from penstock.testing.clocks import ManualClock
@@ -70,7 +70,20 @@ def test_a_failure_has_its_class_its_message_and_what_caused_it() -> None:
 def test_a_long_message_keeps_its_end_where_a_traceback_says_what_happened() -> None:
     record = failure_record(UserFunctionError("op", "record 1", "x" * 10_000 + "ValueError: no"), 1, 0)
     assert len(record.message) <= MESSAGE_CHARS + 2 and record.message.endswith("record 1")
-    assert record.root_cause is None
+    assert record.root_cause == "x" * 300 + "…, in operator 'op'"
+
+
+def test_a_failure_is_new_unless_the_attempt_before_failed_in_the_same_way(clock: ManualClock) -> None:
+    history = JobHistory(clock)
+    error, other = (UserFunctionError("op", "record 1", text) for text in ("ValueError: no", "KeyError: 'a'"))
+    assert [history.failed(found, 1) for found in (error, error, other, error)] == [True, False, True, True]
+
+
+def test_a_failure_of_a_function_is_summed_up_by_its_cause_and_operator() -> None:
+    error = UserFunctionError("Shares", "record 1", "Traceback\n  File\nValueError: no", "shares", "  record: 1")
+    summary = "ValueError: no, in operator 'Shares' (uid 'shares')"
+    assert last_line(error) == summary == failure_record(error, 1, 0).root_cause
+    assert last_line(InvalidKeyError("no key", "  record: 1")) == "no key"
 
 
 def test_an_error_without_a_word_is_named_by_its_class() -> None:

@@ -38,7 +38,7 @@ env.enable_checkpointing(5_000)
 orders = env.from_dataframe(
     env.spark.readStream.schema("customer string, amount double, at timestamp").json("orders/"),
     event_time="at", max_out_of_orderness="5 seconds",
-)
+).uid("orders")
 (
     orders.key_by("customer")
     .process(RunningTotal(), output_type="customer string, total double")

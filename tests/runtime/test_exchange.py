@@ -12,7 +12,7 @@ import pytest
 from penstock.codec.keys import KeyCodec
 from penstock.codec.row_codec import RowCodec
 from penstock.common import Row, Types
-from penstock.errors import StateAccessError, UnsupportedValueError
+from penstock.errors import InvalidKeyError, UnsupportedValueError
 from penstock.graph.callables import CallableKeySelector
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, SourceRef, StageOutput, StagePlan
 from penstock.graph.pickling import dumps
@@ -159,7 +159,7 @@ def test_a_stage_without_a_key_has_no_keys() -> None:
 
 @pytest.mark.parametrize("key", [None, float("nan")])
 def test_a_key_that_is_none_is_refused_where_it_is_made(key: Any) -> None:
-    with pytest.raises(StateAccessError):
+    with pytest.raises(InvalidKeyError):
         ArrowOutput(selected(1, TAGGED, lambda record: key), 2).add(Batch(["x"]))
 
 

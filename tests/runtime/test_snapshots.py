@@ -35,6 +35,9 @@ class Store(KeyedProcessFunction):
         self.list = ctx.get_list_state(ListStateDescriptor("list", Types.STRING()))
         self.map = ctx.get_map_state(MapStateDescriptor("map", Types.STRING(), Types.STRING()))
 
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        """Its timers only have to be kept."""
+
     def process_element(self, record: Any, ctx: Any) -> Iterable[Any]:
         value = record[1]
         if value == "watermark":

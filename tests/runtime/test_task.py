@@ -337,8 +337,9 @@ def test_an_error_shows_the_users_own_traceback_first_then_operator_and_record()
     assert "test_task.py" in lines[1] and "in map" in lines[1]
     assert any("failing_line" in line for line in lines)
     assert not any("penstock/runtime" in line for line in lines)
-    assert lines[-3] == "TypeError: 'int' object is not subscriptable"
-    assert lines[-1] == "in operator 'function', record 6 of epoch 2 in subtask s0/0"
+    assert lines[-6] == "TypeError: 'int' object is not subscriptable"
+    assert lines[-4] == "in operator 'function', record 6 of epoch 2 in subtask s0/0"
+    assert lines[-3].startswith(f"  created at {__file__}:") and lines[-2:] == ["  key: 1", "  record: 12"]
 
 
 def test_a_record_is_counted_where_it_fails_not_where_its_origin_came_in() -> None:
@@ -353,7 +354,7 @@ def test_a_record_is_counted_where_it_fails_not_where_its_origin_came_in() -> No
     subtask.open()
     with pytest.raises(UserFunctionError) as caught:
         subtask.run(epoch_header(), [EdgeBatch(0, Batch([1]), 1), EdgeBatch(0, Batch([5, 11]), 2)], lambda: False)
-    assert str(caught.value).endswith("in operator 'breaks', record 8 of epoch 1 in subtask s0/0")
+    assert str(caught.value).endswith("in operator 'breaks', record 8 of epoch 1 in subtask s0/0\n  record: 12")
 
 
 def test_an_error_in_a_timer_and_in_open_says_so() -> None:

@@ -3,6 +3,7 @@
 import threading
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, MapFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import (
+    InvalidKeyError,
     NotPicklableError,
     PenstockError,
     UnsupportedValueError,
@@ -38,13 +40,17 @@ def test_a_function_that_raises_is_shown_with_its_own_traceback_first(jobs: Jobs
     assert lines[0] == "Traceback (most recent call last):"
     assert "test_failures.py" in lines[1] and "process_element" in lines[1]
     assert "ZeroDivisionError" in str(raised.value)
-    assert lines[-1] == "in operator 'Shares of the price', record 3 of epoch 1 in subtask s0/0"
+    assert lines[-4] == "in operator 'Shares of the price' (uid 'shares'), record 3 of epoch 1 in subtask s0/0"
+    assert lines[-3].startswith(f"  created at {__file__}:") and ".process(Shares())" in lines[-3]
+    assert lines[-2:] == ["  key: 'ada'", "  record: Row(name='ada', price=0)"]
     assert "java" not in str(raised.value).lower() and "py4j" not in str(raised.value)
     whole = traceback.format_exception(raised.value)
     assert sum("penstock/jobmanager" in line for line in whole) == 1  # only where the program waited for the job
     record = jobs.record()
     assert (job.get_job_status().result().name, record.status, record.attempt) == ("FAILED", "FAILED", 1)
     assert record.failure == str(raised.value)
+    log = (Path(record.log_dir) / "driver.log").read_text(encoding="utf-8")
+    assert all(line in log for line in lines if line) and "java." not in log
 
 
 class LogsAndFails(MapFunction):
@@ -70,15 +76,19 @@ def test_a_failing_job_is_started_again_as_often_as_it_is_told(jobs: Jobs) -> No
 def test_a_null_key_is_an_error_with_a_way_out(jobs: Jobs) -> None:
     env = jobs.environment()
     stream = env.from_collection([("ada", 1), (None, 2)], "name string, price bigint").key_by("name").sum("price")
-    with pytest.raises(PenstockError, match="(?s)key must not be null.*filter such records out before key_by"):
+    with pytest.raises(
+        InvalidKeyError, match="(?s)key must not be null.*filter such records out before key_by"
+    ) as raised:
         collect(stream)
+    assert str(raised.value).endswith("  record: Row(name=None, price=2)") and ".key_by(" in str(raised.value)
+    assert raised.value.exit_code == 1
 
 
 def test_a_value_that_no_codec_takes_names_the_operator_and_output_type(jobs: Jobs) -> None:
     env = jobs.environment(1)
     stream = env.from_collection([1], Types.LONG()).map(lambda _: {1, 2}).name("Make sets")
     with pytest.raises(
-        UserFunctionError, match="(?s)^a value of type builtins.set.*output_type=.*operator 'Make sets'"
+        UserFunctionError, match="(?s)^a value of type set has no declared.*output_type=.*operator 'Make sets'"
     ):
         collect(stream)
 

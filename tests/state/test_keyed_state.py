@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.errors import StateAccessError, TypeMismatchError, UnsupportedValueError, UsageError
+from penstock.errors import InvalidKeyError, StateAccessError, TypeMismatchError, UnsupportedValueError, UsageError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -31,7 +31,7 @@ def test_b1_keys_that_alternate_never_mix() -> None:
 
 
 def test_b1_a_null_key_is_refused() -> None:
-    with pytest.raises(StateAccessError, match="Assigned key must not be null!"):
+    with pytest.raises(InvalidKeyError, match="Assigned key must not be null!"):
         at(string_backend(), None)
 
 

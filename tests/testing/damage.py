@@ -44,6 +44,9 @@ class Everything(KeyedProcessFunction, CheckpointedFunction):
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None: ...
 
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        """Its timers only have to be kept."""
+
     def process_element(self, value: tuple[str, int], ctx: Any) -> Iterator[Any]:
         key, number = value
         self.count.update((self.count.value() or 0) + 1)

@@ -23,6 +23,9 @@ class Waiting(KeyedProcessFunction):
         self.last = ctx.get_state(ValueStateDescriptor("last", Types.LONG()))
         self.seen = ctx.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.BOOLEAN()))
 
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        """Its timers only have to be kept."""
+
     def process_element(self, value: int, ctx: Any) -> Iterable[int]:
         self.last.update(value)
         self.seen.put(value, True)

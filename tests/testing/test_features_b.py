@@ -7,7 +7,7 @@ import pytest
 
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, ProcessFunction
-from penstock.errors import StateAccessError, UserFunctionError
+from penstock.errors import InvalidKeyError, UserFunctionError
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -145,7 +145,7 @@ def test_b1_every_access_is_to_the_key_of_the_record() -> None:
     ("key", "text"), [(None, "Assigned key must not be null!"), (float("nan"), "NaN cannot be a key")]
 )
 def test_b1_a_key_must_not_be_null(key: Any, text: str) -> None:
-    with pytest.raises(StateAccessError, match=text):
+    with pytest.raises(InvalidKeyError, match=text):
         Harness.keyed(CountWords(), key=lambda record: key).feed(["a"])
 
 

@@ -14,7 +14,7 @@ from penstock.model.state import State
 from penstock.model.time import TimeDomain
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.function_context import OperatorContext, OperatorTimers
-from penstock.runtime.operators.record_operators import Operator, Output
+from penstock.runtime.operators.record_operators import Operator, Output, require_iterable
 from penstock.state.operator.operator_handles import ReadOnlyView
 
 
@@ -142,7 +142,7 @@ class BroadcastOperator(Operator):
             return self.process(batch)
         if self.plan.keyed:
             self.context.current_key().clear()
-        out, now = Output(batch.timestamps), self._now
+        out, now = Output(batch.timestamps, "process_broadcast_element"), self._now
         call, context = self.function.process_broadcast_element, self._writing
         timestamps = batch.timestamps or [None] * len(batch)
         for record, now.timestamp in zip(self._each(batch), timestamps, strict=True):
@@ -174,6 +174,7 @@ class BroadcastOperator(Operator):
             now.timestamp, now.domain = timestamp, domain
             emitted = self.function.on_timer(timestamp, self._reading)
             if emitted is not None:
+                require_iterable(emitted, "on_timer")
                 out.extend(emitted)
                 timestamps.extend([timestamp] * (len(out) - len(timestamps)))
         return Batch(out, timestamps) if out else None

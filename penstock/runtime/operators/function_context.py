@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock import failpoint
 from penstock.errors import StateAccessError
+from penstock.graph.function_checks import handles_timers, no_on_timer
 from penstock.graph.job_graph import OperatorPlan
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
@@ -118,6 +119,7 @@ class OperatorTimers(TimerService):
     def __init__(self, clocks: Any, backend: KeyedBackend | None) -> None:
         self._clocks = clocks
         self._backend = backend
+        self._fires = handles_timers(clocks.function)
         self._timers: dict[TimeDomain, Timers] = {}
         if backend is not None:
             self._timers = {
@@ -131,10 +133,10 @@ class OperatorTimers(TimerService):
         return int(self._clocks.watermark)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._of(TimeDomain.PROCESSING_TIME).register(timestamp)
+        self._to_register(TimeDomain.PROCESSING_TIME).register(timestamp)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._of(TimeDomain.EVENT_TIME).register(timestamp)
+        self._to_register(TimeDomain.EVENT_TIME).register(timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         self._of(TimeDomain.PROCESSING_TIME).delete(timestamp)
@@ -155,6 +157,12 @@ class OperatorTimers(TimerService):
     def next_timestamp(self, domain: TimeDomain) -> int | None:
         """When the next timer of that domain is due."""
         return self._timers[domain].next_timestamp()
+
+    def _to_register(self, domain: TimeDomain) -> Timers:
+        timers = self._of(domain)
+        if not self._fires:
+            raise StateAccessError(no_on_timer(self._clocks.function))
+        return timers
 
     def _of(self, domain: TimeDomain) -> Timers:
         if self._backend is None:

@@ -7,10 +7,12 @@ plain Python loops over lists. If the user's function raises, `position` says wh
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from operator import length_hint
-from typing import Any
+from typing import Any, NoReturn
 
+from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
+from penstock.model.readable_values import shortened
 from penstock.model.time import MIN_WATERMARK
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.function_context import Context, OperatorContext, OperatorTimers
@@ -75,7 +77,7 @@ class FlatMap(Operator):
     """Any number of records out for each record in."""
 
     def process(self, batch: Batch) -> Batch | None:
-        call, out = self.function.flat_map, Output(batch.timestamps)
+        call, out = self.function.flat_map, Output(batch.timestamps, "flat_map")
         for record in self._each(batch):
             out.extend(call(record))
         return out.batch()
@@ -148,7 +150,8 @@ class KeyedFlatMap(Operator):
     """`flat_map` on a keyed stream."""
 
     def process(self, batch: Batch) -> Batch | None:
-        keys, call, out = self.context.current_key(), self.function.flat_map, Output(batch.timestamps)
+        keys, call = self.context.current_key(), self.function.flat_map
+        out = Output(batch.timestamps, "flat_map")
         for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
             out.extend(call(record))
         return out.batch()
@@ -197,10 +200,15 @@ class KeyedProcess(Operator):
         extend, keys = out.extend, self.context.current_key()
         context, call = self._process_context, self.function.process_element
         context.set_timestamp(None)
-        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
-            emitted = call(record, context)
-            if emitted is not None:
-                extend(emitted)
+        emitted: Any = None
+        try:
+            for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+                emitted = call(record, context)
+                if emitted is not None:
+                    extend(emitted if emitted.__class__ not in SINGLE_RECORDS else refuse(emitted, "process_element"))
+        except TypeError:
+            require_iterable(emitted, "process_element")
+            raise
         return Batch(out)
 
     def _process_timed(self, batch: Batch) -> Batch | None:
@@ -220,6 +228,7 @@ class KeyedProcess(Operator):
         for timestamp, domain in self._service.fire(watermark, now_ms):
             emitted = self.function.on_timer(timestamp, self._process_context.for_timer(timestamp, domain))
             if emitted is not None:
+                require_iterable(emitted, "on_timer")
                 out.extend(emitted)
                 timestamps.extend([timestamp] * (len(out) - len(timestamps)))
         return Batch(out, timestamps) if out else None
@@ -228,7 +237,8 @@ class KeyedProcess(Operator):
 class Output:
     """Collects what a function emits, each with the timestamp of the record that caused it."""
 
-    def __init__(self, timestamps: list[int | None] | None) -> None:
+    def __init__(self, timestamps: list[int | None] | None, method: str = "process_element") -> None:
+        self._method = method
         self._given = iter(timestamps) if timestamps is not None else None
         self._records: list[Any] = []
         self._timestamps: list[int | None] = []
@@ -236,13 +246,43 @@ class Output:
     def extend(self, emitted: Any) -> None:
         before = len(self._records)
         if emitted is not None:
-            self._records.extend(emitted)
+            if emitted.__class__ in SINGLE_RECORDS:
+                refuse(emitted, self._method)
+            try:
+                self._records.extend(emitted)
+            except TypeError:
+                require_iterable(emitted, self._method)
+                raise
         if self._given is not None:
             timestamp = next(self._given)
             self._timestamps.extend([timestamp] * (len(self._records) - before))
 
     def batch(self) -> Batch:
         return Batch(self._records, self._timestamps if self._given is not None else None)
+
+
+SINGLE_RECORDS = frozenset({str, bytes, bytearray, dict})
+"""Iterables that are one record: taken apart, their letters or keys would become records without a word."""
+
+
+def require_iterable(emitted: Any, method: str) -> None:
+    """Raise if a function has returned one record where records are expected."""
+    if emitted is None:
+        return
+    if emitted.__class__ in SINGLE_RECORDS:
+        refuse(emitted, method)
+    try:
+        iter(emitted)
+    except TypeError:
+        refuse(emitted, method)
+
+
+def refuse(emitted: Any, method: str) -> NoReturn:
+    """Raise the error for a function that returned one record where records are expected."""
+    raise UnsupportedValueError(
+        f"{method}() returned {shortened(emitted, 80)}, of type {type(emitted).__name__}; it must yield records or "
+        f"return an iterable of them: write `yield value` or `return [value]`"
+    ) from None
 
 
 KINDS: dict[str, type[Operator]] = {

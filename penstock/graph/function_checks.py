@@ -1,0 +1,158 @@
+"""Mistakes in functions that can be seen before anything runs.
+
+They are: parameters that do not fit, `yield` where one result is expected, `async`, timers that no `on_timer` handles.
+
+A function without a readable signature, such as some builtins, is accepted: the first record shows whether it works.
+"""
+
+import inspect
+import types
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from penstock.errors import ArgumentError, UsageError
+from penstock.graph.callables import as_written, is_wrapped
+from penstock.model.broadcast_functions import KeyedBroadcastProcessFunction
+from penstock.model.functions import Function, KeyedProcessFunction
+from penstock.model.operator_state import CheckpointedFunction, CheckpointListener
+from penstock.model.watermark import CallableAssigner, WatermarkStrategy
+
+_Parameters = tuple[str, ...]
+_ELEMENT: _Parameters = ("value", "ctx")
+_TIMER: _Parameters = ("timestamp", "ctx")
+_METHODS: dict[str, dict[str, _Parameters]] = {
+    "map": {"map": ("value",)},
+    "flat_map": {"flat_map": ("value",)},
+    "filter": {"filter": ("value",)},
+    "reduce": {"reduce": ("value1", "value2")},
+    "key_by": {"get_key": ("value",)},
+    "process": {"process_element": _ELEMENT},
+    "keyed_process": {"process_element": _ELEMENT, "on_timer": _TIMER},
+    "broadcast": {"process_element": _ELEMENT, "process_broadcast_element": _ELEMENT},
+    "keyed_broadcast": {"process_element": _ELEMENT, "process_broadcast_element": _ELEMENT, "on_timer": _TIMER},
+    "timestamps": {"extract_timestamp": ("value", "record_timestamp")},
+}
+_OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
+    Function: {"open": ("runtime_context",), "close": ()},
+    CheckpointedFunction: {"initialize_state": ("context",), "snapshot_state": ("context",)},
+    CheckpointListener: {
+        "notify_checkpoint_complete": ("checkpoint_id",),
+        "notify_checkpoint_aborted": ("checkpoint_id",),
+    },
+}
+_ONE_RESULT = ("map", "filter", "reduce", "get_key", "extract_timestamp")
+_REGISTER = ("register_event_time_timer", "register_processing_time_timer")
+_COUNTS = ("no arguments", "one argument", "two arguments")
+
+
+def check_function(function: Any, kind: str) -> None:
+    """Raise unless an operator of this kind can call the function (kinds are those of `OperatorPlan`, and key_by)."""
+    if kind == "timestamps":
+        function = function.timestamp_assigner if isinstance(function, WatermarkStrategy) else function
+        if function is None:
+            return
+    plain = kind if kind in _METHODS else kind.removeprefix("keyed_")
+    caller = {"timestamps": "with_timestamp_assigner"}.get(plain, plain.removeprefix("keyed_"))
+    for method, parameters in _METHODS[plain].items():
+        _check_method(function, method, parameters, "process" if "broadcast" in caller else caller)
+    for base, methods in _OF_EVERY_FUNCTION.items():
+        if isinstance(function, base) and not is_wrapped(function):
+            for method, parameters in methods.items():
+                _check_method(function, method, parameters, "the operator")
+    if "on_timer" in _METHODS[plain] and not handles_timers(function) and _registers_timers(function.process_element):
+        raise UsageError(no_on_timer(function))
+
+
+def handles_timers(function: Any) -> bool:
+    """Whether the function has an `on_timer` of its own; the inherited one does nothing."""
+    inherited = (KeyedProcessFunction.on_timer, KeyedBroadcastProcessFunction.on_timer)
+    own = getattr(type(function), "on_timer", None)
+    return "on_timer" in getattr(function, "__dict__", {}) or (own is not None and own not in inherited)
+
+
+def no_on_timer(function: Any) -> str:
+    """What is wrong with a function that registers timers and does not handle them."""
+    return (
+        f"{type(function).__name__} registers timers but has no on_timer(), so nothing would happen when they fire; "
+        f"add def on_timer(self, timestamp, ctx)"
+    )
+
+
+def _check_method(function: Any, method: str, parameters: _Parameters, caller: str) -> None:
+    if is_wrapped(function):
+        called, what = as_written(function), _describe_callable(as_written(function))
+    elif isinstance(function, CallableAssigner):
+        called, what = function.function, _describe_callable(function.function)
+    else:
+        called = getattr(function, method)
+        what = f"{type(function).__name__}.{method}{_place(called)}"
+    call = "the operator" if caller == "the operator" else f"{caller}()"
+    _check_parameters(called, parameters, what, call, method)
+    body = _body(called)
+    if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
+        raise ArgumentError(f"{what} is async, but functions are called one record at a time; write def, not async def")
+    if method in _ONE_RESULT and inspect.isgeneratorfunction(body):
+        instead = "use flat_map(), or return the value" if method == "map" else "return the value"
+        raise ArgumentError(f"{what} yields, but {call} takes one result for each record; {instead}")
+
+
+def _check_parameters(called: Any, parameters: _Parameters, what: str, call: str, method: str) -> None:
+    try:
+        signature = inspect.signature(called, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return  # it has none that can be read
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        pass
+    else:
+        return
+    bound = isinstance(called, types.MethodType)
+    names = [str(parameter.replace(annotation=parameter.empty)) for parameter in signature.parameters.values()]
+    taken = ", ".join(["self", *names] if bound else names)
+    wanted = ", ".join(parameters)
+    example = f"def {method}({', '.join(['self', *parameters])})" if bound else f"lambda {wanted}: ..."
+    if isinstance(called, type) and callable(getattr(called, method, None) or vars(called).get("__call__")):
+        example = f"{called.__name__}(), an instance of the class"
+    raise ArgumentError(
+        f"{what} takes ({taken}), but {call} calls it with {_COUNTS[len(parameters)]}, ({wanted}); write {example}"
+    )
+
+
+def _describe_callable(function: Any) -> str:
+    if isinstance(function, type):
+        return f"the class {function.__name__}"
+    name = getattr(function, "__name__", type(function).__name__)
+    return (f"the {name.strip('<>')}" if name == "<lambda>" else f"the function {name}") + _place(function)
+
+
+def _place(function: Any) -> str:
+    code = getattr(_body(function), "__code__", None)
+    return f" at {code.co_filename}:{code.co_firstlineno}" if isinstance(code, types.CodeType) else ""
+
+
+def _body(function: Any) -> Any:
+    """The plain function inside a method, a partial or a callable object."""
+    while True:
+        if isinstance(function, types.MethodType):
+            function = function.__func__
+        elif isinstance(function, partial):
+            function = function.func
+        elif not isinstance(function, (types.FunctionType, types.BuiltinFunctionType, type)):
+            call = type(function).__call__ if callable(function) else None
+            return call if isinstance(call, types.FunctionType) else function
+        else:
+            return function
+
+
+def _registers_timers(function: Any) -> bool:
+    code = getattr(_body(function), "__code__", None)
+    return isinstance(code, types.CodeType) and any(name in _REGISTER for name in _names(code))
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

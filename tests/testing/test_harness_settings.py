@@ -1,0 +1,55 @@
+"""Settings of a harness that cannot work are errors that say what can."""
+
+from typing import Any
+
+import pytest
+
+from penstock.errors import ArgumentError, UsageError
+from penstock.model.functions import KeyedProcessFunction, MapFunction
+from penstock.testing import Harness
+
+
+class Keeps(MapFunction):
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class NoContext(KeyedProcessFunction):
+    def process_element(self, v: Any) -> Any:  # type: ignore[override]
+        yield v
+
+
+@pytest.mark.parametrize("number", [0, -1, "2", True, None])
+def test_the_parallelism_is_a_number_of_1_or_more(number: Any) -> None:
+    with pytest.raises(UsageError, match=f"^parallelism={number!r}: it must be a number of 1 or more$"):
+        Harness.keyed(Keeps(), key=str, parallelism=number)
+
+
+def test_max_parallelism_and_rescaling_are_checked_too() -> None:
+    with pytest.raises(UsageError, match="^max_parallelism=0: it must be a number of 1 or more$"):
+        Harness.keyed(Keeps(), key=str, max_parallelism=0)
+    with pytest.raises(UsageError, match="^parallelism=0"):
+        Harness.keyed(Keeps(), key=str).rescale(0)
+
+
+def test_a_misspelled_setting_is_recognized() -> None:
+    with pytest.raises(ArgumentError, match=r"^a harness has no setting paralelism=; did you mean parallelism=\?$"):
+        Harness.keyed(Keeps(), key=str, paralelism=2)
+    with pytest.raises(ArgumentError, match="^a harness has no setting xyz=; there are allow_fallback=, backend=, "):
+        Harness.keyed(Keeps(), key=str, xyz=2)
+
+
+def test_key_and_timestamp_are_functions_and_only_a_keyed_harness_has_a_key() -> None:
+    with pytest.raises(ArgumentError, match="^key='name': it must be a function of a record, such as lambda"):
+        Harness.keyed(Keeps(), key="name")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="^timestamp=5: it must be a function of a record"):
+        Harness.keyed(Keeps(), key=str, timestamp=5)
+    with pytest.raises(UsageError, match=r"non_keyed\(\) takes no key=; use Harness.keyed"):
+        Harness.non_keyed(Keeps(), key=str)
+
+
+def test_a_function_is_checked_as_in_a_program() -> None:
+    with pytest.raises(ArgumentError, match=r"^the class Keeps \(did you mean Keeps\(\)\?\) cannot run on a keyed"):
+        Harness.keyed(Keeps, key=str)
+    with pytest.raises(ArgumentError, match="takes (.*), but process"):
+        Harness.keyed(NoContext(), key=str)
