@@ -19,7 +19,7 @@ from penstock.codec import tagged
 from penstock.errors import UnsupportedValueError
 from penstock.model.readable_values import shortened
 from penstock.model.row import row_class
-from penstock.model.time import EPOCH, Instant
+from penstock.model.time import EPOCH, NAIVE_EPOCH, Instant
 from penstock.model.type_information import TypeInformation
 
 _NoneType = type(None)
@@ -220,6 +220,8 @@ def _encode_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.A
 
 def _since_epoch(value: datetime, type_info: TypeInformation) -> timedelta:
     if value.utcoffset() is None:
+        if type_info.naive_is_utc:
+            return value.replace(tzinfo=None) - NAIVE_EPOCH
         raise misfit(
             value, type_info, "it has no time zone: add tzinfo=timezone.utc, or declare timestamp_ntz for local times"
         )

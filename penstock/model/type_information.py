@@ -7,7 +7,8 @@ equal, and only those.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from functools import lru_cache
 
 import pyarrow as pa
@@ -54,6 +55,9 @@ class TypeInformation:
     """Field names of a row, otherwise None."""
     children: tuple["TypeInformation", ...] = ()
     """Types of a row's or tuple's fields, a list's element, or a map's key and value."""
+    naive_is_utc: bool = attribute(default=False, compare=False)
+    """Of a TIMESTAMP: whether a datetime without a time zone is taken as UTC, as PyFlink does, or refused. It does not
+    change what is stored, so it is not part of the type's text, and types that differ only in it are equal."""
 
     def __str__(self) -> str:
         if self.name == "DECIMAL":
@@ -248,3 +252,4 @@ class _TextParser:
 
 
 _SCALAR_TYPES = {name: TypeInformation(name, arrow, _KINDS.get(name, "arrow")) for name, arrow in SCALARS.items()}
+SQL_TIMESTAMP = replace(_SCALAR_TYPES["TIMESTAMP"], naive_is_utc=True)

@@ -94,8 +94,11 @@ class Types:
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation:
-        """Time-zone-aware `datetime.datetime`, read back in UTC. The type of naive ones is `timestamp_ntz`."""
-        return ti.scalar("TIMESTAMP")
+        """`datetime.datetime`. A value without a time zone is taken as UTC; all are read back with the zone UTC.
+
+        Spark's `timestamp` stores the same and refuses values without a time zone; `timestamp_ntz` stores those.
+        """
+        return ti.SQL_TIMESTAMP
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:

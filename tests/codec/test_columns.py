@@ -1,3 +1,4 @@
+import pickle
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -102,7 +103,7 @@ def test_numbers_with_nulls_stay_integers():
         (datetime(2024, 1, 1), Types.SQL_DATE()),
         (5, Types.SQL_DATE()),
         (5, Types.SQL_TIMESTAMP()),
-        (datetime(2024, 1, 1), Types.SQL_TIMESTAMP()),
+        (datetime(2024, 1, 1), resolve_type("timestamp")),
         (datetime(2024, 1, 1, tzinfo=UTC), resolve_type("timestamp_ntz")),
         (time(1, tzinfo=UTC), Types.SQL_TIME()),
         (Instant(0, 1), Types.INSTANT()),
@@ -139,7 +140,20 @@ def test_the_first_value_that_does_not_fit_is_shown():
 
 def test_a_naive_timestamp_is_refused_with_both_ways_out():
     with pytest.raises(UnsupportedValueError, match=r"add tzinfo=timezone.utc, or declare timestamp_ntz"):
-        encode_column([datetime(2024, 1, 1)], Types.SQL_TIMESTAMP())
+        encode_column([datetime(2024, 1, 1)], resolve_type("timestamp"))
+
+
+def test_a_naive_sql_timestamp_is_taken_as_utc_as_in_pyflink():
+    types = [Types.SQL_TIMESTAMP(), Types.ROW([Types.SQL_TIMESTAMP()]), Types.LIST(Types.SQL_TIMESTAMP())]
+    naive, aware = datetime(2024, 1, 1, 12), datetime(2024, 1, 1, 12, tzinfo=UTC)
+    for type_info, wrap in zip(types, (lambda v: v, lambda v: (v,), lambda v: [v]), strict=True):
+        values = [wrap(naive), wrap(aware), wrap(None)]
+        assert decode_column(encode_column(values, type_info), type_info) == [wrap(aware), wrap(aware), wrap(None)]
+
+
+def test_sql_timestamp_and_timestamp_are_one_type():
+    assert Types.SQL_TIMESTAMP() == resolve_type("timestamp") == parse_type(str(Types.SQL_TIMESTAMP()))
+    assert pickle.loads(pickle.dumps(Types.SQL_TIMESTAMP())).naive_is_utc
 
 
 def test_numpy_numbers_fit_typed_columns():

@@ -130,7 +130,7 @@ def test_a_key_column_with_null_or_nan_is_refused():
         ([Types.STRING()], 5),
         ([Types.BOOLEAN()], 1),
         ([Types.FLOAT()], 1e300),
-        ([Types.SQL_TIMESTAMP()], datetime(2024, 1, 1)),
+        ([resolve_type("timestamp")], datetime(2024, 1, 1)),
         ([Types.STRING(), Types.LONG()], "ab"),
         ([Types.STRING(), Types.LONG()], ("a", 1, 2)),
         ([TAGGED], {1, 2}),
@@ -152,6 +152,7 @@ def test_keys_that_are_equal_after_conversion_are_one_state_key():
     local = datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     assert stamp.to_state_key(local) == datetime(2024, 1, 1, tzinfo=timezone.utc)
     assert stamp.to_state_key(local).tzinfo is timezone.utc
+    assert stamp.to_state_key(datetime(2024, 1, 1)) == stamp.to_state_key(local)
     assert KeyCodec([resolve_type("binary")]).to_state_key(bytearray(b"x")) == b"x"
 
 

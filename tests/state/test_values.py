@@ -37,6 +37,7 @@ ACCEPTED: list[tuple[Any, Any, Any]] = [
     ("binary", bytearray(b"x"), b"x"),
     ("date", date(2024, 2, 29), date(2024, 2, 29)),
     ("timestamp", NOON, NOON.astimezone(timezone.utc)),
+    (Types.SQL_TIMESTAMP(), datetime(2024, 2, 29, 10), NOON.astimezone(timezone.utc)),
     ("timestamp_ntz", datetime(1, 1, 1), datetime(1, 1, 1)),
     ("decimal(10,2)", Decimal("1.50"), Decimal("1.50")),
     ("decimal(10,2)", Decimal("1.5"), Decimal("1.50")),
