@@ -7,7 +7,7 @@ come back as `datetime` in UTC; pyarrow's own conversion of them is forty times 
 import pickle
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import chain
 from typing import Any
 
@@ -37,6 +37,7 @@ _ALLOWED: dict[str, frozenset[type]] = {
     "STRING": frozenset({str, _NoneType}),
     "BINARY": frozenset({bytes, bytearray, memoryview, _NoneType}),
     "DECIMAL": frozenset({Decimal, int, _NoneType}),
+    "BIG_DEC": frozenset({Decimal, int, _NoneType}),
     "DATE": frozenset({date, _NoneType}),
     "TIME": frozenset({time, _NoneType}),
     "TIMESTAMP": frozenset({datetime, _NoneType}),
@@ -245,6 +246,14 @@ def _encode_instant(values: Sequence[Any], type_info: TypeInformation) -> pa.Arr
     return pa.array(micros, type=pa.int64()).view(type_info.arrow)
 
 
+def _encode_big_decimal(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
+    _check_types(values, type_info)
+    for value in values:
+        if type(value) is Decimal and not value.is_finite():
+            raise misfit(value, type_info, "it is not a number")
+    return pa.array([None if value is None else str(value) for value in values], type=type_info.arrow)
+
+
 def _encode_tagged(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
     encode = tagged.encode
     return pa.array([None if value is None else encode(value) for value in values], type=pa.binary())
@@ -404,6 +413,13 @@ def _decode_big_int(array: pa.Array, type_info: TypeInformation) -> list[Any]:
     return [None if value is None else int(value) for value in array.to_pylist()]
 
 
+def _decode_big_decimal(array: pa.Array, type_info: TypeInformation) -> list[Any]:
+    try:
+        return [None if text is None else Decimal(text) for text in array.to_pylist()]
+    except InvalidOperation as error:
+        raise UnsupportedValueError(f"a column of {type_info} holds a text that is not a number") from error
+
+
 def _decode_tagged(array: pa.Array, type_info: TypeInformation) -> list[Any]:
     decode = tagged.decode
     return [None if data is None else decode(data) for data in array.to_pylist()]
@@ -456,6 +472,7 @@ _ENCODERS: dict[str, Callable[[Sequence[Any], TypeInformation], pa.Array]] = {
     "TIMESTAMP": _encode_timestamp,
     "TIMESTAMP_NTZ": _encode_local_timestamp,
     "INSTANT": _encode_instant,
+    "BIG_DEC": _encode_big_decimal,
     "TAGGED": _encode_tagged,
     "PICKLE": _encode_pickle,
     "LIST": _encode_list,
@@ -471,6 +488,7 @@ _DECODERS: dict[str, Callable[[pa.Array, TypeInformation], list[Any]]] = {
     "TIMESTAMP": _decode_timestamp,
     "INSTANT": _decode_instant,
     "BIG_INT": _decode_big_int,
+    "BIG_DEC": _decode_big_decimal,
     "TAGGED": _decode_tagged,
     "PICKLE": _decode_pickle,
     "LIST": _decode_list,

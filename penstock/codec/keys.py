@@ -113,6 +113,8 @@ def _check_key_type(type_info: TypeInformation) -> None:
         )
     if type_info.name in ("LIST", "MAP"):
         raise UsageError(f"type {type_info} cannot be a key; use a tuple, or leave the type out for plain values")
+    if type_info.name == "BIG_DEC":
+        raise UsageError(f"type {type_info} cannot be a key: 1.5 and 1.50 are stored in two ways; use decimal(38,18)")
     for child in type_info.children:
         if child.kind == "tagged":
             raise UsageError(f"type {type_info} cannot be a key: give each of its fields a type, or none at all")

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from penstock.errors import ArgumentError, TypeMismatchError, UsageError
+from penstock.model.type_information import as_key_type
 from penstock.model.types import TypeInformation, resolve_type, to_ddl
 
 _NO_KEYS = ("ROW", "TUPLE", "LIST", "MAP")
@@ -45,12 +46,18 @@ def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> 
             raise UsageError(
                 f"there is no column {column!r} to key by; the records have {', '.join(map(repr, record_type.names))}"
             )
+        if as_key_type(record_type.field(column)) != record_type.field(column):
+            raise UsageError(
+                f"column {column!r} is of type {record_type.field(column)}, which the JVM cannot hash as a number; "
+                f"declare it as decimal(38,18), or key by a function: key_by(lambda row: row[{column!r}], "
+                f"Types.BIG_DEC())"
+            )
     return tuple(_as_key(record_type.field(column), f"column {column!r}") for column in columns)
 
 
 def selector_key_types(key_type: object) -> tuple[TypeInformation, ...]:
     """The types of the key that a function returns: one type, or one for each part of a tuple."""
-    resolved = resolve_type(key_type)
+    resolved = as_key_type(resolve_type(key_type))
     if resolved.name in ("TUPLE", "ROW") and len(resolved.children) > 1:
         return tuple(_as_key(child, f"part {index} of the key") for index, child in enumerate(resolved.children))
     return (_as_key(resolved, "the key"),)

@@ -9,7 +9,7 @@ from penstock.errors import UsageError
 from penstock.model.functions import AggregateFunction, ReduceFunction
 from penstock.model.ids import RESERVED_PREFIX
 from penstock.model.ttl import StateTtlConfig
-from penstock.model.type_information import TypeInformation, list_of, map_of
+from penstock.model.type_information import TypeInformation, as_key_type, list_of, map_of
 from penstock.model.types import resolve_type
 
 __all__ = [
@@ -113,7 +113,7 @@ class MapStateDescriptor(StateDescriptor):
     kind = "map"
 
     def __init__(self, name: str, key_type_info: Any = None, value_type_info: Any = None) -> None:
-        key_type, value_type = resolve_type(key_type_info), resolve_type(value_type_info)
+        key_type, value_type = as_key_type(resolve_type(key_type_info)), resolve_type(value_type_info)
         if key_type.uses_pickle:
             raise UsageError(f"state {name!r}: a pickled type cannot be a map key; equal objects may differ in bytes")
         super().__init__(name, map_of(key_type, value_type))

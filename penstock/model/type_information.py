@@ -36,6 +36,7 @@ SCALARS: dict[str, pa.DataType] = {
     "INSTANT": _UTC_MICROSECONDS,
     "DURATION": pa.duration("us"),
     "BIG_INT": pa.decimal128(MAX_DECIMAL_PRECISION, 0),
+    "BIG_DEC": pa.string(),  # the digits as text: each value has a scale of its own, which no Arrow type keeps
     "TAGGED": pa.binary(),
     "PICKLE": pa.binary(),
 }
@@ -111,6 +112,16 @@ def decimal(precision: int = 10, scale: int = 0) -> TypeInformation:
             f"the scale 0 to the precision"
         )
     return TypeInformation("DECIMAL", pa.decimal128(precision, scale))
+
+
+def as_key_type(type_info: TypeInformation) -> TypeInformation:
+    """The type for keys. Equal keys are stored alike, so a BIG_DEC has 18 digits after the point, as in Spark."""
+    if type_info.name == "BIG_DEC":
+        return decimal(MAX_DECIMAL_PRECISION, 18)
+    children = tuple(map(as_key_type, type_info.children))
+    if children == type_info.children or type_info.name not in ("ROW", "TUPLE"):
+        return type_info
+    return tuple_of(children) if type_info.names is None else row_of(type_info.names, children)
 
 
 def list_of(element: TypeInformation) -> TypeInformation:

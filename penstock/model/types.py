@@ -74,8 +74,11 @@ class Types:
 
     @staticmethod
     def BIG_DEC() -> TypeInformation:
-        """`Decimal` with 20 digits before and 18 after the point, as in Spark."""
-        return ti.decimal(38, 18)
+        """`Decimal` of any size, read back with the scale it was written with: `1.50` stays `1.50`.
+
+        Spark sees its digits as text; for a decimal column declare `decimal(38,18)`. As a key it is that type.
+        """
+        return ti.scalar("BIG_DEC")
 
     @staticmethod
     def INSTANT() -> TypeInformation:
@@ -139,7 +142,7 @@ class Types:
     @staticmethod
     def MAP(key_type_info: Any, value_type_info: Any) -> TypeInformation:
         """Dictionaries."""
-        return ti.map_of(resolve_type(key_type_info), resolve_type(value_type_info))
+        return ti.map_of(ti.as_key_type(resolve_type(key_type_info)), resolve_type(value_type_info))
 
     @staticmethod
     def LIST(element_type_info: Any) -> TypeInformation:
@@ -175,7 +178,7 @@ def from_arrow(arrow: pa.DataType) -> TypeInformation:
     """The type that stores the values of an Arrow type. Large, view and dictionary types become plain ones."""
     p = pa.types
     for name, plain in ti.SCALARS.items():
-        if arrow == plain and name not in ("TIME", "INSTANT", "BIG_INT", "TAGGED", "PICKLE"):
+        if arrow == plain and name not in ("TIME", "INSTANT", "BIG_INT", "BIG_DEC", "TAGGED", "PICKLE"):
             return ti.scalar(name)
     if p.is_large_string(arrow) or p.is_string_view(arrow):
         return ti.scalar("STRING")

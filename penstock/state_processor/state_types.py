@@ -10,7 +10,7 @@ from penstock.checkpoint.snapshot.readable_state import key_type_of
 from penstock.codec.keys import KeyCodec
 from penstock.errors import UsageError
 from penstock.model.snapshot import OperatorStateInfo, StateTableInfo
-from penstock.model.type_information import TypeInformation, list_of, parse_type
+from penstock.model.type_information import TypeInformation, as_key_type, list_of, parse_type
 from penstock.model.types import TAGGED, resolve_type
 from penstock.state.backend.map_keys import map_keys_of
 from penstock.state.ttl.stamps import with_ttl, without_ttl
@@ -47,6 +47,12 @@ def declared_type(spec: Any) -> TypeInformation | None:
     return TAGGED if isinstance(spec, str) and spec == UNTYPED else resolve_type(spec)
 
 
+def declared_key_type(spec: Any) -> TypeInformation | None:
+    """The type of keys that the user declared, or None."""
+    declared = declared_type(spec)
+    return None if declared is None else as_key_type(declared)
+
+
 @dataclass(frozen=True)
 class KeyedStateSpec:
     """A keyed state to write."""
@@ -81,7 +87,7 @@ def keyed_info(
     map_key = None
     if kind == "map":
         old = before.map_key_type if before is not None else None
-        found = declared_type(spec.types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
+        found = declared_key_type(spec.types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
         map_keys_of(found)  # refuses a type that cannot be one
         map_key = str(found)
     key_types = _key_types(spec.types.key, columns["key"], saved.key_types if saved is not None else keys)
@@ -112,7 +118,7 @@ def operator_info(
     map_key = None
     if mode == "broadcast":
         old = saved.map_key_type if saved is not None else None
-        found = declared_type(types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
+        found = declared_key_type(types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
         map_keys_of(found)
         map_key = str(found)
     return OperatorStateInfo(uid, name, mode, str(value), map_key, 0)
@@ -143,7 +149,7 @@ def text_form(types: StateTypes, *, is_saved: bool, has_text: bool) -> str:
 def _key_types(given: Any, column: Any, saved: list[str] | None) -> list[str]:
     if given is not None:
         several = given if isinstance(given, list | tuple) else [given]
-        return [str(declared_type(spec)) for spec in several]
+        return [str(declared_key_type(spec)) for spec in several]
     if saved is not None:
         return saved
     found = resolve_type(column)

@@ -34,6 +34,7 @@ from penstock.model.functions import (
 )
 from penstock.model.key_groups import default_max_parallelism
 from penstock.model.sink import Sink
+from penstock.model.type_information import as_key_type
 from penstock.model.types import TAGGED, resolve_type
 
 FUNCTION_UID = "function"
@@ -99,7 +100,7 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     """source (→ key_by) → function (→ sink). The function's output also goes to the harness."""
     max_parallelism = program.max_parallelism or default_max_parallelism(program.parallelism)
     keyed = program.key is not None
-    key_types = (resolve_type(program.key_type),) if keyed else ()
+    key_types = (as_key_type(resolve_type(program.key_type)),) if keyed else ()
     selector = dumps(Selector(program.key, program.timestamp), "key_by")
     partitioning: Partitioning = "key" if keyed else "forward"
     edge = EdgePlan(0, SourceRef(0), "s0", TAGGED, partitioning, key_selector=selector, key_types=key_types)

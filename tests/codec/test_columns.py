@@ -151,6 +151,21 @@ def test_a_naive_sql_timestamp_is_taken_as_utc_as_in_pyflink():
         assert decode_column(encode_column(values, type_info), type_info) == [wrap(aware), wrap(aware), wrap(None)]
 
 
+@pytest.mark.parametrize("text", ["1.50", "1.5", "0.00", "-0", "1E+3", "1E-30", "9" * 60, "0." + "1" * 60])
+def test_a_big_decimal_keeps_its_own_scale(text):
+    found = decode_column(encode_column([Decimal(text), None], Types.BIG_DEC()), Types.BIG_DEC())
+    assert str(found[0]) == text and found[1] is None
+
+
+def test_a_column_of_big_decimals_takes_integers_and_numbers_only():
+    assert decode_column(encode_column([7, 10**50], Types.BIG_DEC()), Types.BIG_DEC()) == [Decimal(7), Decimal(10**50)]
+    for value in (True, 1.5, "1.5", Decimal("Infinity")):
+        with pytest.raises(UnsupportedValueError):
+            encode_column([value], Types.BIG_DEC())
+    with pytest.raises(UnsupportedValueError, match="a text that is not a number"):
+        decode_column(pa.array(["a lot"]), Types.BIG_DEC())
+
+
 def test_sql_timestamp_and_timestamp_are_one_type():
     assert Types.SQL_TIMESTAMP() == resolve_type("timestamp") == parse_type(str(Types.SQL_TIMESTAMP()))
     assert pickle.loads(pickle.dumps(Types.SQL_TIMESTAMP())).naive_is_utc

@@ -179,6 +179,8 @@ def test_a_row_key_is_a_row_again():
         [Types.LIST(Types.LONG())],
         [Types.MAP(Types.LONG(), Types.LONG())],
         [Types.TUPLE([Types.LIST(Types.LONG())])],
+        [Types.BIG_DEC()],
+        [Types.TUPLE([Types.BIG_DEC()])],
         [Types.TUPLE([TAGGED])],
     ],
 )
@@ -190,8 +192,8 @@ def test_types_that_cannot_be_keys_are_refused(types):
 def test_column_hashes_equal_single_hashes_for_long_keys_nulls_and_slices():
     texts = ["", "x" * LONG_KEY_BYTES, "y" * (LONG_KEY_BYTES + 1), None, "Grüße"]
     numbers = [Decimal("12345678901234567890.5"), None, Decimal("-1"), Decimal(0), Decimal("0.5")]
-    types = [Types.STRING(), Types.BIG_DEC()]
-    columns = [pa.array(texts), pa.array(numbers, Types.BIG_DEC().arrow)]
+    types = [Types.STRING(), resolve_type("decimal(38,18)")]
+    columns = [pa.array(texts), pa.array(numbers, types[1].arrow)]
     expected = [spark_hash(row, types) for row in zip(texts, numbers, strict=True)]
     assert hash_columns(columns, types).tolist() == expected
     assert hash_columns([column.slice(1, 3) for column in columns], types).tolist() == expected[1:4]

@@ -231,7 +231,8 @@ def test_pyflinks_constructors():
     assert Types.PRIMITIVE_ARRAY(Types.INT()) == Types.BASIC_ARRAY(Types.INT()) == Types.OBJECT_ARRAY(Types.INT())
     assert Types.LIST(Types.INT()) == Types.BASIC_ARRAY(Types.INT())
     assert Types.CHAR() == Types.STRING()
-    assert str(Types.BIG_DEC()) == "DECIMAL(38,18)"
+    assert str(Types.BIG_DEC()) == "BIG_DEC"
+    assert str(Types.MAP(Types.BIG_DEC(), Types.BIG_DEC())) == "MAP<DECIMAL(38,18), BIG_DEC>"
     assert Types.MAP(Types.STRING(), Types.SQL_DATE()).children[1] == Types.SQL_DATE()
     assert (Types.SHORT().arrow, Types.FLOAT().arrow, Types.BOOLEAN().arrow) == (pa.int16(), pa.float32(), pa.bool_())
     assert (str(Types.SQL_TIME()), str(Types.INSTANT()), str(Types.BIG_INT())) == ("TIME", "INSTANT", "BIG_INT")

@@ -24,6 +24,8 @@ def evolutions(draw: st.DrawFn, old: TypeInformation) -> TypeInformation:
     """A type that `old` may become, often itself."""
     if old.name in WIDER:
         return ti.scalar(draw(st.sampled_from((old.name, *WIDER[old.name]))))
+    if old.name == "DECIMAL" and draw(st.integers(0, 4)) == 0:
+        return ti.scalar("BIG_DEC")
     if old.name == "DECIMAL":
         scale = draw(st.integers(0, ti.MAX_DECIMAL_PRECISION - old.arrow.precision))
         digits = draw(st.integers(0, ti.MAX_DECIMAL_PRECISION - old.arrow.precision - scale))

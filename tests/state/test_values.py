@@ -43,6 +43,8 @@ ACCEPTED: list[tuple[Any, Any, Any]] = [
     ("decimal(10,2)", Decimal("1.5"), Decimal("1.50")),
     ("decimal(10,2)", 7, Decimal("7.00")),
     (Types.BIG_INT(), 10**37, 10**37),
+    (Types.BIG_DEC(), Decimal("1.50"), Decimal("1.50")),
+    (Types.BIG_DEC(), 10**50, Decimal(10**50)),
     (Types.SQL_TIME(), time(1, 2, 3, 4), time(1, 2, 3, 4)),
     (Types.INSTANT(), Instant(1, 2000), Instant(1, 2000)),
     (Types.LIST(Types.DOUBLE()), (1, None), [1.0, None]),

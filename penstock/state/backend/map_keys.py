@@ -61,7 +61,7 @@ def map_keys_of(type_info: TypeInformation) -> MapKeys:
 def _is_key_type(type_info: TypeInformation) -> bool:
     if type_info.name in ("ROW", "TUPLE"):
         return all(map(_is_key_type, type_info.children))
-    return type_info.kind == "arrow" and type_info.name not in ("LIST", "MAP")
+    return type_info.kind == "arrow" and type_info.name not in ("LIST", "MAP", "BIG_DEC")
 
 
 def _has_nan(kept: Any) -> bool:

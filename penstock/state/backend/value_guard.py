@@ -117,6 +117,7 @@ def _is_stored(type_info: TypeInformation) -> IsStored:
 
 
 _STORED_FORMS: dict[str, IsStored] = {
+    "BIG_DEC": lambda value: type(value) is Decimal and value.is_finite(),
     "TIME": lambda value: type(value) is time and value.tzinfo is None,
     "TIMESTAMP": lambda value: type(value) is datetime and value.tzinfo is timezone.utc,
     "TIMESTAMP_NTZ": lambda value: type(value) is datetime and value.tzinfo is None,

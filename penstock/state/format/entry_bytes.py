@@ -42,6 +42,7 @@ _PLAIN: dict[str, Any] = {
     "TIMESTAMP_NTZ": datetime,
     "DURATION": timedelta,
     "DECIMAL": Decimal,
+    "BIG_DEC": Decimal,
 }
 """Types whose values MessagePack encodes and decodes unchanged."""
 _CONVERTED: dict[str, tuple[Any, Convert, Convert]] = {

@@ -144,6 +144,8 @@ def widens(old: TypeInformation, new: TypeInformation) -> bool:
     if old.name == new.name == "DECIMAL":
         scale, digits = new.arrow.scale - old.arrow.scale, new.arrow.precision - old.arrow.precision
         return old != new and 0 <= scale <= digits
+    if new.name == "BIG_DEC":
+        return old.name == "DECIMAL"
     return old.name in _EXACT_FLOATS.get(new.name, ())
 
 

@@ -11,7 +11,7 @@ from penstock.model.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.model.row import Row
-from penstock.model.types import Types
+from penstock.model.types import Types, resolve_type
 from penstock.state.format.snapshot_file import read_chain
 from penstock.testing.conformance_state.tools import (
     ALL,
@@ -101,7 +101,8 @@ def typed_values_keep_their_types(new: NewBackend) -> None:
         (Types.BOOLEAN(), False),
         (Types.STRING(), "ü\0€"),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"\x00\xff"),
-        (Types.BIG_DEC(), Decimal("-1.500000000000000000")),
+        (resolve_type("decimal(38,18)"), Decimal("-1.500000000000000000")),
+        (Types.BIG_DEC(), Decimal("-1.50")),
         (Types.BIG_INT(), 10**30),
         (Types.SQL_TIMESTAMP(), datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=timezone.utc)),
         (Types.TUPLE([Types.LONG(), Types.STRING()]), (1, None)),
