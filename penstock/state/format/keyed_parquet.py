@@ -6,7 +6,6 @@ key group, key, namespace and map key; every entry occurs once. Any Parquet read
 them.
 """
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -116,15 +115,24 @@ def decode_table(
     """
     where = f"Parquet file of state {info.name!r} of operator {info.operator_uid!r}"
     with damage(where):
-        reader = pq.ParquetFile(io.BytesIO(data))
+        reader = open_parquet(data)
         # Checked before rows are decoded, because a few bytes can encode very many rows.
         if reader.metadata.num_rows != file.rows:
             raise CheckpointCorruptError(where, f"{file.rows} rows", f"{reader.metadata.num_rows} rows")
         row_groups = _row_groups(reader, key_groups, max_parallelism)
-        table = require_columns(reader.read_row_groups(row_groups), parquet_schema(info), where)
+        table = require_columns(reader.read_row_groups(row_groups, use_threads=False), parquet_schema(info), where)
         rows = rows_of(table, info, file.ttl_ms)
         rows.validate(full=True)
     return in_key_groups(rows, key_groups, max_parallelism)
+
+
+def open_parquet(data: bytes) -> pq.ParquetFile:
+    """A reader of a file in memory. Read from it with `use_threads=False`.
+
+    Arrow's threads would refer to `data` for a moment after a read has returned. To release a Python object they need
+    the GIL, and a thread that asks for it while the interpreter shuts down aborts the process.
+    """
+    return pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
 
 
 @contextmanager

@@ -4,15 +4,13 @@ Columns: `position`, the place in the subtask's list; `map_key` of broadcast sta
 group; `value`.
 """
 
-import io
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import CheckpointCorruptError
 from penstock.model.snapshot import OperatorStateInfo, TableFile
-from penstock.state.format.keyed_parquet import damage, require_columns
+from penstock.state.format.keyed_parquet import damage, open_parquet, require_columns
 from penstock.state.operator.operator_file import SealedOperatorState, schema_of, state_table
 
 POSITION_COLUMN = "position"
@@ -38,11 +36,11 @@ def decode_operator_table(data: bytes, file: TableFile, info: OperatorStateInfo)
     """The rows of a file in the form of `operator_file`, in order. Raises CheckpointCorruptError if it is damaged."""
     where = f"Parquet file of {info.mode} state {info.name!r} of operator {info.operator_uid!r}"
     with damage(where):
-        reader = pq.ParquetFile(io.BytesIO(data))
+        reader = open_parquet(data)
         rows = reader.metadata.num_rows
         if rows != file.rows or rows != info.count:  # before any is decoded
             raise CheckpointCorruptError(where, f"{info.count} rows", f"{rows} rows")
-        table = require_columns(reader.read(), operator_parquet_schema(info), where)
+        table = require_columns(reader.read(use_threads=False), operator_parquet_schema(info), where)
         table = table.sort_by(POSITION_COLUMN).drop_columns([POSITION_COLUMN])
         table.validate(full=True)
     return table
