@@ -185,9 +185,9 @@ PLANNED = (
         "values of unknown types are pickled",
         (
             "penstock/codec/tagged.py",
-            "    kind = type(value)\n    raise UnsupportedValueError(",
+            "    kind = type(value)\n    name = (",
             "    kind = type(value)\n    import pickle\n"
-            "    return _encode_bytes(pickle.dumps(value), depth, table)\n    raise UnsupportedValueError(",
+            "    return _encode_bytes(pickle.dumps(value), depth, table)\n    name = (",
         ),
         "tests/codec/test_tagged.py",
     ),
