@@ -127,6 +127,9 @@ class CheckpointCoordinator:
         for request in dropped:
             request.fail(reason.text())
         self._publication.fail_request(reason.text())
+        if self._completing.acquire(blocking=False):  # otherwise `complete_ready` does it when it ends
+            self._completing.release()
+            self._fail_open_requests()
 
     # ---- any thread
 
@@ -166,13 +169,15 @@ class CheckpointCoordinator:
         or a commit does not end, SinkTransactionLostError if output is lost, UnknownOutcomeError if the log does not
         answer.
         """
-        with self._completing:
-            self._require_owner()
-            try:
+        try:
+            with self._completing:
+                self._require_owner()
                 return self._advance()
-            except FencedError as error:
-                self._fenced = str(error)
-                raise
+        except FencedError as error:
+            self._fenced = str(error)
+            raise
+        finally:
+            self._fail_open_requests()
 
     def first_checkpoint(self, source: SourcePosition) -> None:
         """Complete the checkpoint before the first epoch: empty state, the sources' initial positions (PROTOCOL R23).
@@ -398,6 +403,21 @@ class CheckpointCoordinator:
             if pending.request is not None:
                 pending.request.fail(text)
             self._listener.aborted(CheckpointId(pending.checkpoint_id), text)
+
+    def _fail_open_requests(self) -> None:
+        """Once the attempt is over, fail the request for a checkpoint that was being published when it was closed.
+
+        `close` and the end of `complete_ready` both call this without `_completing`, so that the later one of them
+        finds what the other has left.
+        """
+        with self._lock:
+            if self._closed is None:
+                return
+            text = self._closed.text()
+            requests = [pending.request for pending in self._pending if pending.request is not None]
+        for request in requests:
+            request.fail(text)
+        self._publication.fail_request(text)
 
     def _busy_count(self) -> int:
         return len(self._pending) + self._publication.state.is_committing

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.checkpoint.failures import FailureCount, FailureReason
 from penstock.checkpoint.pending_checkpoint import Pending
-from penstock.errors import CheckpointFailedError
+from penstock.errors import CheckpointFailedError, FencedError
 from penstock.model.snapshot import CheckpointDecline
 from penstock.storage import Fault
 from tests.checkpoint.driver import (
@@ -257,6 +257,68 @@ def test_m6_nobody_waits_for_an_attempt_that_is_over(world: World) -> None:
             request.result(0)
     with pytest.raises(TimeoutError):
         new_driver(new_world()).coordinator.request().result(0)
+
+
+def closes_after(point: str, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the attempt be closed, as by another thread, when a failpoint is passed."""
+
+    def passed(name: str) -> None:
+        if name == point:
+            driver.coordinator.close(FailureReason.SUSPENDING)
+
+    monkeypatch.setattr("penstock.checkpoint.publication.failpoint.after", passed)
+
+
+@pytest.mark.parametrize("point", ["C18", "C19"])
+def test_m6_a_request_fails_if_the_attempt_ends_during_publication_and_the_commit_fails(
+    world: World, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sinks._fails = lambda: True
+    driver = new_driver(world)
+    request = driver.coordinator.request()
+    driver.run_epoch(1)
+    driver.write_all()
+    closes_after(point, driver, monkeypatch)
+    driver.coordinator.complete_ready()  # complete, but its commits fail, and no later call repeats them
+    with pytest.raises(CheckpointFailedError, match="Checkpoint Coordinator is suspending"):
+        request.result(0)
+
+
+@pytest.mark.parametrize("point", ["C18", "C19"])
+def test_m6_a_request_completes_if_the_attempt_ends_during_publication_and_the_commit_succeeds(
+    world: World, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = new_driver(world)
+    request = driver.coordinator.request()
+    number = driver.run_epoch(1)
+    driver.write_all()
+    closes_after(point, driver, monkeypatch)
+    driver.coordinator.complete_ready()
+    assert request.result(0) == number
+
+
+@pytest.mark.parametrize("is_closed_before", [True, False])
+def test_m6_a_request_fails_if_the_publication_ends_with_an_error(
+    world: World, is_closed_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = new_driver(world)
+    request = driver.coordinator.request()
+    driver.run_epoch(1)
+    driver.write_all()
+
+    def passed(name: str) -> None:
+        if name == "C18":
+            if is_closed_before:
+                driver.coordinator.close(FailureReason.SUSPENDING)
+            raise FencedError("another driver owns the job")
+
+    monkeypatch.setattr("penstock.checkpoint.publication.failpoint.after", passed)
+    with pytest.raises(FencedError):
+        driver.coordinator.complete_ready()
+    assert request.done() == is_closed_before
+    driver.coordinator.close(FailureReason.SUSPENDING)
+    with pytest.raises(CheckpointFailedError, match="Checkpoint Coordinator is suspending"):
+        request.result(0)
 
 
 # ---- what is left
