@@ -64,7 +64,9 @@ def exit_code_of(request: SystemExit) -> int:
 def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
     """The message for the user and the exit code."""
     if isinstance(error, UsageError):
-        return f"{error}{location(error.__traceback__, job_file)}", error.exit_code
+        message = str(error)
+        is_located = "\n  created at " in message  # better than the line of env.execute()
+        return message if is_located else f"{message}{location(error.__traceback__, job_file)}", error.exit_code
     if isinstance(error, PenstockError):
         return "\n".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code
     if isinstance(error, SyntaxError) and error.filename == str(job_file):

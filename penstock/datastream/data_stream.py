@@ -31,7 +31,7 @@ from penstock.graph.callables import (
     as_function,
     describe_given,
 )
-from penstock.graph.function_checks import check_function
+from penstock.graph.function_checks import check_function, check_writer
 from penstock.graph.projection import project
 from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
 from penstock.model.descriptors import MapStateDescriptor
@@ -308,6 +308,7 @@ class DataStream(NodeSettings):
         """
         if not callable(write):
             raise ArgumentError(f"to_spark() takes a function of a DataFrame and an epoch, not {write!r}")
+        check_writer(write)
         return self._sink("Spark", SinkSpec("spark", write))
 
     def execute_and_collect(

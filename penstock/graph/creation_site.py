@@ -17,6 +17,7 @@ def creation_site() -> str:
         frame = frame.f_back
     if frame is None:
         return ""
+    linecache.checkcache(frame.f_code.co_filename)  # the file may have been edited and run again in this process
     code = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     code = code if len(code) <= _CODE_CHARS else code[: _CODE_CHARS - 1] + "…"
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" + (f": {code}" if code else "")

@@ -64,6 +64,11 @@ def check_function(function: Any, kind: str) -> None:
         raise UsageError(no_on_timer(function))
 
 
+def check_writer(write: Any) -> None:
+    """Raise unless `to_spark` can call the function with a DataFrame and an epoch."""
+    _check_parameters(write, ("df", "epoch"), _describe_callable(write), "to_spark()", "write")
+
+
 def handles_timers(function: Any) -> bool:
     """Whether the function has an `on_timer` of its own; the inherited one does nothing."""
     inherited = (KeyedProcessFunction.on_timer, KeyedBroadcastProcessFunction.on_timer)

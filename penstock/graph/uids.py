@@ -79,8 +79,9 @@ def _require_unique(nodes: Sequence[Node], uids: dict[int, str]) -> None:
         if uid is None:
             continue
         if uid in owners:
+            places = "".join(f"\n  created at {found.created}" for found in (owners[uid], node) if found.created)
             raise UsageError(
                 f'Hash collision on user-specified ID "{uid}". Most likely cause is a non-unique ID. '
-                f"Operators {owners[uid].name!r} and {node.name!r} both have it; give one of them another uid"
+                f"Operators {owners[uid].name!r} and {node.name!r} both have it; give one of them another uid{places}"
             )
         owners[uid] = node

@@ -29,6 +29,7 @@ ONE_TUPLE_HINT = (
     "if the function returned one tuple, its elements were taken as records: write `yield (a, b)` or `return [(a, b)]` "
     "for one record of several fields"
 )
+NO_RETURN_HINT = "the function returned None: perhaps it ends without `return`"
 _SEVERAL_RECORDS = (
     "flat_map",
     "keyed_flat_map",
@@ -92,8 +93,12 @@ def _drop_our_frames(report: traceback.TracebackException) -> None:
 
 
 def probable_cause(plan: OperatorPlan | None, records: Sequence[Any]) -> str:
-    """What was probably meant where records that are no rows come from a function that may return several."""
-    if plan is None or plan.kind not in _SEVERAL_RECORDS or plan.output_type.name not in ("ROW", "TUPLE"):
+    """What was probably meant by a function whose records are no rows although rows are declared."""
+    if plan is None or plan.output_type.name not in ("ROW", "TUPLE"):
+        return ""
+    if plan.kind in ("map", "keyed_map", "reduce") and any(record is None for record in records):
+        return "  " + NO_RETURN_HINT
+    if plan.kind not in _SEVERAL_RECORDS:
         return ""
     if all(isinstance(record, (tuple, list, dict)) for record in records):
         return ""

@@ -153,6 +153,32 @@ def test_a_usage_error_is_one_message_with_its_place_in_the_program(
     assert capsys.readouterr().err == f"error: no key k\n  at {job}:3\n"
 
 
+def test_a_mistake_in_a_function_is_shown_with_the_line_of_its_operator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = program(
+        tmp_path,
+        """
+        import threading
+        from penstock.datastream import StreamExecutionEnvironment
+        env = StreamExecutionEnvironment.get_execution_environment()
+        lock = threading.Lock()
+        numbers = env.from_collection([1])
+        numbers.map(lambda a, b: a)
+        """,
+    )
+    assert main(["run", job]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: the lambda at {job}:7 takes (a, b), but map() calls it with one argument, (value)")
+    assert shown.endswith(f"\n  at {job}:7\n")
+    Path(job).write_text(
+        Path(job).read_text().replace("lambda a, b: a)", "lambda a: (a, lock)).print()\nenv.get_execution_plan()")
+    )
+    assert main(["run", job]) == 2
+    shown = capsys.readouterr().err
+    assert "'lock'" in shown and shown.endswith(f"\n  created at {job}:7: numbers.map(lambda a: (a, lock)).print()\n")
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

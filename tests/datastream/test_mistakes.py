@@ -51,6 +51,14 @@ def test_functions_are_checked_by_every_method_that_takes_one(env: StreamExecuti
             getattr(keyed, method)(two)
 
 
+def test_a_writer_for_spark_takes_a_dataframe_and_an_epoch(env: StreamExecutionEnvironment) -> None:
+    orders = env.from_collection([("ada", 1)], ROW)
+    with pytest.raises(
+        ArgumentError, match=r"takes \(df\), but to_spark\(\) calls it with two arguments, \(df, epoch\)"
+    ):
+        orders.to_spark(lambda df: None)  # type: ignore[arg-type,misc]
+
+
 def test_a_class_instead_of_an_instance_is_recognized(env: StreamExecutionEnvironment) -> None:
     orders = env.from_collection([("ada", 1)], ROW)
     with pytest.raises(ArgumentError, match=r"not the class Keeps \(did you mean Keeps\(\)\?\)"):

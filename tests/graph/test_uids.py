@@ -69,8 +69,11 @@ def test_a_derived_uid_says_what_the_operator_is():
 def test_o1_two_operators_with_one_uid_are_refused():
     p = totals(uid="x")
     p.print(p.source("other")).uid = "x"
-    with pytest.raises(UsageError, match='Hash collision on user-specified ID "x".*non-unique ID.*KEYED PROCESS'):
+    with pytest.raises(
+        UsageError, match='Hash collision on user-specified ID "x".*non-unique ID.*KEYED PROCESS'
+    ) as caught:
         p.build()
+    assert str(caught.value).count("\n  created at ") == 2
 
 
 def test_a_source_and_an_operator_cannot_share_a_uid():

@@ -189,6 +189,15 @@ def test_a_bare_tuple_where_rows_are_declared_says_what_was_probably_meant() -> 
     assert "its elements were taken as records: write `yield (a, b)` or `return [(a, b)]`" in text
 
 
+def test_a_map_without_return_where_rows_are_declared_says_so() -> None:
+    def forgets(row: Any) -> Any:
+        (row.name, row.price)  # noqa: B018
+
+    text = failure_of(orders().map(forgets, ROW).map(lambda row: row))
+    assert text.startswith("value None of type NoneType does not fit the declared type ROW<")
+    assert text.endswith("the function returned None: perhaps it ends without `return`")
+
+
 def test_a_field_of_the_wrong_length_gets_no_hint_about_tuples() -> None:
     text = failure_of(orders().flat_map(lambda row: [(row.name,)], ROW).map(lambda row: row))
     assert "it has 1 fields, the type has 2" in text and "taken as records" not in text
