@@ -58,13 +58,13 @@ from penstock.runtime.process.messages import (
     SubtaskReport,
     TaskHeader,
 )
+from penstock.runtime.process.process_folder import make_folder, make_state_folder
 from penstock.runtime.process.rpc import RpcClient, check_hello, receive, refusal, send
-from penstock.runtime.process.state_folder import make_state_folder
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.process.subtask_log import current_log, redirect_output
 from penstock.runtime.process.task_listener import TaskListener, interrupt
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
-from penstock.runtime.process.watchdog import ProcessWatch, exit_now, remove_at_exit
+from penstock.runtime.process.watchdog import ProcessWatch, exit_now
 from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.state.backend.backend_registry import register_backend
 from penstock.storage.storage import Storage, open_storage
@@ -72,6 +72,8 @@ from penstock.storage.storage import Storage, open_storage
 HEARTBEAT_S = 1.0
 SILENCE_LIMIT_S = 30.0
 WRITE_POLL_S = 1.0
+LONGEST_PARENT = 40
+"""Of the folder with the Unix socket, whose whole path has at most 107 bytes."""
 GC_THRESHOLDS = (200_000, 20, 20)
 """Rows are many and short-lived: with Python's own thresholds half of the decoding time goes into collections."""
 
@@ -91,10 +93,10 @@ class TaskManager:
         self._newest_host: SubtaskHost | None = None
         """Also while its subtasks load their state."""
         # The path of a Unix socket has at most 107 bytes, which a long temporary folder would use up.
-        self._folder = tempfile.mkdtemp(prefix="penstock-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)
-        remove_at_exit(self._folder)
+        parent = tempfile.gettempdir()
+        self._folder = make_folder("tm", Path(parent if len(parent) < LONGEST_PARENT else "/tmp"))
         self._state_folder: Path | None = None
-        self._listener = TaskListener(self._folder, config.host, self._answer, self._clock)
+        self._listener = TaskListener(str(self._folder), config.host, self._answer, self._clock)
         self._done = threading.Event()
 
     def serve(self) -> None:

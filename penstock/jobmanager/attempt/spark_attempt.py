@@ -5,7 +5,6 @@ one thread completes checkpoints (`CompletionThread`); the RPC endpoint's thread
 (`TaskManagers`).
 """
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from penstock.jobmanager.attempt.subtask_deployment import SubtaskDeployment, de
 from penstock.jobmanager.attempt.taskmanagers import AttemptEvents, TaskManagers
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.runtime.process.messages import CheckpointsEnded, Hello, Register
+from penstock.runtime.process.process_folder import make_folder, remove_folder
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
 from penstock.spark.session import is_alive, query_settings
@@ -56,7 +56,7 @@ class SparkAttempt:
         self._phases = StartPhases(observer)
         self._started_s = clock.monotonic_s()
         self._end = AttemptEnd()
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+        self._folder = make_folder("driver", Path(tempfile.gettempdir()))
         self._deployment: SubtaskDeployment | None = None
         self._query: EpochQuery | None = None
         self.tracker: EpochTracker | None = None
@@ -104,7 +104,7 @@ class SparkAttempt:
             self._stop_query()
             self._taskmanagers.close("the attempt is over", job_ended=job_ended)
             self._completion.join()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folder(self._folder)
 
     def cancel(self) -> None:
         """End the attempt soon; from any thread."""
