@@ -10,7 +10,7 @@ from types import TracebackType
 
 from penstock.control.inspect.program_inspection import Program, inspect_program
 from penstock.control.terminal import MODE, print_error, print_message
-from penstock.errors import JobError, PathNotFoundError, PenstockError, UsageError
+from penstock.errors import JavaNotFoundError, JobError, PathNotFoundError, PenstockError, UsageError
 
 INTERRUPTED = 130
 PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -63,7 +63,9 @@ def exit_code_of(request: SystemExit) -> int:
 
 def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
     """The message for the user and the exit code."""
-    if isinstance(error, UsageError):
+    if "JAVA_GATEWAY_EXITED" in str(error):  # of a session that the program has made itself
+        error = missing_java() or error
+    if isinstance(error, UsageError) and not isinstance(error, JavaNotFoundError):  # any line would meet that
         message = str(error)
         is_located = "\n  created at " in message  # better than the line of env.execute()
         return message if is_located else f"{message}{location(error.__traceback__, job_file)}", error.exit_code
@@ -73,6 +75,17 @@ def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
         text = "".join(traceback.format_exception_only(error)).rstrip()
         return f"job file {str(job_file)!r} cannot be read as Python, line {error.lineno}\n{text}", UsageError.exit_code
     return f"{job_file.name} raised {type(error).__name__}\n{user_traceback(error)}", 1
+
+
+def missing_java() -> JavaNotFoundError | None:
+    """Why Spark cannot start, if it is for the lack of a Java."""
+    from penstock.spark.java import require_java  # commands that run no program need it not
+
+    try:
+        require_java()
+    except JavaNotFoundError as error:
+        return error
+    return None
 
 
 def user_traceback(error: BaseException) -> str:

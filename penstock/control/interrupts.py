@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from penstock.control.terminal import print_message
+from penstock.control.terminal import print_error, print_message
+from penstock.errors import JavaNotFoundError
 from penstock.model.execution import JobStatus
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -183,10 +184,12 @@ class Interrupts:
         return [job for job in self._jobs if not job.status().is_terminal_state()]
 
     def _quiet_hook(self, before: Callable[..., Any]) -> Callable[..., Any]:
-        """Like `before`, but an interrupt that was handled here is no error whose place matters."""
+        """Like `before`, but without the place of an error that is none, or that any program would have met."""
 
         def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-            if not (self._received and isinstance(error, KeyboardInterrupt)):
+            if isinstance(error, JavaNotFoundError):
+                print_error(str(error), error.exit_code)
+            elif not (self._received and isinstance(error, KeyboardInterrupt)):
                 before(kind, error, traceback)
 
         return hook

@@ -231,6 +231,16 @@ def test_the_programs_own_exit_code_is_kept(
     assert capsys.readouterr().err == ("why\n" if request_text == "'why'" else "")
 
 
+def test_a_session_of_the_program_that_finds_no_java_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    job = program(tmp_path, "raise RuntimeError('[JAVA_GATEWAY_EXITED] Java gateway process exited')")
+    assert main(["run", job]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: JAVA_HOME is '{tmp_path}', which has no bin/java") and len(shown.splitlines()) == 1
+
+
 def test_an_interrupt_is_130(tmp_path: Path) -> None:
     assert main(["run", program(tmp_path, "raise KeyboardInterrupt")]) == 130
 

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.control import interrupts
 from penstock.control.interrupts import Interrupts
+from penstock.errors import JavaNotFoundError
 from penstock.model.execution import JobStatus
 from tests.waiting import LIMIT_S
 
@@ -155,6 +156,8 @@ def test_without_a_job_a_signal_ends_the_program_without_a_traceback(
         signal.raise_signal(signal.SIGINT)
     sys.excepthook(raised.type, raised.value, raised.tb)
     assert capsys.readouterr().err == ""
+    sys.excepthook(JavaNotFoundError, JavaNotFoundError("no Java"), raised.tb)
+    assert capsys.readouterr().err == "error: no Java\n"
     sys.excepthook(ValueError, ValueError("mine"), None)
     assert capsys.readouterr().err == "ValueError: mine\n"
 
