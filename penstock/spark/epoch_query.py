@@ -8,6 +8,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.spark.read_limits import set_file_limit
+
 
 @dataclass(frozen=True)
 class QuerySettings:
@@ -19,6 +21,8 @@ class QuerySettings:
     epoch_interval_ms: int
     session: Mapping[str, str]
     """Spark's settings for this query only."""
+    limited: tuple[bool, ...] = ()
+    """For each stream of the query: whether `set_file_limit` limits it."""
 
 
 RunEpoch = Callable[[DataFrame, int], None]
@@ -44,6 +48,11 @@ class EpochQuery:
         with _settings(frame.sparkSession, settings.session):
             self._query: StreamingQuery = writer.start()
         self._session = frame.sparkSession
+        self._limited = settings.limited
+
+    def set_file_limit(self, files: int) -> None:
+        """Let the next batches read at most so many files of each limited stream. Called inside a batch."""
+        set_file_limit(self._session, self._query, self._limited, files)
 
     @property
     def job_group(self) -> str:

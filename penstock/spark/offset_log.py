@@ -95,16 +95,18 @@ def _arranged_lines(data: bytes, places: Sequence[int | None], count: int) -> by
     return "\n".join([*head, *("-" if place is None else offsets[place] for place in places)]).encode()
 
 
-def batch_files(folder: Path, batch_id: int) -> list[str]:
-    """The addresses of the files that a batch reads, of all file sources together."""
+def batch_files(folder: Path, batch_id: int) -> list[list[str]]:
+    """For each source the addresses of the files that a batch reads of it."""
     before = folder / "offsets" / str(batch_id - 1)
     starts = _log_offsets(before.read_bytes()) if before.exists() else []
     found = []
     for index, end in enumerate(_log_offsets((folder / "offsets" / str(batch_id)).read_bytes())):
         start = starts[index] if index < len(starts) else None
+        files: list[str] = []
         for number in range(0 if start is None else start + 1, 0 if end is None else end + 1):
             entries = _entries(folder / "sources" / str(index), number)
-            found += [entry["path"] for entry in entries if entry["batchId"] == number]
+            files += [entry["path"] for entry in entries if entry["batchId"] == number]
+        found.append(files)
     return found
 
 

@@ -15,7 +15,8 @@ def require_files(session: SparkSession, folder: Path, batch_id: int) -> None:
 
     Called when Spark has planned the batch: a file that disappears later fails the tasks that read it.
     """
-    lost = [address for address in batch_files(folder, batch_id) if not _exists(session, address)]
+    addresses = [address for files in batch_files(folder, batch_id) for address in files]
+    lost = [address for address in addresses if not _exists(session, address)]
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise SourceFileLostError(

@@ -29,7 +29,9 @@ def write_source(folder: Path, index: int, name: str, **paths: int) -> None:
 
 
 def names(folder: Path, batch_id: int) -> list[str]:
-    return [address.rpartition("/")[2].removesuffix(".json") for address in batch_files(folder, batch_id)]
+    """Of the files of a batch, source by source."""
+    addresses = [address for files in batch_files(folder, batch_id) for address in files]
+    return [address.rpartition("/")[2].removesuffix(".json") for address in addresses]
 
 
 def test_f20_a_batch_reads_the_entries_since_the_one_before_it(tmp_path: Path) -> None:
@@ -41,6 +43,7 @@ def test_f20_a_batch_reads_the_entries_since_the_one_before_it(tmp_path: Path) -
     write_batch(tmp_path, 1, 0, None, 0)
     write_batch(tmp_path, 2, 2, None, 0)
     assert [names(tmp_path, batch_id) for batch_id in range(3)] == [["a", "b", "z"], [], ["c", "d"]]
+    assert [len(files) for files in batch_files(tmp_path, 0)] == [2, 0, 1]
 
 
 def test_f20_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

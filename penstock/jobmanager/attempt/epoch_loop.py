@@ -18,16 +18,20 @@ from penstock.errors import JobFailedError, PenstockError, StorageError
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.jobmanager.attempt.epoch_log import EpochLog
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary, EpochTracker
+from penstock.jobmanager.attempt.file_limit import FileLimit
 from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.model.snapshot import SourcePosition
 from penstock.runtime.process.messages import EpochHeader
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
+from penstock.spark.offset_log import batch_files
 from penstock.spark.source_files import require_files
 
 POLL_S = 0.1
 IDLE_S = 0.3
 """While rows keep coming, timers and checkpoints wait for their epochs: an empty one needs this long without rows."""
+BACKLOG_S = 1.0
+"""The same, while more files wait than an epoch may read."""
 FAILURE_GRACE_S = 3.0
 FINAL_CHECKPOINT_TRIES = 5
 
@@ -60,6 +64,7 @@ class EpochParts:
     savepoints: Savepoints
     runner: EpochRunner
     end: AttemptEnd
+    file_limit: FileLimit = field(default_factory=FileLimit)
 
 
 class EpochLoop:
@@ -81,6 +86,9 @@ class EpochLoop:
         self._savepoints = parts.savepoints
         self._runner = parts.runner
         self._end = parts.end
+        self._file_limit = parts.file_limit
+        self._limited: tuple[bool, ...] = ()
+        """For each stream of the query: whether `_file_limit` limits it."""
         self._session = session
         self._clock = clock
         self._committed = committed
@@ -93,6 +101,7 @@ class EpochLoop:
     def start_query(self, frame: Any, settings: QuerySettings) -> EpochQuery:
         """Let Spark read the sources and call `run_epoch` for every micro-batch."""
         self._interval_s = settings.epoch_interval_ms / 1000 if settings.bounded else 0.0
+        self._limited = settings.limited
         with self._lock:  # Spark may call back at once, and an epoch needs to know its query
             self._query = EpochQuery(frame, settings, self.run_epoch)
         return self._query
@@ -109,9 +118,11 @@ class EpochLoop:
                 rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
                 self._process_until_suspended()
                 if not self._tracker.waiting:
+                    started_s = self._clock.monotonic_s()
                     self._epoch(rows, rows.sparkSession, batch_id)
                     self._rows_at_s = self._clock.monotonic_s()
                     self._process_until_suspended()
+                    self._adapt_limit(batch_id, self._clock.monotonic_s() - started_s)
                     return
             except PenstockError as error:
                 self._tracker.fail(error)
@@ -120,6 +131,14 @@ class EpochLoop:
                 self._tracker.fail(self.cause_of(str(error)))
                 raise
         raise JobFailedError("the job is being suspended: older rows wait, and these are read again when it resumes")
+
+    def _adapt_limit(self, batch_id: int, seconds: float) -> None:
+        """Let the next epochs read as many files as fit into the target time."""
+        if any(self._limited):
+            files = map(len, batch_files(self._sources.folder, batch_id))
+            read = [count for count, is_limited in zip(files, self._limited, strict=False) if is_limited]
+            if self._file_limit.epoch_ended(read, seconds):
+                self._query.set_file_limit(self._file_limit.files)
 
     def _pace(self) -> None:
         """The epoch interval holds for bounded input too, for which Spark has no interval."""
@@ -174,7 +193,7 @@ class EpochLoop:
 
     @property
     def _is_empty_epoch_due(self) -> bool:
-        if self._clock.monotonic_s() - self._rows_at_s < IDLE_S:
+        if self._clock.monotonic_s() - self._rows_at_s < (BACKLOG_S if self._file_limit.is_reached else IDLE_S):
             return False
         return self._coordinator.is_due or self._is_savepoint_due or self._tracker.timers_due()
 

@@ -18,6 +18,7 @@ from penstock.jobmanager.attempt.attempt_progress import AttemptObserver, StartP
 from penstock.jobmanager.attempt.completion_thread import CompletionThread
 from penstock.jobmanager.attempt.epoch_loop import POLL_S, AttemptEnd, EpochLoop, EpochParts
 from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochSummary, EpochTracker
+from penstock.jobmanager.attempt.file_limit import FileLimit, effective_target_s
 from penstock.jobmanager.attempt.recovery import start_attempt
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.jobmanager.attempt.source_tracker import SourceTracker
@@ -28,6 +29,7 @@ from penstock.runtime.process.messages import CheckpointsEnded, Hello, Register
 from penstock.runtime.process.process_folder import make_folder, remove_folder
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
+from penstock.spark.read_limits import limit_files, unlimited_file_sources
 from penstock.spark.session import is_alive, query_settings
 from penstock.spark.source_frames import EpochLimits, open_sources
 
@@ -174,16 +176,20 @@ class SparkAttempt:
         assert self.tracker is not None and self._deployment is not None, "the state is loaded"
         settings = self._settings
         frame = open_sources(self._spark, self._graph, EpochLimits(settings.max_rows, settings.max_files))
+        file_limit = FileLimit(effective_target_s(settings.epoch_target_ms, settings.attempt_settings.interval_ms))
+        limited = unlimited_file_sources(frame) if file_limit.is_on else ()
+        if any(limited):
+            frame = limit_files(frame, file_limit.files)
         session = self._spark.newSession()
         of_query = query_settings(settings.batch_rows)
         for key, value in of_query.items():
             session.conf.set(key, value)
         runner = EpochRunner(self._graph, self._attempt.token, self._deployment.owners())
-        parts = EpochParts(self.tracker, self._sources, self.savepoints, runner, self._end)
+        parts = EpochParts(self.tracker, self._sources, self.savepoints, runner, self._end, file_limit)
         self._loop = EpochLoop(self._attempt, parts, session, self._clock, self._epoch_committed)
         self._phases.enter(FIRST_EPOCH)
         folder, bounded = self._sources.folder, self._graph.bounded
-        query = QuerySettings(folder, bounded, settings.epoch_interval_ms, of_query)
+        query = QuerySettings(folder, bounded, settings.epoch_interval_ms, of_query, limited)
         self._query = self._loop.start_query(frame, query)
         self._completion.start()
 

@@ -29,6 +29,7 @@ class JobSettings:
     epoch_interval_ms: int
     max_rows: int | None
     max_files: int | None
+    epoch_target_ms: int
     batch_rows: int
     registry_dir: Path
     null_event_time: str
@@ -76,6 +77,7 @@ class JobSettings:
             epoch_interval_ms=configuration.get(execution_options.EPOCH_INTERVAL),
             max_rows=configuration.get(execution_options.EPOCH_MAX_ROWS) or None,
             max_files=configuration.get(execution_options.EPOCH_MAX_FILES) or None,
+            epoch_target_ms=configuration.get(execution_options.EPOCH_TARGET),
             batch_rows=configuration.get(execution_options.BATCH_ROWS),
             registry_dir=registry_of(configuration).folder,
             null_event_time=configuration.get(execution_options.NULL_EVENT_TIME),

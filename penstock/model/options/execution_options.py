@@ -22,6 +22,15 @@ EPOCH_MAX_FILES = Option(
     0,
     "The most new files that each FileSource reads in an epoch. 0: no limit.",
 )
+EPOCH_TARGET = Option(
+    "penstock.epoch.target",
+    Milliseconds(),
+    5_000,
+    "How long an epoch should take while more files wait than one epoch can read. The first epoch reads few files, "
+    "later ones as many as the measured speed allows. A shorter checkpoint interval takes the place of the target, "
+    "down to 1 s. A limit that is set wins: `penstock.epoch.max-files`, or `maxFilesPerTrigger`, "
+    "`maxBytesPerTrigger` or `latestFirst` of a source. Sources that do not read files are not limited. 0: no limit.",
+)
 BATCH_ROWS = Option(
     "penstock.batch.rows",
     Integer(least=1),
