@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import rocksdict
-
 from penstock.errors import StateBackendError
+from penstock.state.rocksdb import bindings
 from penstock.state.rocksdb.key_bytes import end_of
 from penstock.state.rocksdb.largest_rows import LargestRows
 from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
@@ -31,14 +30,14 @@ class Store:
         self._is_cancelled = False
         self.options = StoreOptions(spec)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        access = rocksdict.AccessType.read_only() if read_only else rocksdict.AccessType.read_write()
+        access = bindings.AccessType.read_only() if read_only else bindings.AccessType.read_write()
         try:
-            known = rocksdict.Rdict.list_cf(str(folder), self.options.make()) if (folder / "CURRENT").exists() else []
+            known = bindings.Rdict.list_cf(str(folder), self.options.make()) if (folder / "CURRENT").exists() else []
             families = {name: self.options.make() for name in known if name != "default"}
-            self._db = rocksdict.Rdict(str(folder), self.options.make(), families, access)
+            self._db = bindings.Rdict(str(folder), self.options.make(), families, access)
         except Exception as error:
             raise StateBackendError(f"RocksDB cannot be opened in {folder}: {error}") from error
-        self._no_log = rocksdict.WriteOptions()
+        self._no_log = bindings.WriteOptions()
         self._no_log.disable_wal = True  # type: ignore[assignment, method-assign]  # the stub is wrong
         self._db.set_write_options(self._no_log)
         self._families = {name: self._db.get_column_family(name) for name in families}
@@ -64,7 +63,7 @@ class Store:
     def link_checkpoint(self, folder: Path) -> None:
         """Create a new folder with hard links to the present files."""
         try:
-            rocksdict.Checkpoint(self._db).create_checkpoint(str(folder))
+            bindings.Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
             raise StateBackendError(f"RocksDB in {self.folder} cannot make a checkpoint: {error}") from error
 
@@ -166,7 +165,7 @@ class WriteBatch:
     """Changes that are written together."""
 
     def __init__(self) -> None:
-        self.raw = rocksdict.WriteBatch(raw_mode=True)
+        self.raw = bindings.WriteBatch(raw_mode=True)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         """Add or replace a row."""

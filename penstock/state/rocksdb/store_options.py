@@ -3,27 +3,26 @@
 import threading
 from weakref import WeakValueDictionary
 
-import rocksdict
-
 from penstock.model.configuration import Configuration
 from penstock.model.options import rocksdb_options as keys
 from penstock.model.units import MIB
+from penstock.state.rocksdb import bindings
 from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 
 _ARENA_BLOCK_BYTES = MIB // 4
 """The default would be an eighth of a write buffer, which a state without rows takes too."""
 _COMPRESSIONS = {
-    "NO_COMPRESSION": rocksdict.DBCompressionType.none,
-    "SNAPPY_COMPRESSION": rocksdict.DBCompressionType.snappy,
-    "ZLIB_COMPRESSION": rocksdict.DBCompressionType.zlib,
-    "BZLIB2_COMPRESSION": rocksdict.DBCompressionType.bz2,
-    "LZ4_COMPRESSION": rocksdict.DBCompressionType.lz4,
-    "LZ4HC_COMPRESSION": rocksdict.DBCompressionType.lz4hc,
-    "ZSTD_COMPRESSION": rocksdict.DBCompressionType.zstd,
+    "NO_COMPRESSION": bindings.DBCompressionType.none,
+    "SNAPPY_COMPRESSION": bindings.DBCompressionType.snappy,
+    "ZLIB_COMPRESSION": bindings.DBCompressionType.zlib,
+    "BZLIB2_COMPRESSION": bindings.DBCompressionType.bz2,
+    "LZ4_COMPRESSION": bindings.DBCompressionType.lz4,
+    "LZ4HC_COMPRESSION": bindings.DBCompressionType.lz4hc,
+    "ZSTD_COMPRESSION": bindings.DBCompressionType.zstd,
 }
 _COMPACTION_STYLES = {
-    "LEVEL": rocksdict.DBCompactionStyle.level,
-    "UNIVERSAL": rocksdict.DBCompactionStyle.universal,
+    "LEVEL": bindings.DBCompactionStyle.level,
+    "UNIVERSAL": bindings.DBCompactionStyle.universal,
 }
 
 
@@ -31,8 +30,8 @@ class SharedMemory:
     """Block cache and write buffers of a process, which together stay below a bound."""
 
     def __init__(self, limit_bytes: int, write_buffer_ratio: float) -> None:
-        self.cache = rocksdict.Cache(limit_bytes)
-        self.buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+        self.cache = bindings.Cache(limit_bytes)
+        self.buffers = bindings.WriteBufferManager.new_write_buffer_manager_with_cache(
             int(limit_bytes * write_buffer_ratio), allow_stall=False, cache=self.cache
         )
 
@@ -53,9 +52,9 @@ class StoreOptions:
             return None
         return shared_memory(self._memory_bytes, self._tuning.get(keys.WRITE_BUFFER_RATIO))
 
-    def make(self) -> rocksdict.Options:
+    def make(self) -> bindings.Options:
         """The options of the database and of one column family."""
-        options = rocksdict.Options(raw_mode=True)
+        options = bindings.Options(raw_mode=True)
         options.create_if_missing(create_if_missing=True)
         options.create_missing_column_families(create_missing_cfs=True)
         options.set_stats_dump_period_sec(0)
@@ -65,7 +64,7 @@ class StoreOptions:
         options.set_block_based_table_factory(self._blocks())
         return options
 
-    def _set_files(self, options: rocksdict.Options) -> None:
+    def _set_files(self, options: bindings.Options) -> None:
         tuning = self._tuning
         open_files = tuning.get(keys.OPEN_FILES)
         default = 256 if self._predefined == keys.PREDEFINED.default else -1
@@ -78,7 +77,7 @@ class StoreOptions:
         if log_directory is not None:
             options.set_db_log_dir(log_directory)
 
-    def _set_write_buffers(self, options: rocksdict.Options) -> None:
+    def _set_write_buffers(self, options: bindings.Options) -> None:
         tuning = self._tuning
         if self.memory is not None:
             options.set_write_buffer_manager(self.memory.buffers)
@@ -92,7 +91,7 @@ class StoreOptions:
         if to_merge is not None:
             options.set_min_write_buffer_number_to_merge(to_merge)
 
-    def _set_compaction(self, options: rocksdict.Options) -> None:
+    def _set_compaction(self, options: bindings.Options) -> None:
         tuning = self._tuning
         options.set_max_background_jobs(tuning.get(keys.THREADS))
         options.set_compaction_style(_COMPACTION_STYLES[tuning.get(keys.COMPACTION_STYLE)]())
@@ -109,11 +108,11 @@ class StoreOptions:
         if level_size is not None:
             options.set_max_bytes_for_level_base(level_size)
 
-    def _blocks(self) -> rocksdict.BlockBasedOptions:
+    def _blocks(self) -> bindings.BlockBasedOptions:
         tuning = self._tuning
-        blocks = rocksdict.BlockBasedOptions()
+        blocks = bindings.BlockBasedOptions()
         own_cache = tuning.get(keys.BLOCK_CACHE_SIZE)
-        blocks.set_block_cache(self.memory.cache if self.memory is not None else rocksdict.Cache(own_cache))
+        blocks.set_block_cache(self.memory.cache if self.memory is not None else bindings.Cache(own_cache))
         default = keys.HIGH_MEMORY_BLOCK_SIZE if self._predefined == keys.HIGH_MEMORY else keys.DEFAULT_BLOCK_SIZE
         blocks.set_block_size(tuning.get(keys.BLOCK_SIZE) or default)
         metadata_size = tuning.get(keys.METADATA_BLOCK_SIZE)
@@ -126,7 +125,7 @@ class StoreOptions:
         blocks.set_cache_index_and_filter_blocks(True)
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
         if tuning.get(keys.PARTITIONED_INDEX_FILTERS):
-            blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+            blocks.set_index_type(bindings.BlockBasedIndexType.two_level_index_search())
             blocks.set_partition_filters(True)
             blocks.set_pin_top_level_index_and_filter(True)
         return blocks
