@@ -97,12 +97,13 @@ def begin_attempt(
     committer = GraphCommitter.of(job.job_id, graph)
     if storage is None:
         return _begin_without_log(job, graph, committer, options)
-    log, token = _claim(job, graph, JobLog.open(storage, clock, wait=options.wait), options)
+    log = JobLog.open(storage, clock, wait=options.wait)
+    token = _claim(job, graph, log, options)  # step 1
     failpoint.before("C24")
-    finish_open_deletes(log)
-    origin = _choose(job, graph, log, options)
+    finish_open_deletes(log)  # step 2
+    origin = _choose(job, graph, log, options)  # step 3
     _record(log, origin, graph, options)
-    _settle_sinks(log, origin, committer)
+    _settle_sinks(log, origin, committer)  # step 4
     failpoint.after("C24")
     first_checkpoint = options.first_checkpoint
     if origin.snapshot is not None:
@@ -116,10 +117,10 @@ def start_attempt(
     *, rewind_sources: Callable[[], None], load_state: Callable[[], None], start_query: Callable[[], None]
 ) -> None:
     """Bring what runs the attempt, Spark or a test instrument, to what it starts from, and start it."""
-    rewind_sources()
-    load_state()
+    rewind_sources()  # step 5
+    load_state()  # step 6
     failpoint.before("C26")
-    start_query()
+    start_query()  # step 7
     failpoint.after("C26")
 
 
@@ -138,8 +139,8 @@ def _begin_without_log(
 # ---- 1. claim
 
 
-def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOptions) -> tuple[JobLog, str]:
-    """The log, which the attempt with this token owns now."""
+def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOptions) -> str:
+    """The token of the attempt that owns the job now."""
     token = new_token()
     token_hash = digest(token.encode())
     require_own_claim(log, options.own_claims)
@@ -155,7 +156,7 @@ def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOpti
         start_from=path_to_restore(log.view(), _start_path(options)) or "",
     )
     log.claim(claim, reopen=options.reopen)
-    return log, token
+    return token
 
 
 def require_own_claim(log: JobLog, own_claims: set[str]) -> None:
@@ -175,7 +176,7 @@ def _start_path(options: RecoveryOptions) -> str | None:
     return full_address(options.start.path) if options.start.path is not None else None
 
 
-# ---- 2. choose
+# ---- 3. choose and record
 
 
 def open_start(graph: JobGraph, start: StartOptions) -> OpenSnapshot | None:
@@ -282,7 +283,7 @@ def _record(log: JobLog, origin: Origin, graph: JobGraph, options: RecoveryOptio
     log.append(Restore(None, origin.path, why, is_claimed, snapshot.sha256))  # its number means nothing in this log
 
 
-# ---- 3. sinks
+# ---- 4. sinks
 
 
 def _settle_sinks(log: JobLog, origin: Origin, committer: GraphCommitter) -> None:
