@@ -76,6 +76,19 @@ def collect_garbage(log: JobLog, retained: int, take_scope: Callable[[Sequence[s
     delete_files(log.storage, [path for path in present if path in gone])
 
 
+def discard_checkpoint(log: JobLog, checkpoint: int) -> list[str]:
+    """Discard one retained checkpoint. Returns its manifest and the files that no other one needs, to be deleted.
+
+    Raises CheckpointError if a retained manifest cannot be read; then nothing was discarded.
+    """
+    retained = log.view().retained
+    dropped = next(complete for complete in retained if complete.checkpoint == checkpoint)
+    needed = _needed_files(log, [complete for complete in retained if complete is not dropped])
+    files = sorted(file_paths(load_manifest(log.storage, dropped)) - needed)
+    _discard(log, [checkpoint], [dropped.metadata_path, *files])
+    return [dropped.metadata_path, *files]
+
+
 def delete_files(storage: Storage, paths: Iterable[str]) -> None:
     """Delete files that are under a `discard`, one by one."""
     for path in paths:

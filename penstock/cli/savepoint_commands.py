@@ -33,7 +33,8 @@ def savepoint(  # noqa: PLR0913 - the parameters are the command's flags
     job: OptionalJob = None,
     folder: Annotated[str | None, typer.Argument(metavar="DIR", help="Where to write it.")] = None,
     dispose: Annotated[
-        str | None, typer.Option("-d", "--dispose", metavar="PATH", help="Remove this savepoint instead.")
+        str | None,
+        typer.Option("-d", "--dispose", metavar="PATH", help="Remove this savepoint, or checkpoint of an ended job."),
     ] = None,
     type_: TypeFlag = None,
     detached: DetachedFlag = False,

@@ -1,16 +1,36 @@
 """`savepoint -d`: the manifest first, then the files, then the folder; nothing else (features N6)."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 
+from penstock.checkpoint.log.entries import Status
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.snapshot.manifest import encode_manifest
+from penstock.checkpoint.snapshot.snapshot_location import open_snapshot
 from penstock.cli.main import main
+from penstock.clock import SystemClock
+from penstock.common import Types
 from penstock.control.disposal import dispose_savepoint
-from penstock.errors import CheckpointCorruptError, SnapshotNotFoundError, StorageError, UsageError
-from penstock.model.snapshot import SourcePosition
+from penstock.datastream import KeyedProcessFunction, RuntimeContext
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    JobConflictError,
+    SnapshotNotFoundError,
+    SnapshotRefusedError,
+    StorageError,
+)
+from penstock.model.snapshot import InlineLimits, SourcePosition
 from penstock.storage.local import LocalStorage
+from penstock.testing import CHECKPOINT, Harness
+from penstock.testing.memory_sink import MemorySink
 from tests.checkpoint.manifests import file_of, manifest, snapshot
 
 
@@ -95,10 +115,105 @@ def test_n6_a_folder_with_a_space_in_its_address(tmp_path: Path) -> None:
     assert not mine.exists() and mine.parent.exists()
 
 
-def test_n6_a_checkpoint_belongs_to_its_job(tmp_path: Path) -> None:
+class Counts(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: str, ctx: KeyedProcessFunction.Context) -> Iterable[int]:
+        self.count.update((self.count.value() or 0) + 1)
+        yield self.count.value() or 0
+
+
+def job_with_checkpoints(folder: Path, status: Literal["failed", "cancelled", "suspended"] | None) -> LocalStorage:
+    """A job with two checkpoints, of which the second builds on files of the first."""
+    storage = LocalStorage(folder)
+    many = [f"key {number}" for number in range(2000)]
+    limits = InlineLimits(inline_bytes=0)
+    harness = Harness.keyed(Counts(), key=str, storage=storage, retained=2, limits=limits)
+    harness.feed([*many, CHECKPOINT, many[0], CHECKPOINT])
+    if status is not None:
+        end(storage, status)
+    return storage
+
+
+def end(storage: LocalStorage, status: Literal["failed", "cancelled", "suspended"]) -> None:
+    log = JobLog.open(storage, SystemClock())
+    claim = log.view().claim
+    assert claim is not None
+    log.claim(msgspec.structs.replace(claim, attempt=claim.attempt + 1), reopen=True)
+    log.append(Status(status))
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_n6_a_checkpoint_of_a_job_that_has_ended_is_removed_and_others_stay(
+    tmp_path: Path, status: Literal["failed", "cancelled"]
+) -> None:
+    storage = job_with_checkpoints(tmp_path, status)
+    first, second = (complete.checkpoint for complete in read_log(storage).retained)
+    before = {path for path in storage.list("") if path.startswith("shared/")}
+    dispose_savepoint(str(tmp_path / f"chk-{first}"))
+    view = read_log(storage)
+    assert [complete.checkpoint for complete in view.retained] == [second]
+    assert view.is_terminal and view.status is not None and view.status.status == status
+    assert not (tmp_path / f"chk-{first}").exists()
+    open_snapshot(str(tmp_path / f"chk-{second}"))  # checks that all its files are there
+    assert before & set(storage.list("")), "the second checkpoint builds on files of the first"
+    dispose_savepoint(str(tmp_path / f"chk-{second}" / "_metadata"))
+    assert not read_log(storage).retained
+    assert [path for path in storage.list("") if not path.startswith("log/")] == []
+    with pytest.raises(SnapshotNotFoundError):
+        dispose_savepoint(str(tmp_path / f"chk-{second}"))
+
+
+@pytest.mark.parametrize("status", [None, "suspended"])
+def test_n6_a_checkpoint_of_a_job_that_has_not_ended_belongs_to_it(
+    tmp_path: Path, status: Literal["suspended"] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = job_with_checkpoints(tmp_path, status)
+    before = storage.list("")
+    number = read_log(storage).retained[0].checkpoint
+    with pytest.raises(JobConflictError, match="which has not ended"):
+        dispose_savepoint(str(tmp_path / f"chk-{number}"))
+    assert main(["savepoint", "-d", str(tmp_path / f"chk-{number}")]) == 4
+    assert "end the job with `penstock cancel`" in capsys.readouterr().err
+    assert storage.list("") == before
+
+
+def test_n6_a_crash_after_the_discard_leaves_files_that_no_checkpoint_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = job_with_checkpoints(tmp_path, "failed")
+    first, second = (complete.checkpoint for complete in read_log(storage).retained)
+
+    def fail(storage: LocalStorage, path: str) -> None:
+        raise StorageError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "delete", fail)
+        with pytest.raises(StorageError):
+            dispose_savepoint(str(tmp_path / f"chk-{first}"))
+    view = read_log(storage)
+    assert [complete.checkpoint for complete in view.retained] == [second] and view.is_terminal
+    assert view.open_deletes, "the next attempt of the job deletes them"
+    with pytest.raises(SnapshotRefusedError, match="was aborted or discarded"):
+        open_snapshot(str(tmp_path / f"chk-{first}"))
+
+
+def test_n6_a_checkpoint_whose_output_may_not_be_visible_yet_is_kept(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    harness = Harness.keyed(Counts(), key=str, storage=storage, sink=MemorySink(), retained=2)
+    harness.feed(["a", CHECKPOINT, "b", CHECKPOINT])
+    end(storage, "failed")
+    number = read_log(storage).retained[-1].checkpoint
+    with pytest.raises(JobConflictError, match="may not be committed yet"):
+        dispose_savepoint(str(tmp_path / f"chk-{number}"))
+    open_snapshot(str(tmp_path / f"chk-{number}"))
+
+
+def test_n6_a_checkpoint_without_its_job_s_log_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "chk-7").mkdir()
     (tmp_path / "chk-7" / "_metadata").write_bytes(encode_manifest(manifest()))
-    with pytest.raises(UsageError, match="not a savepoint"):
+    with pytest.raises(CheckpointError):
         dispose_savepoint(str(tmp_path / "chk-7"))
     assert (tmp_path / "chk-7" / "_metadata").exists()
 
