@@ -88,9 +88,20 @@ def test_o8_nothing_there_is_said_in_flinks_words(tmp_path: Path) -> None:
 
 
 def test_o8_a_folder_without_metadata_is_said_in_flinks_words(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
     error = refused(tmp_path)
-    assert str(error).startswith(f"Cannot find meta data file '_metadata' in directory '{tmp_path}'.")
+    assert str(error).startswith(
+        f"Cannot find meta data file '_metadata' in directory '{tmp_path}'. Please try to load"
+    )
     assert error.exit_code == 3
+
+
+def test_o8_an_empty_folder_and_one_of_jobs_say_so(tmp_path: Path) -> None:
+    text = f"Cannot find meta data file '_metadata' in directory '{tmp_path}'."
+    assert str(refused(tmp_path)) == f"{text} The folder is empty. (NOT_A_SAVEPOINT)"
+    (tmp_path / ("a" * 32) / "chk-1").mkdir(parents=True)
+    (tmp_path / ("a" * 32) / "chk-1" / "_metadata").write_text("x")
+    assert f"`penstock checkpoints list {tmp_path}` shows the paths to name" in str(refused(tmp_path))
 
 
 def test_o8_a_job_folder_is_no_snapshot_but_says_which_it_has(job: LocalStorage) -> None:

@@ -25,6 +25,7 @@ from penstock.errors import (
     SnapshotRefusedError,
     StorageError,
 )
+from penstock.model.ids import HEX_ID
 from penstock.model.snapshot import Manifest
 from penstock.storage.address import RemoteAddress, parse_address
 from penstock.storage.storage import Storage, open_storage
@@ -205,10 +206,19 @@ def _without_metadata(storage: Storage, path: str) -> SnapshotNotFoundError:
         files, folders = [], []
     if isinstance(place, RemoteAddress) and not files:
         return _not_found(path, place.kind)
-    near = [name for name in folders if _CHECKPOINT_FOLDER.fullmatch(name) or name.startswith("savepoint-")]
-    hint = f" It holds {', '.join(sorted(near)[-_SHOWN:])}: name one of them." if near else ""
     return SnapshotNotFoundError(
         "NOT_A_SAVEPOINT",
-        f"Cannot find meta data file '{METADATA}' in directory '{path}'. Please try to load the checkpoint/savepoint "
-        f"directly from the metadata file instead of the directory.{hint}",
+        f"Cannot find meta data file '{METADATA}' in directory '{path}'. {_what_to_name(path, files, folders)}",
     )
+
+
+def _what_to_name(path: str, files: list[str], folders: list[str]) -> str:
+    """What to give instead of a folder without `_metadata`, by what it holds; Flink's sentence if nothing helps."""
+    near = sorted(name for name in folders if _CHECKPOINT_FOLDER.fullmatch(name) or name.startswith("savepoint-"))
+    if near:
+        return f"It holds {', '.join(near[-_SHOWN:])}: name one of them."
+    if any(HEX_ID.fullmatch(name) for name in folders):
+        return f"It holds checkpoints of jobs: `penstock checkpoints list {path}` shows the paths to name."
+    if not files and not folders:
+        return "The folder is empty."
+    return "Please try to load the checkpoint/savepoint directly from the metadata file instead of the directory."
