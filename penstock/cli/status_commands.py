@@ -72,7 +72,8 @@ def failure_row(failure: FailureRecord) -> list[str]:
 
 def state_row(size: StateSize) -> list[str]:
     """The table row of a state; `~` marks an estimate."""
-    largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])})" if size.largest else "-"
+    measure = " uncompressed" if size.on_disk else ""
+    largest = f"{size.largest[0][0]} ({bytes_text(size.largest[0][1])}{measure})" if size.largest else "-"
     entries = f"{'' if size.entries_exact else '~'}{size.entries}"
     return [
         size.operator_uid,
@@ -96,7 +97,8 @@ def hottest_text(size: StateSize) -> str:
     most = max(size.group_bytes, default=0)
     if most * len(size.group_bytes) <= HOT * sum(size.group_bytes):
         return "-"
-    return f"{size.first_key_group + size.group_bytes.index(most)} ({bytes_text(most)})"
+    estimate = "~" if size.on_disk else ""
+    return f"{size.first_key_group + size.group_bytes.index(most)} ({estimate}{bytes_text(most)})"
 
 
 def bytes_text(count: int) -> str:

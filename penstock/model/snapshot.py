@@ -232,6 +232,8 @@ class StateSize(msgspec.Struct, frozen=True):
     group_bytes: list[int] = []
     largest: list[tuple[str, int]] = []
     """The largest keys as text of at most 80 characters, and their bytes; largest first, at most ten."""
+    on_disk: bool = False
+    """Whether `size_bytes` and `group_bytes` are those of compressed files; those of `largest` never are."""
 
 
 class BarrierFigures(msgspec.Struct, frozen=True):

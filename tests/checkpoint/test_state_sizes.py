@@ -48,6 +48,11 @@ def test_a_sum_is_exact_only_if_all_its_parts_are() -> None:
     assert (found.entries_exact, found.bytes_exact) == (False, True)
 
 
+def test_a_sum_is_of_files_if_a_part_is() -> None:
+    (found,) = add_up([size("a", 0, [1]), size("a", 1, [1], on_disk=True)])
+    assert found.on_disk and not add_up([size("a", 0, [1])])[0].on_disk
+
+
 def test_of_all_subtasks_together_ten_keys_are_named() -> None:
     parts = [size("a", index, [1], largest=[(f"{index} {n}", n) for n in range(10)]) for index in range(3)]
     (found,) = add_up(parts)

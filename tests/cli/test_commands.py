@@ -156,6 +156,7 @@ def test_status_lists_the_attempts_that_failed(registry: Registry, capsys: pytes
 SIZES = [
     StateSize("totals", "total", 1200, 52_300, True, False, 0, [400, 700, 100], [20_000, 30_300, 2_000], [("ada", 99)]),
     StateSize("totals", "seen", 7, 0, False, False),
+    StateSize("totals", "disk", 9, 90, False, False, 0, [8, 1], [80, 10], [("ada", 990)], on_disk=True),
 ]
 
 
@@ -168,6 +169,7 @@ def test_status_prints_a_line_for_each_state(registry: Registry, capsys: pytest.
         "OPERATOR  STATE      ENTRIES  BYTES     HOTTEST KEY GROUP  LARGEST KEY",
         "totals    total      1200     ~52.3 kB  1 (30.3 kB)        ada (99 B)",
         "totals    seen       ~7       ~0 B      -                  -",
+        "totals    disk       ~9       ~90 B     0 (~80 B)          ada (990 B uncompressed)",
         "totals    _timers_b  1        9 B       -                  -",
     ]
 
@@ -192,7 +194,7 @@ def test_status_in_json_has_the_figures_of_every_key_group(
 ) -> None:
     registry.write_sizes(A_ID, SIZES)
     assert main(in_registry(registry, "status", A_ID, "--json")) == 0
-    total, _ = json.loads(capsys.readouterr().out)["states"]
+    total, *_ = json.loads(capsys.readouterr().out)["states"]
     assert (total["entries"], total["size_bytes"], total["entries_exact"], total["bytes_exact"]) == (
         1200,
         52_300,

@@ -58,6 +58,7 @@ def test_rows_that_were_written_once_are_counted_exactly_per_state(backend: Any)
     files = [path.stat().st_size for path in sealed.store.__self__._folder.glob("*.sst")]
     assert sum(size.size_bytes for size in found.values()) == sum(files)
     assert not any(size.entries_exact or size.bytes_exact for size in found.values())
+    assert all(size.on_disk for size in found.values())
 
 
 def test_figures_of_files_are_spread_over_the_key_groups_that_they_cover(backend: Any) -> None:

@@ -57,4 +57,5 @@ def _sum(parts: list[StateSize]) -> StateSize:
         entries if is_whole else [],
         sizes if is_whole else [],
         sorted((key for part in parts for key in part.largest), key=lambda key: -key[1])[:LARGEST],
+        any(part.on_disk for part in parts),
     )

@@ -3,7 +3,8 @@
 Entries are the rows of its files minus the deleted ones. That is exact if every row was written once since its files
 were compacted. A row that was written again counts again until then, and a delete of a missing row subtracts one. A
 list has one row for each epoch that added to it. Bytes are those of the files on disk, compressed, including the rows
-that compaction has yet to remove. The figures of a file are spread evenly over its key groups.
+that compaction has yet to remove; those of the largest keys are not compressed. The figures of a file are spread evenly
+over its key groups.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,6 +63,7 @@ class StoreSizes:
             group_entries=np.maximum(entries, 0).tolist(),
             group_bytes=sizes.tolist(),
             largest=self._largest(info, rows),
+            on_disk=True,
         )
 
     def _covered(self, file: LiveFile) -> Numbers:
