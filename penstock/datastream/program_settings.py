@@ -14,6 +14,7 @@ from penstock.control.effective_settings import (
     merge_settings,
     settings_files,
 )
+from penstock.control.inspect.program_inspection import is_inspecting
 from penstock.control.interrupts import INTERRUPTS
 from penstock.control.path_checks import require_folder, require_paths
 from penstock.control.settings_file import SettingsSource
@@ -29,6 +30,7 @@ from penstock.model.options.catalogue import (
     renamed_settings,
     settings_without_effect,
 )
+from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, prepare_taskmanagers
 
 _LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?$")
 
@@ -102,31 +104,50 @@ def default_parallelism(configuration: Configuration, spark: Any) -> int:
         return parallelism
     if spark is not None:
         return int(spark.sparkContext.defaultParallelism)
+    cores = _local_cores(configuration)
+    return cores if cores is not None else int(make_session(configuration).sparkContext.defaultParallelism)
+
+
+def _local_cores(configuration: Configuration) -> int | None:
+    """The number of cores of a local session; None if the master is another one."""
     local = _LOCAL_MASTER.match(configuration.get_string(SPARK_MASTER, "local[*]"))
     if local is None:
-        return int(make_session(configuration).sparkContext.defaultParallelism)
+        return None
     if local.group(1) is None:
         return 1
     return _cores() if local.group(1) == "*" else int(local.group(1))
 
 
 def make_session(configuration: Configuration) -> Any:
-    """A Spark session with the `spark.*` settings."""
+    """A Spark session with the `spark.*` settings, for a job that is likely to follow."""
     from penstock.spark.session import make_session as make
+    from penstock.spark.warm_up import start_warm_up
 
     submission = current_submission()
     if submission is not None and submission.announce is not None:
         submission.announce("starting Spark")
     settings = {key: value for key, value in configuration.to_dict().items() if key.startswith(SPARK_PREFIX)}
     require_paths(configuration, resumes=submission is not None and submission.resume)
+    if not is_inspecting():
+        prepare_taskmanagers(_local_parallelism(configuration))  # they import while the JVM starts
     try:
-        return make(settings, submission.spark_log if submission is not None else None)
+        session = make(settings, submission.spark_log if submission is not None else None)
     except BaseException as error:
+        end_ready_taskmanagers()
         if INTERRUPTS.is_received or isinstance(error, KeyboardInterrupt):
             raise INTERRUPTS.deliver(INTERRUPTS.interrupt()) from None  # whatever it made of PySpark's start
         raise
     finally:
         handle_interrupts()  # a new session brings a handler of its own
+    if not is_inspecting():
+        start_warm_up(session)
+    return session
+
+
+def _local_parallelism(configuration: Configuration) -> int:
+    """How many TaskManagers a job will need on this machine; 0 if they run elsewhere, or if that is unknown."""
+    cores = _local_cores(configuration)
+    return 0 if cores is None else min(cores, default_parallelism(configuration, None))
 
 
 def require_sink_folders(graph: JobGraph) -> None:

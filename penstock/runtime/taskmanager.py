@@ -306,7 +306,10 @@ def _send_output(connection: socket.socket, edge: int, kept: Kept) -> None:
 def main() -> None:
     """Read the configuration from standard input and serve."""
     failpoint.set_role("tm")
-    config = msgspec.json.decode(sys.stdin.buffer.read(), type=TaskManagerConfig)
+    given = sys.stdin.buffer.read()
+    if not given:
+        return  # it was made ready, and is not needed
+    config = msgspec.json.decode(given, type=TaskManagerConfig)
     redirect_output(config.log_path, config.job_id, config.attempt)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the terminal is the driver's to handle
     for number in (signal.SIGHUP, signal.SIGTERM):  # the executor ends

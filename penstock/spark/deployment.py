@@ -1,19 +1,17 @@
-"""Starts the TaskManagers: one Spark job whose tasks each start a process on their executor.
+"""Starts the TaskManagers: from the driver in local mode, else by one Spark job whose tasks each start a process.
 
-The process is a plain child in the process group of PySpark's daemon: it outlives the worker that started it, and gets
-the hang-up signal when the executor ends. It also watches the executor's pid.
+A process that a task starts is a plain child in the process group of PySpark's daemon: it outlives the worker that
+started it, and gets the hang-up signal when the executor ends. In both cases it watches the pid of the executor's JVM.
 """
 
 import os
+import shutil
 import socket
-import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-import msgspec
 import psutil
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
@@ -25,9 +23,11 @@ from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import InlineLimits
 from penstock.runtime.process.taskmanager_config import TaskManagerConfig
+from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, start_here, start_in_worker
 from penstock.runtime.process.watchdog import identity
 from penstock.runtime.snapshots.local_copies import LocalBackup
 from penstock.spark.pipe import ignore_interrupts
+from penstock.spark.session import is_local
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,39 @@ def start_taskmanagers(session: SparkSession, template: TaskManagerTemplate, cou
     Raises TaskManagerLostError if Spark's job for it fails: an executor or a Python worker may have died.
     """
     failpoint.before("C2")
+    start = _start_here if can_start_here(session) else _start_on_executors
+    pids = start(session, template, count)
+    failpoint.after("C2")
+    return pids
+
+
+def can_start_here(session: SparkSession) -> bool:
+    """Whether the driver can start TaskManagers as Spark's Python workers would: in local mode, with one Python."""
     context = session.sparkContext
-    rdd = context.parallelize(range(count), count).barrier()  # a barrier stage: every task has a slot of its own
+    if not is_local(context.master or "") or context.getConf().contains("spark.executor.pyspark.memory"):
+        return False
+    python = shutil.which(context.pythonExec)
+    return python is not None and os.path.abspath(python) == os.path.abspath(sys.executable)
+
+
+def _start_here(session: SparkSession, template: TaskManagerTemplate, count: int) -> list[int]:
+    """Start them from the driver. That takes no Spark job and none of Spark's Python workers."""
+    context = session.sparkContext
+    jvm: Any = context._jvm
+    watch = [identity(int(jvm.java.lang.ProcessHandle.current().pid()))]
+    variables = {name: value for name, value in context.environment.items() if name != "PYTHONHASHSEED"}
+    pids = [start_here(configuration_of(template, index, watch), variables) for index in range(count)]
+    end_ready_taskmanagers()
+    return pids
+
+
+def _start_on_executors(session: SparkSession, template: TaskManagerTemplate, count: int) -> list[int]:
+    """Start them by a Spark job."""
+    rdd = session.sparkContext.parallelize(range(count), count).barrier()  # every task has a slot of its own
     try:
         pids: list[int] = rdd.mapPartitions(_Starter(template)).collect()
     except (Py4JJavaError, PySparkException) as error:
         raise TaskManagerLostError(f"Spark could not start {count} TaskManagers: {error}") from error
-    failpoint.after("C2")
     return pids
 
 
@@ -78,7 +104,7 @@ class _Starter:
         context = TaskContext.get()
         assert context is not None
         ignore_interrupts()  # a TaskManager inherits this
-        yield start_process(self.template, context.partitionId(), executor_processes())
+        yield start_in_worker(configuration_of(self.template, context.partitionId(), executor_processes()))
 
 
 def executor_processes() -> list[tuple[int, float]]:
@@ -89,11 +115,11 @@ def executor_processes() -> list[tuple[int, float]]:
     return []
 
 
-def start_process(template: TaskManagerTemplate, index: int, watch: list[tuple[int, float]]) -> int:
-    """Start one TaskManager; it reads its configuration, with the token, from standard input."""
+def configuration_of(template: TaskManagerTemplate, index: int, watch: list[tuple[int, float]]) -> TaskManagerConfig:
+    """What one TaskManager is started with. It ends with the processes in `watch`; the first is its executor."""
     name = f"tm-{template.attempt}-{index}-{new_nonce()}"
     log_path = os.path.join(template.log_dir, f"taskmanager-{template.attempt}-{index}.log")
-    config = TaskManagerConfig(
+    return TaskManagerConfig(
         taskmanager=name,
         job_id=template.job_id,
         attempt=template.attempt,
@@ -108,22 +134,6 @@ def start_process(template: TaskManagerTemplate, index: int, watch: list[tuple[i
         limits=template.limits,
         local=template.local,
     )
-    Path(template.log_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
-    paths = list(dict.fromkeys([*template.sys_path, *sys.path]))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    with open(log_path, "ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.runtime.taskmanager", name],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            env=environment,
-        )
-    assert process.stdin is not None
-    with process.stdin as pipe:
-        pipe.write(msgspec.json.encode(config))
-    threading.Thread(target=process.wait, daemon=True).start()  # reap it when it ends
-    return process.pid
 
 
 def _own_address(jobmanager: tuple[str, int]) -> str:

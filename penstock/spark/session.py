@@ -122,6 +122,15 @@ def require_classic(session: SparkSession) -> None:
         )
 
 
+def is_local(master: str) -> bool:
+    """Whether the executor is the driver's own JVM.
+
+    >>> [is_local(master) for master in ("local", "local[2,4]", "local-cluster[2,1,1024]", "yarn")]
+    [True, True, False, False]
+    """
+    return master == "local" or master.startswith("local[")
+
+
 def is_alive(session: SparkSession) -> bool:
     """Whether the session still works, so that another attempt on it may succeed."""
     try:

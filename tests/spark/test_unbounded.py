@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.common import Types
 from penstock.datastream import CloseableIterator, KeyedProcessFunction, TimeDomain
+from penstock.spark import deployment
 from tests.spark.jobs import Jobs
 from tests.waiting import LIMIT_S, wait_until
 
@@ -43,8 +44,12 @@ def idle(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with collected:
         yield jobs, [next(collected), next(collected)]
     assert jobs.record().status == "CANCELED"
-    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    pids = taskmanagers_of(jobs)
     wait_until(lambda: not any(is_taskmanager(pid) for pid in pids))
+
+
+def taskmanagers_of(jobs: Jobs) -> list[int]:
+    return [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
 
 
 def is_taskmanager(pid: int) -> bool:
@@ -61,16 +66,29 @@ def test_processing_time_timers_fire_in_empty_epochs(idle: tuple[Jobs, list[Any]
     assert (jobs.record().status, jobs.record().rows) == ("RUNNING", 2)
 
 
-def test_taskmanagers_are_in_the_process_group_of_spark_s_daemon(idle: tuple[Jobs, list[Any]]) -> None:
-    """So they get its hang-up when the executor ends, and nothing is left behind."""
+def test_an_interrupt_of_the_terminal_does_not_reach_the_taskmanagers(idle: tuple[Jobs, list[Any]]) -> None:
+    """In local mode the driver starts them itself, each in a session of its own."""
     jobs, _ = idle
-    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    pids = taskmanagers_of(jobs)
     assert len(pids) == 2
-    groups = {os.getpgid(pid) for pid in pids}
-    assert len(groups) == 1
-    (group,) = groups
+    assert all(psutil.Process(pid).ppid() == os.getpid() for pid in pids)
+    assert all(os.getsid(pid) == pid for pid in pids)
+
+
+def test_on_executors_taskmanagers_are_in_the_process_group_of_spark_s_daemon(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they get its hang-up when the executor ends, and nothing is left behind."""
+    monkeypatch.setattr(deployment, "can_start_here", lambda session: False)
+    env = jobs.environment(2)
+    env.from_dataframe(jobs.json_stream("name string")).map(lambda row: row.name, Types.STRING()).print()
+    job = env.execute_async("on executors")
+    wait_until(lambda: len(taskmanagers_of(jobs)) == 2)
+    pids = taskmanagers_of(jobs)
+    (group,) = {os.getpgid(pid) for pid in pids}
     assert "pyspark.daemon" in psutil.Process(group).cmdline()
     assert {os.getsid(pid) for pid in pids} == {os.getsid(group)}
+    job.cancel().result(LIMIT_S)
 
 
 def test_the_registry_says_which_process_owns_which_subtask(idle: tuple[Jobs, list[Any]]) -> None:
@@ -99,7 +117,7 @@ def test_a_job_is_cancelled_in_the_middle_of_an_epoch(jobs: Jobs) -> None:
     wait_until(lambda: log.exists() and "stuck" in log.read_text(encoding="utf-8"))
     job.cancel().result(LIMIT_S)
     assert jobs.record().status == "CANCELED"
-    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    pids = taskmanagers_of(jobs)
     wait_until(lambda: not any(is_taskmanager(pid) for pid in pids))
 
 

@@ -36,6 +36,11 @@ def take_program(graph: JobGraph, configuration: Configuration, origins: Mapping
         raise ProgramTakenError(Program(graph, configuration, origins))
 
 
+def is_inspecting() -> bool:
+    """Whether the program is only inspected: it will start nothing."""
+    return _inspecting
+
+
 def inspect_program(run: Callable[[], object]) -> Program:
     """The first job of the program that `run` runs. Raises UsageError if it executes none."""
     try:

@@ -26,6 +26,7 @@ from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
 from penstock.spark.offset_log import batch_files
 from penstock.spark.source_files import require_files
+from penstock.spark.warm_up import wait_for_warm_up
 
 POLL_S = 0.1
 IDLE_S = 0.3
@@ -110,6 +111,7 @@ class EpochLoop:
 
     def run_epoch(self, rows: Any, batch_id: int) -> None:
         """Called by Spark for every micro-batch. Whatever goes wrong is raised: Spark must not commit the batch."""
+        wait_for_warm_up(self._session, self._end.interrupted)
         self._pace()
         with self._permission():
             try:

@@ -32,6 +32,7 @@ from penstock.spark.epoch_runner import EpochRunner
 from penstock.spark.read_limits import limit_files, unlimited_file_sources
 from penstock.spark.session import is_alive, query_settings
 from penstock.spark.source_frames import EpochLimits, open_sources
+from penstock.spark.warm_up import start_warm_up
 
 FIRST_EPOCH = "first epoch"
 
@@ -82,6 +83,7 @@ class SparkAttempt:
         hello = Hello(self._attempt.token, self._attempt.number, "jobmanager")
         self._taskmanagers = TaskManagers(host, hello, self._clock, self._settings.taskmanager_timeout_ms / 1000)
         job_ended = False
+        start_warm_up(self._spark)
         try:
             start_attempt(
                 rewind_sources=self._rewind_sources, load_state=self._load_state, start_query=self._start_query
