@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.savepoint_request import SavepointRequest
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream import StreamExecutionEnvironment, program_settings
 from penstock.model.execution import JobStatus
 from penstock.model.types import resolve_type
 
@@ -68,7 +68,9 @@ class FakeSpark:
         self.sparkContext = self
         self.defaultParallelism = 6
 
-    def make_session(self, settings: dict[str, str], log_level: str | None = None) -> "FakeSpark":
+    def make_session(
+        self, settings: dict[str, str], log_level: str | None = None, *, class_archive: bool = False
+    ) -> "FakeSpark":
         self.settings = settings
         return self
 
@@ -99,12 +101,14 @@ def spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakeSpark:
         },
         "penstock.spark.source_frames": {"apply_sql": apply_sql},
         "penstock.spark.session": {"make_session": fake.make_session},
+        "penstock.spark.warm_up": {"start_warm_up": lambda session: None},
         "penstock.jobmanager.job_submission": {"run_job": fake.run_job, "submit_job": fake.submit_job},
     }
     for name, members in modules.items():
         module = ModuleType(name)
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(program_settings, "prepare_taskmanagers", lambda count: None)
     monkeypatch.chdir(tmp_path)  # no penstock.yaml here
     return fake
 
