@@ -10,6 +10,7 @@ cancels all Spark jobs, also the one that a last checkpoint needs. A program wit
 
 import builtins
 import os
+import queue
 import signal
 import sys
 import threading
@@ -46,6 +47,8 @@ class Interrupts:
         self._exit_now = exit_now
         self._jobs: list[SuspendableJob] = []
         self._has_hook = False
+        self._work: queue.SimpleQueue[Callable[[], None]] | None = None
+        """What handlers start. They run in the middle of anything, also of `Thread.start`, which they must not call."""
         self._close: Callable[[], None] | None = None
         self._is_shell = False
         self._reset()
@@ -126,6 +129,9 @@ class Interrupts:
     # ---- signals
 
     def _replace_handlers(self) -> None:
+        if self._work is None:
+            self._work = queue.SimpleQueue()
+            threading.Thread(target=_start_threads, args=(self._work,), name="interrupts", daemon=True).start()
         for number in HANDLED:
             if _is_default(signal.getsignal(number)) and not (self._is_shell and number is signal.SIGTERM):
                 signal.signal(number, self._receive)
@@ -142,13 +148,17 @@ class Interrupts:
             if not self._running():
                 raise self.deliver(self.interrupt())
             self._described.clear()
-            threading.Thread(target=self._suspend, name="suspend", daemon=True).start()
+            self._start(self._suspend)
         elif self._is_shell:
             raise self.deliver(KeyboardInterrupt())  # the suspension goes on, and so does the shell
         elif len(self._received) == 2 and self._running():
-            threading.Thread(target=self._end_at_once, name="end", daemon=True).start()
+            self._start(self._end_at_once)
         else:
             self._exit_now(exit_code(self._received[0]))
+
+    def _start(self, work: Callable[[], None]) -> None:
+        assert self._work is not None, "only a handler calls this"
+        self._work.put(work)
 
     def _suspend(self) -> None:
         """Suspend every job, then interrupt the main thread, wherever it is."""
@@ -207,6 +217,13 @@ def exit_code(number: signal.Signals) -> int:
 def is_interactive() -> bool:
     """Whether the program is a shell or a notebook, in which an interrupt ends a statement, not the process."""
     return hasattr(sys, "ps1") or bool(sys.flags.interactive) or hasattr(builtins, "__IPYTHON__")
+
+
+def _start_threads(work: "queue.SimpleQueue[Callable[[], None]]") -> None:
+    """Run each piece of work in a thread of its own."""
+    while True:
+        target = work.get()
+        threading.Thread(target=target, name=target.__name__, daemon=True).start()
 
 
 def _is_default(handler: Any) -> bool:

@@ -135,7 +135,7 @@ class Job:
         `interrupt`. A job without checkpoints that outlive this process has nothing to resume, and is cancelled. One
         that is being cancelled, or ends at the same time, ends as it would have.
         """
-        limit_s = self._request.settings.suspend_timeout_ms / 1000
+        deadline_s = self._clock.monotonic_s() + self._request.settings.suspend_timeout_ms / 1000
         self._interrupt = interrupt
         if not self._request.settings.is_resumable:
             self._cancelled.set()
@@ -143,11 +143,22 @@ class Job:
         self._is_ending.set()
         attempt = self._attempt
         if attempt is not None and attempt.suspend():
-            if self._cancelled.is_set() or not self._ended.wait(limit_s):
-                attempt.cancel()
+            if self._cancelled.is_set() or not self._ended.wait(self._seconds_until(deadline_s)):
+                threading.Thread(
+                    target=self._cancel_attempt, args=(attempt,), daemon=True
+                ).start()  # Spark may be stuck
             self._ended.wait(SUSPEND_GRACE_S)
         self.abandon()
-        self._output.wait_until_taken(limit_s)
+        self._output.wait_until_taken(self._seconds_until(deadline_s))
+
+    def _seconds_until(self, deadline_s: float) -> float:
+        return max(0.0, deadline_s - self._clock.monotonic_s())
+
+    def _cancel_attempt(self, attempt: SparkAttempt) -> None:
+        try:
+            attempt.cancel()
+        except Exception as error:  # Spark is gone: then its job has ended too
+            self._log_failure("its Spark job could not be cancelled", error, level="WARN")
 
     def abandon(self) -> None:
         """The process is about to end: whatever still runs, the job counts as suspended from now on."""

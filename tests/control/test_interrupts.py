@@ -111,7 +111,7 @@ def test_a_program_that_learns_of_it_from_its_job_is_not_interrupted_twice(exits
         signal.raise_signal(signal.SIGINT)
         assert job.asked.wait(LIMIT_S) and job.given is not None
         raise found.deliver(job.given)
-    join_threads("suspend")  # it would have sent the signal again
+    join_threads("_suspend")  # it would have sent the signal again
 
 
 def test_a_second_signal_ends_the_process_at_once_and_says_how_to_resume(
@@ -144,7 +144,7 @@ def test_a_third_signal_waits_for_nothing(exits: Exits) -> None:
     assert exits.codes == [143]
     stuck.set()
     job.may_end.set()
-    join_threads("end", "suspend")
+    join_threads("_end_at_once", "_suspend")
 
 
 def test_without_a_job_a_signal_ends_the_program_without_a_traceback(

@@ -73,3 +73,19 @@ def test_a_failed_job_raises_after_what_is_certain() -> None:
     assert next(found) == 10
     with pytest.raises(JobFailedError, match="it broke"):
         next(found)
+
+
+def test_the_program_of_a_suspended_job_gets_every_record_before_the_interrupt() -> None:
+    """The last checkpoint covers them: the job that is resumed does not hand them out again."""
+    output, records = collected()
+    output.committed(epoch(1, 10, 11))
+    output.release(1)
+    output.end(KeyboardInterrupt())
+    assert not records.wait_until_taken(0)
+    taken, reader = [], iter(records)
+    for _ in range(2):
+        taken.append(next(reader))
+        assert not records.wait_until_taken(0), "the program may not have done anything with it yet"
+    with pytest.raises(KeyboardInterrupt):
+        next(reader)
+    assert taken == [10, 11] and records.wait_until_taken(0)

@@ -147,6 +147,23 @@ def test_r32_a_last_checkpoint_that_is_not_quick_is_given_up(place: Place) -> No
     assert ended.value.code == 143
 
 
+def test_r32_a_job_whose_spark_is_gone_is_suspended_all_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module, "SUSPEND_GRACE_S", 0.5)
+    job = place.running(**CHECKPOINTS, **{"penstock.suspend.timeout": "10ms"})
+    attempt = place.attempts[0]
+    attempt.on_suspend = lambda: None
+
+    def cancel() -> None:
+        raise ConnectionRefusedError("no JVM answers")
+
+    monkeypatch.setattr(attempt, "cancel", cancel)
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == "SUSPENDED" and place.log().status is None
+    log = place.folder / "registry" / JOB_ID / "driver.log"
+    wait_until(lambda: "no JVM answers" in log.read_text(encoding="utf-8"))
+    attempt.end(Ended.CANCELLED)
+
+
 def test_r32_a_job_that_is_only_starting_is_suspended_at_once_and_never_writes_how_it_ends(place: Place) -> None:
     job = place.running()
     attempt = place.attempts[0]
