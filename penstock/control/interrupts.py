@@ -150,7 +150,8 @@ class Interrupts:
             self._described.clear()
             self._start(self._suspend)
         elif self._is_shell:
-            raise self.deliver(KeyboardInterrupt())  # the suspension goes on, and so does the shell
+            self._delivered.set()
+            raise KeyboardInterrupt  # the suspension goes on, and so does the shell
         elif len(self._received) == 2 and self._running():
             self._start(self._end_at_once)
         else:

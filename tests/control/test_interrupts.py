@@ -127,6 +127,7 @@ def test_a_second_signal_ends_the_process_at_once_and_says_how_to_resume(
     signal.raise_signal(signal.SIGINT)
     assert exits.has_exited.wait(LIMIT_S)
     job.may_end.set()
+    join_threads("_end_at_once", "_suspend")
     assert exits.codes == [130]
     assert capsys.readouterr().err.splitlines()[1:] == ["job 'totals' is SUSPENDED"]
 
@@ -136,13 +137,19 @@ def test_a_third_signal_waits_for_nothing(exits: Exits) -> None:
     found.install()
     job = FakeJob()
     job.may_end.clear()
-    stuck = threading.Event()
-    job.abandon = lambda: wait_in_main(stuck)  # type: ignore[method-assign]
+    is_stuck, may_go_on = threading.Event(), threading.Event()
+
+    def abandon() -> None:
+        is_stuck.set()
+        may_go_on.wait(LIMIT_S)
+
+    job.abandon = abandon  # type: ignore[method-assign]
     found.add(job)
     for _ in range(3):
         signal.raise_signal(signal.SIGTERM)
     assert exits.codes == [143]
-    stuck.set()
+    assert job.asked.wait(LIMIT_S) and is_stuck.wait(LIMIT_S)
+    may_go_on.set()
     job.may_end.set()
     join_threads("_end_at_once", "_suspend")
 
@@ -220,7 +227,9 @@ def test_in_a_notebook_only_the_statement_is_interrupted(exits: Exits, monkeypat
         with pytest.raises(KeyboardInterrupt):
             for _ in range(2):
                 signal.raise_signal(signal.SIGINT)
+    assert job.asked.wait(LIMIT_S)
     job.may_end.set()
+    join_threads("_suspend")
     assert exits.codes == [] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
