@@ -132,6 +132,7 @@ def progress_line(record: JobRecord) -> str:
             f"{record.rows_per_s:.0f} rows/s",
             f"watermark {watermark_text(record.watermark)}{lag_text(record.watermark, record.updated_ms)}",
             f"checkpoint {checkpoint}",
+            *(["more files wait"] if record.has_backlog else []),
         ]
     if record.attempt > 1:
         parts.append(f"attempt {record.attempt}")

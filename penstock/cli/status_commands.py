@@ -127,6 +127,7 @@ def status_text(record: JobRecord) -> str:
         "phase": None if record.phase is None else str(record.phase),
         "epoch": record.epoch,
         "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
+        "backlog": "more files wait than an epoch may read" if record.has_backlog else None,
         "in epoch": f"{record.epoch_rows} rows so far" if record.epoch_rows else None,
         "dropped": f"{record.rows_dropped} rows without event time" if record.rows_dropped else None,
         "watermark": watermark_text(record.watermark) + lag_text(record.watermark, record.updated_ms),

@@ -106,6 +106,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     """Of committed epochs."""
     epoch_rows: int = 0
     """Of the epoch that runs, so far; not in `rows`."""
+    has_backlog: bool = False
+    """The last epoch has read as many files as it may: more of them wait."""
     rows_dropped: int = 0
     """Rows without event time, if `penstock.event-time.null` is `drop`."""
     rows_per_s: float = 0.0

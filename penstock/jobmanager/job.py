@@ -446,6 +446,7 @@ class Job:
             watermark=tracker.watermark if tracker is not None else None,
             rows=rows,
             epoch_rows=epoch_rows,
+            has_backlog=attempt is not None and attempt.has_backlog,
             rows_dropped=self._rows.dropped,
             rows_per_s=self._rows.per_second,
             processes=processes,

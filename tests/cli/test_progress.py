@@ -44,6 +44,9 @@ def test_a_line_of_progress_names_epoch_rate_watermark_and_checkpoint() -> None:
         "totals RUNNING | epoch 42 | 1000 rows | 124 rows/s | watermark 2023-11-14T22:13:20.000Z (2.3 s behind)"
         " | checkpoint 7"
     )
+    assert progress_line(msgspec.structs.replace(record, has_backlog=True)).endswith(
+        " | checkpoint 7 | more files wait"
+    )
     assert "| 1000 rows + 250 in epoch 43 |" in progress_line(msgspec.structs.replace(record, epoch_rows=250))
     assert progress_line(job_record(attempt=2)).endswith("watermark none | checkpoint none yet | attempt 2")
 

@@ -38,6 +38,7 @@ class FakeAttempt:
         self.savepoints = MagicMock(stopped=None)
         self.savepoints.close.return_value = None
         self.tracker = self.phase = None
+        self.has_backlog = False
         self.started = threading.Event()
         self.suspended = threading.Event()
         self.cancelled = threading.Event()

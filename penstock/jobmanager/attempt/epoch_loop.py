@@ -107,6 +107,11 @@ class EpochLoop:
             self._query = EpochQuery(frame, settings, self.run_epoch)
         return self._query
 
+    @property
+    def has_backlog(self) -> bool:
+        """The last epoch has read as many files as it may: there are probably more."""
+        return self._file_limit.is_reached
+
     # ---- Spark's callback thread
 
     def run_epoch(self, rows: Any, batch_id: int) -> None:
@@ -195,7 +200,7 @@ class EpochLoop:
 
     @property
     def _is_empty_epoch_due(self) -> bool:
-        if self._clock.monotonic_s() - self._rows_at_s < (BACKLOG_S if self._file_limit.is_reached else IDLE_S):
+        if self._clock.monotonic_s() - self._rows_at_s < (BACKLOG_S if self.has_backlog else IDLE_S):
             return False
         return self._coordinator.is_due or self._is_savepoint_due or self._tracker.timers_due()
 

@@ -137,6 +137,11 @@ class SparkAttempt:
         is_waiting = phase is not None and phase.name == FIRST_EPOCH and self.rows_so_far() is None
         return PhaseRecord("waiting for the first rows") if is_waiting else phase
 
+    @property
+    def has_backlog(self) -> bool:
+        """More files wait than an epoch may read."""
+        return self._query is not None and not self._end.over.is_set() and self._loop.has_backlog
+
     def rows_so_far(self) -> tuple[int, int] | None:
         """The epoch that runs and its rows, as of the last heartbeats; None between epochs."""
         if self.tracker is None or self._end.over.is_set():
