@@ -26,7 +26,7 @@ from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED, start_options, start_warnings
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobExecutionResult
-from penstock.model.ids import new_job_id
+from penstock.model.ids import JobId, new_job_id
 from penstock.model.options import checkpointing_options, execution_options
 from penstock.spark.session import check_session
 
@@ -116,9 +116,12 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
         and view.claim.name == name
         and (view.status is None or view.status.status not in ("finished", "cancelled"))
     ]
-    resumable = [job_id for job_id, view in open_jobs if not _has_nothing_left(view)]
+    resumable = _worth_resuming([(job_id, view) for job_id, view in open_jobs if not _has_nothing_left(view)])
     if len(resumable) > 1:
-        raise JobConflictError(f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; remove the others")
+        raise JobConflictError(
+            f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; move the folders of the others away "
+            f"from {settings.storage.address}"
+        )
     if open_jobs and not resumable:
         raise UsageError(
             f"job {open_jobs[-1][0]} has failed, and its checkpoints were deleted with it, as "
@@ -126,6 +129,12 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
             f"and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
         )
     return resumable[0] if resumable else None
+
+
+def _worth_resuming(jobs: list[tuple[JobId, LogView]]) -> list[JobId]:
+    """Without jobs that ended while they started: none of their epochs has run. Without others, the newest of them."""
+    begun = [job_id for job_id, view in jobs if view.started or (view.claim is not None and view.claim.start_from)]
+    return begun or [job_id for job_id, _ in sorted(jobs, key=lambda job: job[1].updated_ms)[-1:]]
 
 
 def _has_nothing_left(view: LogView) -> bool:

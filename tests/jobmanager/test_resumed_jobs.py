@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import JobNotFoundError, LogCorruptError
+from penstock.errors import JobConflictError, JobNotFoundError, LogCorruptError
 from penstock.jobmanager.job_submission import _resumable, note_new_job
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.storage.local import LocalStorage
-from tests.checkpoint.logs import claimed_log
+from tests.checkpoint.logs import claimed_log, complete_of
 from tests.checkpoint.test_job_folders import damaged_job
 
 
@@ -38,6 +38,19 @@ def test_r6_a_job_that_may_be_the_wanted_one_is_refused(tmp_path: Path, readable
     with pytest.raises(LogCorruptError, match="may be the job 'job'.*move .*away") as refusal:
         _resumable(settings(tmp_path), "job")
     assert "a" * 32 in str(refusal.value) and refusal.value.exit_code == 5
+
+
+def test_jobs_that_were_interrupted_while_they_started_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    """No epoch of theirs has run (R23), so there is nothing in them to lose."""
+    logs = {}
+    for letter in "abc":
+        logs[letter] = claimed_log(LocalStorage(tmp_path / (letter * 32)))
+    assert _resumable(settings(tmp_path), "job") in ("a" * 32, "b" * 32, "c" * 32)
+    logs["b"].append(complete_of(0))
+    assert _resumable(settings(tmp_path), "job") == "b" * 32
+    logs["c"].append(complete_of(0))
+    with pytest.raises(JobConflictError, match=f"{'b' * 32}, {'c' * 32}; move the folders of the others away from"):
+        _resumable(settings(tmp_path), "job")
 
 
 def test_a_job_that_is_not_there_is_a_new_one_unless_only_a_resume_is_allowed(
