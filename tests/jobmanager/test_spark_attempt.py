@@ -22,7 +22,7 @@ from penstock.model.ids import JobId
 from penstock.spark.epoch_query import QuerySettings
 from penstock.testing import ManualClock
 from tests.sim.job import Sinks, small_graph
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, wait_until
 
 JOB = JobIdentity("0" * 32, "job", "job.py")
 
@@ -196,14 +196,34 @@ def test_r32_rows_in_flight_are_in_the_last_checkpoint_and_block_it_no_longer(
     def suspend(*_: Any, **__: Any) -> None:
         end.suspending.set()
 
+    def call_back() -> None:
+        try:
+            running.loop.run_epoch(MagicMock(), 3)
+        except JobFailedError as error:
+            running.query.failure = str(error)
+            running.query.wait.return_value = True  # Spark's query ends with the error
+
     monkeypatch.setattr(epoch_loop, "require_files", lambda *_: None)
     monkeypatch.setattr(running.loop, "_epoch", suspend)
-    with pytest.raises(JobFailedError, match="is being suspended"):
-        running.loop.run_epoch(MagicMock(), 3)
-    running.tracker.fail.assert_not_called()
+    spark = threading.Thread(target=call_back, daemon=True)
+    spark.start()
+    assert end.suspending.wait(LIMIT_S)
+    wait_until(lambda: is_free(running.loop))
     monkeypatch.setattr(running.loop, "_epoch", running._epoch)
     assert running.attempt._wait_for_end() is Ended.SUSPENDED
     assert [epoch["forced"] for epoch in running.epochs] == [True]
+    end.over.set()
+    spark.join(LIMIT_S)
+    assert "is being suspended" in running.query.failure
+    running.tracker.fail.assert_not_called()
+
+
+def is_free(loop: EpochLoop) -> bool:
+    """No epoch runs."""
+    acquired = loop._lock.acquire(blocking=False)
+    if acquired:
+        loop._lock.release()
+    return acquired
 
 
 def test_r32_a_savepoint_that_was_requested_is_taken_before_the_job_is_suspended(

@@ -137,6 +137,7 @@ class EpochLoop:
             except Exception as error:
                 self._tracker.fail(self.cause_of(str(error)))
                 raise
+        self._end.over.wait()  # an error ends the query, and with it the attempt before its last checkpoint
         raise JobFailedError("the job is being suspended: older rows wait, and these are read again when it resumes")
 
     def _adapt_limit(self, batch_id: int, seconds: float) -> None:
