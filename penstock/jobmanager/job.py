@@ -53,7 +53,8 @@ from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.storage.storage import Storage
 
 SUSPEND_GRACE_S = 5.0
-"""How long a job whose last checkpoint was not quick enough may take to end its processes."""
+"""How long a job whose last checkpoint was not quick enough may take to end its processes, and its program at least
+to take the records that this checkpoint made final."""
 STOP_GOES_ON = "; if its log has a stop with a savepoint, the job completes that when it is resumed"
 
 
@@ -149,7 +150,7 @@ class Job:
                 ).start()  # Spark may be stuck
             self._ended.wait(SUSPEND_GRACE_S)
         self.abandon()
-        self._output.wait_until_taken(self._seconds_until(deadline_s))
+        self._output.wait_until_taken(max(SUSPEND_GRACE_S, self._seconds_until(deadline_s)))
 
     def _seconds_until(self, deadline_s: float) -> float:
         return max(0.0, deadline_s - self._clock.monotonic_s())
@@ -201,8 +202,8 @@ class Job:
             raise self._failure.with_traceback(None) from None  # the whole traceback is in driver.log
         if self._failure is not None:
             raise self._failure
-        if self._interrupt is not None and self._history.status in (JobStatus.SUSPENDED, JobStatus.CANCELED):
-            raise INTERRUPTS.deliver(self._interrupt)
+        if (interrupt := self._interrupt_of_end()) is not None:
+            raise INTERRUPTS.deliver(interrupt)
         duration = (self._ended_ms or self._clock.now_ms()) - self._started_ms
         return JobExecutionResult(self.job_id, self._request.identity.name, self._rows.rows, self._attempts, duration)
 
@@ -227,7 +228,8 @@ class Job:
         try:
             self._run_attempts()
         except BaseException as error:  # `wait` raises it
-            if self._suspending.is_set() and not isinstance(error, (FencedError, JobConflictError, UsageError)):
+            is_refused = isinstance(error, (FencedError, JobConflictError, UsageError))
+            if self._suspending.is_set() and self._failure is None and not is_refused:
                 self._log_failure("the job is being suspended", error, level="WARN")
                 self._end_suspended()
                 return
@@ -238,7 +240,7 @@ class Job:
                 self._recorder.disown()
             self._log_failure("the job has failed", error)
             self._end(JobStatus.FAILED)
-        self._output.end(self._failure or self._interrupt)
+        self._output.end(self._failure or self._interrupt_of_end())
 
     def _run_attempts(self) -> None:
         while True:
@@ -250,9 +252,7 @@ class Job:
             except PenstockError as error:
                 delay_s = self._delay_after(error)
                 if delay_s is None:
-                    self._failure = error
-                    with suppress(StorageError):  # what made the job fail is what its author must see
-                        self._checkpoints.end_job(Status("failed", last_line(error)))
+                    self._give_up(error)
                     raise
             finally:
                 self._savepoints.detach()
@@ -260,6 +260,14 @@ class Job:
             if self._is_ending.wait(delay_s):
                 self._finish_interrupted()
                 return
+
+    def _give_up(self, error: PenstockError) -> None:
+        """The job has failed for good. For one that was suspended first, its log does not say so."""
+        with self._finishing:
+            if not self._history.status.is_terminal_state():
+                self._failure = error
+                with suppress(StorageError):  # what made the job fail is what its author must see
+                    self._checkpoints.end_job(Status("failed", last_line(error)))
 
     def _delay_after(self, error: PenstockError) -> float | None:
         """Seconds to wait before the next attempt; None if there is none. 0 for a job that is being ended."""
@@ -337,8 +345,10 @@ class Job:
         running = SparkAttempt(attempt, self._request.settings, log_dir, self._spark, self._clock, observer)
         self._attempt = running
         self._savepoints.attach(running.savepoints, attempt.log)
-        if self._is_ending.is_set():
+        if self._cancelled.is_set():
             running.cancel()
+        elif self._is_ending.is_set():
+            running.suspend()
         self._set_status(JobStatus.RUNNING)
         ended = running.run()
         return ended, running.savepoints.stopped
@@ -373,10 +383,14 @@ class Job:
             self._end_suspended()
 
     def _end_suspended(self) -> None:
-        """PROTOCOL R32: nothing is written to the log and nothing is deleted."""
-        if not self._ended.is_set():
-            self._end(JobStatus.SUSPENDED)
+        """PROTOCOL R32: nothing is written to the log and nothing is deleted. A job that has failed stays failed."""
+        if not self._ended.is_set() and self._failure is None:
+            self._end(JobStatus.SUSPENDED if self._request.settings.is_resumable else JobStatus.CANCELED)
             self._output.end(self._interrupt)
+
+    def _interrupt_of_end(self) -> BaseException | None:
+        """What ended the job, if a signal did."""
+        return self._interrupt if self._history.status in (JobStatus.SUSPENDED, JobStatus.CANCELED) else None
 
     def _finish_stop(self, then: str) -> None:
         """The savepoint exists: a job that is stopped has finished, unless it was to be cancelled."""

@@ -8,12 +8,14 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from penstock.checkpoint.log.entries import Status
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.log.log_view import LogView
 from penstock.control.registry import Registry
 from penstock.errors import FencedError, JobFailedError, PenstockError
 from penstock.jobmanager import job as job_module
 from penstock.jobmanager.attempt.attempt import Attempt, Ended, JobIdentity
+from penstock.jobmanager.attempt.recovery import begin_attempt
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
 from penstock.jobmanager.job_submission import _resumable
@@ -110,6 +112,11 @@ class Place:
         return Registry(self.folder / "registry").read(JOB_ID).status
 
 
+def wait_for_thread(job: Job) -> None:
+    """Return once the job's own thread has ended."""
+    wait_until(lambda: not any(thread.name == f"job-{job.job_id[:8]}" for thread in threading.enumerate()))
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path, monkeypatch)
@@ -172,7 +179,7 @@ def test_r32_a_job_that_is_only_starting_is_suspended_at_once_and_never_writes_h
     job.suspend(KeyboardInterrupt())
     assert place.status() == "SUSPENDED" and not attempt.over.is_set()
     attempt.end(Ended.INPUT)  # its final checkpoint may even be complete: the job that is resumed finds that
-    wait_until(lambda: not any(thread.name == f"job-{JOB_ID[:8]}" for thread in threading.enumerate()))
+    wait_for_thread(job)
     assert place.log().status is None and place.status() == "SUSPENDED"
 
 
@@ -219,6 +226,74 @@ def test_r32_a_failure_does_not_keep_a_job_from_being_suspended(place: Place, in
     assert len(place.attempts) == 1
 
 
+def test_r32_a_job_that_was_suspended_while_it_failed_is_not_failed_afterwards(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_module, "SUSPEND_GRACE_S", 0.01)
+    retention = {"execution.checkpointing.externalized-checkpoint-retention": "NO_EXTERNALIZED_CHECKPOINTS"}
+    job = place.running(**CHECKPOINTS, **retention, **{"penstock.suspend.timeout": "10ms"})
+    asked, may_fail = threading.Event(), threading.Event()
+
+    def no_restart() -> None:
+        asked.set()
+        assert may_fail.wait(LIMIT_S)
+
+    monkeypatch.setattr(job._restarts, "after_failure", no_restart)
+    place.attempts[0].end(JobFailedError("a TaskManager is lost"))
+    assert asked.wait(LIMIT_S)
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == "SUSPENDED"
+    may_fail.set()
+    wait_for_thread(job)
+    log = place.log()
+    assert log.status is None and [complete.checkpoint for complete in log.retained] == [0]
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+
+
+def test_r32_a_job_whose_failure_is_being_written_has_failed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module, "SUSPEND_GRACE_S", 0.01)
+    settings = {"restart-strategy.type": "none", "penstock.suspend.timeout": "10ms"}
+    job = place.running(**CHECKPOINTS, **settings)
+    end_job, asked, may_write = job._checkpoints.end_job, threading.Event(), threading.Event()
+
+    def write_slowly(status: Status) -> None:
+        asked.set()
+        assert may_write.wait(LIMIT_S)
+        end_job(status)
+
+    monkeypatch.setattr(job._checkpoints, "end_job", write_slowly)
+    place.attempts[0].end(JobFailedError("a TaskManager is lost"))
+    assert asked.wait(LIMIT_S)
+    job.suspend(KeyboardInterrupt())
+    may_write.set()
+    with pytest.raises(JobFailedError, match="is lost"):
+        job.wait()
+    found = place.log().status
+    assert place.status() == "FAILED" and found is not None and found.status == "failed"
+
+
+def test_r32_an_attempt_that_begins_during_a_suspension_is_suspended_not_cancelled(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TaskManager of a cancelled job removes its local copies."""
+    asked, may_begin = threading.Event(), threading.Event()
+
+    def begin_slowly(*arguments: Any) -> Attempt:
+        asked.set()
+        assert may_begin.wait(LIMIT_S)
+        return begin_attempt(*arguments)
+
+    monkeypatch.setattr(job_module, "begin_attempt", begin_slowly)
+    job = place.job(place.settings(**CHECKPOINTS))
+    assert asked.wait(LIMIT_S)
+    job.suspend(KeyboardInterrupt())
+    may_begin.set()
+    wait_for_thread(job)
+    assert place.attempts[0].suspended.is_set() and not place.attempts[0].cancelled.is_set()
+    assert place.log().status is None and place.status() == "SUSPENDED"
+
+
 def test_r32_a_fenced_driver_does_not_say_that_its_job_is_suspended(place: Place) -> None:
     job = place.running()
     place.attempts[0].on_suspend = lambda: FencedError("attempt 2 owns the job")
@@ -226,6 +301,20 @@ def test_r32_a_fenced_driver_does_not_say_that_its_job_is_suspended(place: Place
     with pytest.raises(FencedError):
         job.wait()
     assert job.status() is JobStatus.FAILED
+
+
+def test_r32_a_job_with_nothing_to_resume_is_cancelled_even_if_it_does_not_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_module, "SUSPEND_GRACE_S", 0.01)
+    job = place.job(place.settings())
+    wait_until(lambda: place.attempts and place.attempts[-1].started.is_set())
+    attempt = place.attempts[0]
+    attempt.on_suspend = lambda: None
+    attempt.cancel = lambda: None  # type: ignore[method-assign]
+    job.suspend(KeyboardInterrupt())
+    assert place.status() == "CANCELED"
+    attempt.end(Ended.CANCELLED)
 
 
 @pytest.mark.parametrize(
