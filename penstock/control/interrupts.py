@@ -2,7 +2,8 @@
 
 The first signal starts a thread that suspends the jobs. The program goes on meanwhile, so that a lock that it holds
 cannot block the suspension. Then its main thread gets a KeyboardInterrupt (SIGINT) or a SystemExit with code 143
-(SIGTERM). A second signal ends the process at once: to the job logs it is a driver that was killed.
+(SIGTERM). A second signal ends the process at once: to the job logs it is a driver that was killed. One that follows
+the first within `SAME_SIGNAL_S` is that signal again: `uv run` and `timeout` pass on what the program gets by itself.
 
 Handlers are installed in the main thread of a script only, and only in place of Python's and PySpark's own: PySpark's
 cancels all Spark jobs, also the one that a last checkpoint needs. A program with handlers of its own keeps them.
@@ -17,8 +18,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+from penstock.clock import Clock, SystemClock
 from penstock.control.terminal import print_error, print_message
 from penstock.errors import JavaNotFoundError
 from penstock.model.execution import JobStatus
@@ -26,7 +28,10 @@ from penstock.model.execution import JobStatus
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 DELIVERY_S = 0.5
 """How long the main thread has to find out by itself that its job was suspended, before it is interrupted."""
-DESCRIBE_S = 5.0
+SAME_SIGNAL_S = 0.2
+
+Work: TypeAlias = tuple[Callable[..., None], tuple[Any, ...]]
+"""A function and its arguments."""
 
 
 class SuspendableJob(Protocol):
@@ -43,18 +48,23 @@ class SuspendableJob(Protocol):
 class Interrupts:
     """The signals of this process. `install` and `handled` belong to the main thread, the rest to any."""
 
-    def __init__(self, exit_now: Callable[[int], None] = os._exit) -> None:
+    def __init__(self, exit_now: Callable[[int], None] = os._exit, clock: Clock | None = None) -> None:
         self._exit_now = exit_now
+        self._clock = clock or SystemClock()
+        self._pid = os.getpid()
         self._jobs: list[SuspendableJob] = []
         self._has_hook = False
-        self._work: queue.SimpleQueue[Callable[[], None]] | None = None
+        self._work: queue.SimpleQueue[Work] | None = None
         """What handlers start. They run in the middle of anything, also of `Thread.start`, which they must not call."""
         self._close: Callable[[], None] | None = None
         self._is_shell = False
+        self._only: SuspendableJob | None = None
+        """In a shell, the job that the statement waits for."""
         self._reset()
 
     def _reset(self) -> None:
         self._received: list[signal.Signals] = []
+        self._received_at_s = 0.0
         self._is_wake_up = False
         self._delivered = threading.Event()
         self._described = threading.Event()
@@ -72,23 +82,24 @@ class Interrupts:
                 self._has_hook, sys.excepthook = True, self._quiet_hook(sys.excepthook)
 
     @contextmanager
-    def handled(self, close: Callable[[], None] | None = None) -> Iterator[None]:
+    def handled(self, close: Callable[[], None] | None = None, only: SuspendableJob | None = None) -> Iterator[None]:
         """Handle the signals in this block only, also in an interactive program.
 
-        `close` is called before the last lines are printed, which `print_lines` does.
+        `close` is called before the last lines are printed, which `print_lines` does. With `only`, an interrupt
+        suspends this job and no other one.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.getsignal(number) for number in HANDLED}
         self._reset()
-        self._close, self._is_shell = close, close is None and is_interactive()
+        self._close, self._only, self._is_shell = close, only, close is None and is_interactive()
         self._replace_handlers()
         try:
             yield
         finally:
             is_ending = self.is_received and not self._is_shell
-            self._close, self._is_shell = None, False
+            self._close, self._only, self._is_shell = None, None, False
             for number, handler in before.items():
                 if handler is not None and not is_ending:  # otherwise one more signal ends the process quietly
                     signal.signal(number, handler)
@@ -97,7 +108,7 @@ class Interrupts:
         """Suspend this job too, as long as it has not ended."""
         if self._delivered.is_set():
             self._reset()  # the program has gone on after an interrupt
-        self._jobs = [*self._running(), job]
+        self._jobs = [*_not_ended(self._jobs), job]
 
     @property
     def is_received(self) -> bool:
@@ -113,11 +124,12 @@ class Interrupts:
     def deliver(self, error: BaseException) -> BaseException:
         """The error, which the calling thread raises now. If it is the main thread, it is not interrupted again.
 
-        The main thread first lets the jobs' last lines be printed, because the process may end with it.
+        The main thread first waits for the other jobs and for the last lines, because the process may end with it. A
+        second signal ends the wait, and the process.
         """
         if isinstance(error, KeyboardInterrupt | SystemExit) and _is_main_thread():
             self._delivered.set()
-            self._described.wait(DESCRIBE_S)
+            self._described.wait()
         return error
 
     def print_lines(self) -> None:
@@ -129,6 +141,8 @@ class Interrupts:
     # ---- signals
 
     def _replace_handlers(self) -> None:
+        if self._pid != os.getpid():  # a fork of the program has none of its threads and jobs
+            self._pid, self._jobs, self._work = os.getpid(), [], None
         if self._work is None:
             self._work = queue.SimpleQueue()
             threading.Thread(target=_start_threads, args=(self._work,), name="interrupts", daemon=True).start()
@@ -138,17 +152,26 @@ class Interrupts:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         """In the main thread, between two of its instructions."""
+        if os.getpid() != self._pid:  # a fork of the program, for example of a multiprocessing pool
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.raise_signal(number)
+            return
         if self._is_wake_up:
             self._is_wake_up = False
             if not self._delivered.is_set():
                 raise self.deliver(self.interrupt())
             return
+        now_s = self._clock.monotonic_s()
+        if self._received and now_s - self._received_at_s < SAME_SIGNAL_S:
+            return
         self._received.append(signal.Signals(number))
+        self._received_at_s = now_s
         if len(self._received) == 1:
-            if not self._running():
+            jobs = self._running()
+            if not jobs:
                 raise self.deliver(self.interrupt())
             self._described.clear()
-            self._start(self._suspend)
+            self._start(self._suspend, jobs)
         elif self._is_shell:
             self._delivered.set()
             raise KeyboardInterrupt  # the suspension goes on, and so does the shell
@@ -157,42 +180,41 @@ class Interrupts:
         else:
             self._exit_now(exit_code(self._received[0]))
 
-    def _start(self, work: Callable[[], None]) -> None:
+    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
         assert self._work is not None, "only a handler calls this"
-        self._work.put(work)
+        self._work.put((target, arguments))
 
-    def _suspend(self) -> None:
-        """Suspend every job, then interrupt the main thread, wherever it is."""
-        jobs = self._running()
-        names = ", ".join(repr(job.name) for job in jobs)
-        print_message(f"suspending {names}: interrupt again to end at once, without a last checkpoint")
-        threads = [threading.Thread(target=job.suspend, args=(self.interrupt(),), daemon=True) for job in jobs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if len(self._received) > 1:
-            return  # the process is being ended at once
-        self._lines = [job.describe_end() for job in jobs]
-        if self._close is None:
-            self.print_lines()
-        self._described.set()
-        if not self._delivered.wait(DELIVERY_S):
-            self._is_wake_up = True
-            signal.pthread_kill(threading.main_thread().ident or 0, self._received[0])
+    def _suspend(self, jobs: list[SuspendableJob]) -> None:
+        """Suspend the jobs, then interrupt the main thread, wherever it is."""
+        received, delivered, described, is_shell = self._received, self._delivered, self._described, self._is_shell
+        try:
+            _suspend_all(jobs, self.interrupt())
+            if len(received) == 1 or is_shell:  # otherwise the process is being ended at once
+                self._lines = [job.describe_end() for job in jobs]
+                if self._close is None:
+                    self.print_lines()
+        finally:
+            if len(received) == 1 or is_shell:
+                described.set()
+            if len(received) == 1 and not delivered.wait(DELIVERY_S):
+                self._is_wake_up = True
+                signal.pthread_kill(threading.main_thread().ident or 0, received[0])
 
     def _end_at_once(self) -> None:
         jobs = self._running()
-        for job in jobs:
-            job.abandon()
-        self._lines = self._lines or [job.describe_end() for job in jobs]
-        if self._close is not None:
-            self._close()
-        self.print_lines()
-        self._exit_now(exit_code(self._received[0]))
+        try:
+            for job in jobs:
+                job.abandon()
+            self._lines = self._lines or [job.describe_end() for job in jobs]
+            if self._close is not None:
+                self._close()
+            self.print_lines()
+        finally:
+            self._exit_now(exit_code(self._received[0]))
 
     def _running(self) -> list[SuspendableJob]:
-        return [job for job in self._jobs if not job.status().is_terminal_state()]
+        """The jobs that a signal suspends."""
+        return _not_ended(self._jobs if self._only is None else [self._only])
 
     def _quiet_hook(self, before: Callable[..., Any]) -> Callable[..., Any]:
         """Like `before`, but without the place of an error that is none, or that any program would have met."""
@@ -220,11 +242,25 @@ def is_interactive() -> bool:
     return hasattr(sys, "ps1") or bool(sys.flags.interactive) or hasattr(builtins, "__IPYTHON__")
 
 
-def _start_threads(work: "queue.SimpleQueue[Callable[[], None]]") -> None:
+def _start_threads(work: "queue.SimpleQueue[Work]") -> None:
     """Run each piece of work in a thread of its own."""
     while True:
-        target = work.get()
-        threading.Thread(target=target, name=target.__name__, daemon=True).start()
+        target, arguments = work.get()
+        threading.Thread(target=target, args=arguments, name=target.__name__, daemon=True).start()
+
+
+def _suspend_all(jobs: list[SuspendableJob], interrupt: BaseException) -> None:
+    names = ", ".join(repr(job.name) for job in jobs)
+    print_message(f"suspending {names}: interrupt again to end at once, without a last checkpoint")
+    threads = [threading.Thread(target=job.suspend, args=(interrupt,), daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _not_ended(jobs: list[SuspendableJob]) -> list[SuspendableJob]:
+    return [job for job in jobs if not job.status().is_terminal_state()]
 
 
 def _is_default(handler: Any) -> bool:

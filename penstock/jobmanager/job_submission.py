@@ -77,11 +77,12 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
 def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> JobExecutionResult:
     """Run the job to its end; an interrupt suspends it."""
     job = submit_job(graph, configuration, name, spark)
-    with INTERRUPTS.handled() if is_interactive() else nullcontext():
+    with INTERRUPTS.handled(only=job) if is_interactive() else nullcontext():
         try:
             return job.wait()
-        except KeyboardInterrupt as interrupt:
-            if not job.status().is_terminal_state():  # the program's own handler has raised it
+        except (KeyboardInterrupt, SystemExit) as interrupt:
+            is_second = is_interactive() and INTERRUPTS.is_received  # the job is being suspended, and the cell ends
+            if not (is_second or job.status().is_terminal_state()):  # the program's own handler has raised it
                 job.suspend(interrupt)
                 print_message(job.describe_end())
             raise

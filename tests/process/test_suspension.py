@@ -9,13 +9,14 @@ import pytest
 
 from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.log.log_view import LogView
+from penstock.control.interrupts import SAME_SIGNAL_S
 from penstock.control.registry import JobRecord
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Load, batch_result, write_events
 from tests.faults.jobs import Place, is_alive
 from tests.faults.outcome import judge
 from tests.process.programs import Started
-from tests.waiting import LIMIT_S, wait_until
+from tests.waiting import LIMIT_S, Stopwatch, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -79,7 +80,8 @@ def test_f26_ctrl_c_suspends_a_job_and_resume_goes_on_exactly(tmp_path: Path) ->
     run = start(place)
     await_epoch(place, run, first.lineage[-1].epoch + 2)
     os.killpg(run.process.pid, signal.SIGINT)
-    wait_until(lambda: "suspending 'tally'" in run.err)
+    watch = Stopwatch()
+    wait_until(lambda: "suspending 'tally'" in run.err and watch.seconds() > SAME_SIGNAL_S)
     assert run.interrupt() == 130  # the second: at once
     assert "Traceback" not in run.err and "resume it with: " in run.err.splitlines()[-1], run.err
     assert log_of(place).status is None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from penstock.control.interrupts import SAME_SIGNAL_S
 from tests.faults.failpoints import read_hits
 from tests.faults.jobs import JobProcess
 from tests.faults.kills import outliving
@@ -240,9 +241,11 @@ def terminated_twice(scene: Scene) -> Sequence[str]:
     scene.await_checkpoints(job, 2)
     family = job.family()
     process = psutil.Process(job.pid)
-    for _ in range(2):
-        if job.exit_code is None:
-            process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    watch = Stopwatch()
+    wait_until(lambda: watch.seconds() > SAME_SIGNAL_S)
+    if job.exit_code is None:
+        process.send_signal(signal.SIGTERM)
     exit_code = scene.await_exit(job, CANCEL_LIMIT_S)
     assert exit_code == TERMINATED_EXIT and not (left := outliving(family)), f"exit code {exit_code}, left {left}"
     scene.finish(scene.start())
