@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, call
 
 import pytest
 
@@ -14,11 +14,12 @@ from penstock.checkpoint.log.log_view import LogView
 from penstock.control.registry import Registry
 from penstock.errors import FencedError, JobFailedError, PenstockError
 from penstock.jobmanager import job as job_module
+from penstock.jobmanager import job_submission
 from penstock.jobmanager.attempt.attempt import Attempt, Ended, JobIdentity
 from penstock.jobmanager.attempt.recovery import begin_attempt
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
-from penstock.jobmanager.job_submission import _resumable
+from penstock.jobmanager.job_submission import _resumable, run_job
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
@@ -337,3 +338,21 @@ def test_r32_a_job_with_nothing_to_resume_says_that_its_state_is_gone(
     assert job.describe_end() == f"job 'job' has {what}: its state is gone with its process"
     with pytest.raises(KeyboardInterrupt):
         job.wait()
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(0)], ids=repr)
+@pytest.mark.parametrize("is_second", [False, True])
+def test_r32_an_interrupt_of_the_program_itself_suspends_the_job_unless_it_is_being_suspended(
+    monkeypatch: pytest.MonkeyPatch, interrupt: BaseException, is_second: bool
+) -> None:
+    """A handler of the program has raised it, or the second interrupt of a notebook's cell."""
+    job = MagicMock()
+    job.wait.side_effect = interrupt
+    job.status.return_value = JobStatus.RUNNING
+    job.describe_end.return_value = "job 'job' is suspended"
+    monkeypatch.setattr(job_submission, "submit_job", lambda *_: job)
+    monkeypatch.setattr(job_submission, "is_interactive", lambda: is_second)
+    monkeypatch.setattr(job_submission, "INTERRUPTS", MagicMock(is_received=is_second))
+    with pytest.raises(type(interrupt)):
+        run_job(MagicMock(), Configuration(), "job", MagicMock())
+    assert job.suspend.call_args_list == ([] if is_second else [call(interrupt)])
