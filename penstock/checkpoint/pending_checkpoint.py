@@ -7,6 +7,7 @@ from typing import Generic, TypeAlias, TypeVar
 from penstock.checkpoint.checkpoint_request import CheckpointRequest
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.failures import FailureReason
+from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC
 from penstock.errors import CheckpointError
 from penstock.model.ids import SubtaskId, Version
@@ -142,6 +143,7 @@ class PendingCheckpoint(Generic[Ack, Request]):
 
 
 Pending: TypeAlias = PendingCheckpoint[CheckpointAck, CheckpointRequest | None]
+PendingSavepoint: TypeAlias = PendingCheckpoint[SavepointAck, SavepointRequest]
 
 
 class PendingCheckpoints:

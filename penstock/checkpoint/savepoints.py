@@ -11,19 +11,19 @@ Three kinds of threads call it, as with the coordinator: the epoch's (`due`, `be
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import WriterIdentity
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.log.entries import Resumed, SavepointEntry, Stopping
 from penstock.checkpoint.no_checkpoints import AttemptLog, Coordinator
-from penstock.checkpoint.pending_checkpoint import EpochRecord, PendingCheckpoint
+from penstock.checkpoint.pending_checkpoint import EpochRecord, PendingCheckpoint, PendingSavepoint
+from penstock.checkpoint.savepoint_folder import SavepointFolder
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.snapshot.event_time import has_ended
-from penstock.checkpoint.snapshot.manifest import digest, encode_manifest, verify_file
-from penstock.checkpoint.snapshot.savepoint_paths import METADATA, clear_folder, savepoint_folder, source_path
-from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
+from penstock.checkpoint.snapshot.manifest import digest, encode_manifest
+from penstock.checkpoint.snapshot.savepoint_paths import savepoint_folder
+from penstock.checkpoint.stats.savepoint_stats import savepoint_stats
 from penstock.clock import Clock
 from penstock.errors import (
     CheckpointError,
@@ -40,16 +40,11 @@ from penstock.model.snapshot import (
     SavepointDecline,
     SavepointEvent,
     SavepointOrder,
-    SourcePosition,
-    StateFile,
 )
 from penstock.storage.address import join_address
-from penstock.storage.certain_put import put_certain
 from penstock.storage.storage import Storage, open_storage
 
 CLOSED = "the attempt of the job has ended; trigger the savepoint again"
-
-PendingSavepoint: TypeAlias = PendingCheckpoint[SavepointAck, SavepointRequest]
 
 
 @dataclass(frozen=True)
@@ -63,14 +58,6 @@ class SavepointPlace:
     open_storage: Callable[[str], Storage] = open_storage
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """The folder of one savepoint."""
-
-    uri: str
-    storage: Storage
-
-
 class Savepoints:
     """At most one savepoint at a time. After the barrier of one that stops the job, no epoch starts (PROTOCOL R30)."""
 
@@ -82,7 +69,7 @@ class Savepoints:
         self._lock = threading.Condition()
         self._request: SavepointRequest | None = None
         """The savepoint that has not ended."""
-        self._folder: _Folder | None = None
+        self._folder: SavepointFolder | None = None
         """Its folder."""
         self._pending: PendingSavepoint | None = None
         """Its parts, once its barrier was sent."""
@@ -102,7 +89,7 @@ class Savepoints:
         if not self._is_free_for(request):
             return
         uri = join_address(request.target, savepoint_folder(self._place.identity.job_id))
-        folder = _Folder(uri, self._place.open_storage(uri))  # without the lock: epochs do not wait for it
+        folder = SavepointFolder(uri, self._place.open_storage(uri))  # without the lock: epochs do not wait for it
         with self._lock:
             if self._is_free_for(request):
                 self._request, self._folder = request, folder
@@ -188,25 +175,12 @@ class Savepoints:
             return
         failure: tuple[FailureReason, str] | None = None
         try:
-            record = replace(record, source=self._own_source(folder.storage, record.source))
+            source = folder.copy_source(record.source, self._log.storage, inline=self._place.inline)
+            record = replace(record, source=source)
         except (StorageError, CheckpointError) as error:
             failure = FailureReason.IO, f"the position of the sources could not be written: {error}"
         with self._lock:
             pending.record, pending.failure = record, failure
-
-    def _own_source(self, storage: Storage, source: SourcePosition | None) -> SourcePosition:
-        """The source position in the savepoint's own folder."""
-        if source is None:
-            raise CheckpointError("it is not known")
-        if source.file is None or source.file.inline is not None:
-            return source
-        data = verify_file(self._log.storage, source.file)
-        if self._place.inline:
-            file = StateFile("", len(data), digest(data), data)
-        else:
-            file = StateFile(source_path(), len(data), digest(data))
-            storage.put_new(file.path, data)
-        return SourcePosition(source.batch_id, file, source.source_uids)
 
     # ---- RPC threads
 
@@ -274,23 +248,23 @@ class Savepoints:
             return f"the checkpoint at whose barrier it was taken failed: {of_checkpoint}"
         return None
 
-    def _publish(self, pending: PendingSavepoint, folder: _Folder) -> None:
+    def _publish(self, pending: PendingSavepoint, folder: SavepointFolder) -> None:
         """PROTOCOL R29: the entry first, `_metadata` after it."""
         request, number = pending.request, pending.checkpoint_id
         data = encode_manifest(pending.build_manifest(self._place.identity, savepoint=request.format))
         failpoint.before("C28")
         self._log.append(SavepointEntry(number, folder.uri, digest(data)))
         failpoint.after("C28")
-        put_certain(folder.storage, METADATA, data, self._log.wait)
+        folder.put_metadata(data, self._log.wait)
         self._coordinator.savepoint_taken(number, request, folder.uri)
         with self._lock:
             if request.is_stop:
                 self._stopped = request
             self._clear()
-        request.stats = _stats(pending, self._clock.now_ms(), path=folder.uri)
+        request.stats = savepoint_stats(pending, self._clock.now_ms(), path=folder.uri)
         request.complete(folder.uri)
 
-    def _give_up(self, pending: PendingSavepoint, folder: _Folder, reason: str) -> None:
+    def _give_up(self, pending: PendingSavepoint, folder: SavepointFolder, reason: str) -> None:
         """The job goes on. If it was to stop, the log says first that it does not (PROTOCOL R30)."""
         request = pending.request
         if request.drain and not self._coordinator.can_recover:  # the state would end with the attempt
@@ -299,8 +273,8 @@ class Savepoints:
             self._log.append(Resumed(reason))
         with self._lock:
             self._clear()
-        clear_folder(folder.storage)
-        request.stats = _stats(pending, self._clock.now_ms(), failure=reason)
+        folder.clear()
+        request.stats = savepoint_stats(pending, self._clock.now_ms(), failure=reason)
         request.fail(reason)
         if request.drain and self._coordinator.can_recover:  # recovery goes back before the end of event time
             failure = f"the savepoint that was to drain the job failed: {reason}"
@@ -323,26 +297,3 @@ class Savepoints:
 
     def _is_stopping(self) -> bool:
         return self._stopped is not None or (self._pending is not None and self._pending.request.is_stop)
-
-
-def _stats(
-    pending: PendingSavepoint, now_ms: int, *, path: str | None = None, failure: str | None = None
-) -> CheckpointStats:
-    """The figures of a savepoint at its end."""
-    acks = (pending.counted() or ()) if failure is None else ()
-    written = sum(ack.written_bytes for ack in acks)
-    return CheckpointStats(
-        checkpoint_id=pending.checkpoint_id,
-        status="completed" if failure is None else "failed",
-        trigger_ms=pending.started_ms,
-        checkpoint_type="SYNC_SAVEPOINT" if pending.request.is_stop else "SAVEPOINT",
-        written_bytes=written,
-        full_bytes=written,
-        failure=failure,
-        manual=True,
-        subtasks=len(pending.subtasks),
-        acknowledged=len(acks),
-        parts=tuple(SubtaskStats.of_savepoint(ack) for ack in acks),
-        savepoint=pending.request.format,
-        path=path,
-    ).ended(now_ms)

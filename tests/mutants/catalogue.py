@@ -360,7 +360,7 @@ RULES = (
         (
             SAVEPOINTS,
             '        failpoint.before("C28")\n',
-            '        put_certain(folder.storage, METADATA, data, self._log.wait)\n        failpoint.before("C28")\n',
+            '        folder.put_metadata(data, self._log.wait)\n        failpoint.before("C28")\n',
         ),
         "tests/testing/test_savepoints.py",
     ),

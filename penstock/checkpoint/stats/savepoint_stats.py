@@ -1,0 +1,27 @@
+"""Statistics of a savepoint."""
+
+from penstock.checkpoint.pending_checkpoint import PendingSavepoint
+from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
+
+
+def savepoint_stats(
+    pending: PendingSavepoint, now_ms: int, *, path: str | None = None, failure: str | None = None
+) -> CheckpointStats:
+    """The figures of a savepoint at its end."""
+    acks = (pending.counted() or ()) if failure is None else ()
+    written = sum(ack.written_bytes for ack in acks)
+    return CheckpointStats(
+        checkpoint_id=pending.checkpoint_id,
+        status="completed" if failure is None else "failed",
+        trigger_ms=pending.started_ms,
+        checkpoint_type="SYNC_SAVEPOINT" if pending.request.is_stop else "SAVEPOINT",
+        written_bytes=written,
+        full_bytes=written,
+        failure=failure,
+        manual=True,
+        subtasks=len(pending.subtasks),
+        acknowledged=len(acks),
+        parts=tuple(SubtaskStats.of_savepoint(ack) for ack in acks),
+        savepoint=pending.request.format,
+        path=path,
+    ).ended(now_ms)
