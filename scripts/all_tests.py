@@ -5,6 +5,7 @@ coverage of the layers below `runtime/` and the command that runs the failed par
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -67,7 +68,8 @@ def run_part(name: str) -> Result:
         COVERAGE.parent.mkdir(exist_ok=True)
         COVERAGE.unlink(missing_ok=True)
     start_s = time.monotonic()
-    exit_code = subprocess.run(PARTS[name], cwd=ROOT, check=False).returncode
+    environment = {"HYPOTHESIS_PROFILE": "thorough", **os.environ}
+    exit_code = subprocess.run(PARTS[name], cwd=ROOT, env=environment, check=False).returncode
     return Result(name, exit_code, time.monotonic() - start_s)
 
 

@@ -11,11 +11,17 @@ from hypothesis import HealthCheck, Phase, settings
 from tests.quick_jvm import use_quick_jvm
 
 settings.register_profile(
-    "penstock", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "penstock",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("thorough", parent=settings.get_profile("penstock"), max_examples=100)
 settings.register_profile("explore", parent=settings.get_profile("penstock"), derandomize=False, max_examples=1000)
 settings.register_profile(
-    "no-shrinking", parent=settings.get_profile("penstock"), phases=(Phase.explicit, Phase.generate)
+    "no-shrinking", parent=settings.get_profile("thorough"), phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "penstock"))
 

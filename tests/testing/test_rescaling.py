@@ -87,9 +87,9 @@ def test_e6_every_kind_of_keyed_state_goes_from_two_to_three_to_one(backend: str
     assert sorted(harness.feed([Advance(1_000_000)]).output) == sorted(f"key {n}" for n in range(97))
 
 
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_e6_a_hundred_thousand_keys_go_from_one_to_two_to_three_to_seven_to_one(backend: str) -> None:
-    count = 100_000
+def test_e6_many_keys_go_from_one_to_two_to_three_to_seven_to_one(backend: str, count: int) -> None:
     keys = [f"key {n}" for n in range(count)]
     harness = Harness.keyed(
         Total(), key=lambda row: row[0], key_type=Types.STRING(), backend=backend, parallelism=1
