@@ -223,7 +223,7 @@ class Registry:
             raise JobConflictError(f"{text!r} matches {len(found)} jobs: {_ids(found)}; give the id of one")
         if named:
             raise JobNotFoundError(
-                f"no job named {text!r} is running; ended or lost: {_ids(named)}; give the id of one"
+                f"no job named {text!r} is running; suspended, ended or lost: {_ids(named)}; give the id of one"
             )
         raise JobNotFoundError(f"no job {text!r} in the registry {str(self.folder)!r} (see `penstock list -a`)")
 
