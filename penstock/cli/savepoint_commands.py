@@ -17,6 +17,7 @@ from penstock.cli.job_target import (
     wait_for_end,
 )
 from penstock.cli.percent_bar import PercentBar
+from penstock.control.registry import JobRecord, Registry
 from penstock.control.terminal import MODE, print_result
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, UsageError
 from penstock.model.ids import new_trigger_id
@@ -130,6 +131,8 @@ def cancel(  # noqa: PLR0913 - as above
     if known is not None and known.status == "CANCELED":
         print_result(f"Job {known.job_id} is already cancelled.", {"job_id": known.job_id, "status": "CANCELED"})
         return
+    if known is not None and cancel_idle(target.registry, known):
+        return
     with target.connect(job) as remote:
         cancel_at_once(remote)
 
@@ -147,6 +150,19 @@ def cancel_at_once(remote: "RemoteJob") -> None:
     if status not in ("", "CANCELED"):
         raise JobError(f"job {remote.job_id} was asked to cancel and is {status}; see `penstock status`")
     print_result(f"Cancelled job {remote.job_id}.", {"job_id": remote.job_id, "status": "CANCELED"})
+
+
+def cancel_idle(registry: Registry, record: JobRecord) -> bool:
+    """Cancel a job that nobody runs; False if somebody does."""
+    from penstock.control.cancellation import cancel_idle_job, is_idle  # writes the job log, as few commands do
+
+    if not is_idle(registry, record):
+        return False
+    newest = cancel_idle_job(registry, record)
+    stays = f" Its newest checkpoint stays: {newest}" if newest is not None else ""
+    data = {"job_id": record.job_id, "status": "CANCELED", "checkpoint": newest}
+    print_result(f"Cancelled job {record.job_id}, which was {registry.status(record)}.{stays}", data)
+    return True
 
 
 def cancel_with_savepoint(remote: "RemoteJob", folder: str | None, format_: str) -> None:

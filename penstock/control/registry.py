@@ -209,7 +209,7 @@ class Registry:
                 continue  # removed meanwhile, or not the file of a job
 
     def find(self, text: str) -> JobRecord:
-        """The job with this id, this unique prefix of an id, or this name if one running job has it."""
+        """The job with this id, this unique prefix of an id, or this name, if one running or suspended job has it."""
         records = self.list()
         exact = [record for record in records if record.job_id == text]
         if exact:
@@ -217,6 +217,7 @@ class Registry:
         named = [record for record in records if record.name == text]
         by_prefix = [record for record in records if text and record.job_id.startswith(text)]
         found = by_prefix + [record for record in named if record not in by_prefix and self.is_running(record)]
+        found = found or [record for record in named if record.status == SUSPENDED]
         if len(found) == 1:
             return found[0]
         if found:

@@ -11,7 +11,7 @@ from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.clock import SystemClock
 from penstock.control.interrupts import INTERRUPTS, is_interactive
-from penstock.control.registry import Registry
+from penstock.control.registry import SUSPENDED, Registry
 from penstock.control.submission import current_submission
 from penstock.control.takeover import require_free
 from penstock.control.terminal import print_message, print_warning
@@ -47,6 +47,8 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
             note_new_job(settings, name, is_allowed=not submission.resume_only)
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
+    if submission is None or not submission.resume:
+        _note_suspended(Registry(settings.registry_dir), name)
     if not resumed:
         snapshot = open_start(graph, start)  # a start that must be refused is refused before anything exists
         if snapshot is not None and has_ended(snapshot.manifest):
@@ -96,6 +98,16 @@ def note_new_job(settings: JobSettings, name: str, *, is_allowed: bool) -> None:
     print_message(f"*** {where}: THIS IS A NEW JOB, with empty state ***")
 
 
+def _note_suspended(registry: Registry, name: str) -> None:
+    """Say that this is a new job although one of the same name could be resumed."""
+    suspended = [record.job_id for record in registry.list() if record.name == name and record.status == SUSPENDED]
+    if suspended:
+        print_message(
+            f"job {suspended[-1]} of the same name is suspended: this is a new job, with empty state; to continue that "
+            f"one, use --resume; to end it, `penstock cancel {suspended[-1]}`"
+        )
+
+
 def _require_free(settings: JobSettings, configuration: Configuration, name: str) -> None:
     """Return if no driver runs the job; one that has been silent for too long is replaced, with a message."""
     limit_ms = configuration.get(execution_options.DRIVER_TIMEOUT)
@@ -120,8 +132,8 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
     resumable = _worth_resuming([(job_id, view) for job_id, view in open_jobs if not _has_nothing_left(view)])
     if len(resumable) > 1:
         raise JobConflictError(
-            f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; move the folders of the others away "
-            f"from {settings.storage.address}"
+            f"several jobs named {name!r} can be resumed: {', '.join(resumable)}; end the others with "
+            f"`penstock cancel ID`, or move their folders away from {settings.storage.address}"
         )
     if open_jobs and not resumable:
         raise UsageError(

@@ -49,7 +49,7 @@ def test_jobs_that_were_interrupted_while_they_started_do_not_stand_in_the_way(t
     logs["b"].append(complete_of(0))
     assert _resumable(settings(tmp_path), "job") == "b" * 32
     logs["c"].append(complete_of(0))
-    with pytest.raises(JobConflictError, match=f"{'b' * 32}, {'c' * 32}; move the folders of the others away from"):
+    with pytest.raises(JobConflictError, match=f"{'b' * 32}, {'c' * 32}; end the others with `penstock cancel ID`"):
         _resumable(settings(tmp_path), "job")
 
 
