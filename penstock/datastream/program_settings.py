@@ -23,7 +23,7 @@ from penstock.datastream.state_choices import StateChoices
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings
 from penstock.model.configuration import Configuration
-from penstock.model.options import checkpointing_options, pipeline_options
+from penstock.model.options import checkpointing_options, execution_options, pipeline_options
 from penstock.model.options.catalogue import (
     SPARK_MASTER,
     SPARK_PREFIX,
@@ -131,7 +131,8 @@ def make_session(configuration: Configuration) -> Any:
     if not is_inspecting():
         prepare_taskmanagers(_local_parallelism(configuration))  # they import while the JVM starts
     try:
-        session = make(settings, submission.spark_log if submission is not None else None)
+        spark_log = submission.spark_log if submission is not None else None
+        session = make(settings, spark_log, class_archive=configuration.get(execution_options.CLASS_ARCHIVE))
     except BaseException as error:
         end_ready_taskmanagers()
         if INTERRUPTS.is_received or isinstance(error, KeyboardInterrupt):

@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.errors import UsageError
+from penstock.spark.class_archive import archive_options
 from penstock.spark.java import require_java
 
 DEFAULT_MASTER = "local[*,4]"
@@ -53,8 +54,13 @@ def query_settings(batch_rows: int) -> dict[str, str]:
     return {**QUERY_SETTINGS, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
 
 
-def make_session(settings: Mapping[str, str], log_level: str | None = None) -> SparkSession:
-    """A new session, or the active one. With a `log_level` Spark's own log goes to the terminal."""
+def make_session(
+    settings: Mapping[str, str], log_level: str | None = None, *, class_archive: bool = False
+) -> SparkSession:
+    """A new session, or the active one. With a `log_level` Spark's own log goes to the terminal.
+
+    `class_archive`: its JVM starts with an archive of Spark's classes, or records one.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         check_session(active)
@@ -68,12 +74,29 @@ def make_session(settings: Mapping[str, str], log_level: str | None = None) -> S
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     for key, value in chosen.items():
         builder = builder.config(key, value)
+    options = ""
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
-    with _quiet(log_level), _no_orphan():
+        options = archive_options(chosen) if class_archive else ""
+    with _quiet(log_level), _no_orphan(), _jvm_options(options):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level or "OFF")
     return session
+
+
+@contextmanager
+def _jvm_options(options: str) -> Iterator[None]:
+    """Options of a JVM that starts now, before those that the user has set."""
+    before = os.environ.get("SPARK_SUBMIT_OPTS")
+    if options:
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {before or ''}".rstrip()
+    try:
+        yield
+    finally:
+        if options and before is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        elif before is not None:
+            os.environ["SPARK_SUBMIT_OPTS"] = before
 
 
 @contextmanager

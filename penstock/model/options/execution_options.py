@@ -61,6 +61,13 @@ SUSPEND_TIMEOUT = Option(
     10_000,
     "How long Ctrl-C and SIGTERM wait for a last checkpoint before the job is suspended. 0: none is taken.",
 )
+CLASS_ARCHIVE = Option(
+    "penstock.jvm.class-archive",
+    Boolean(),
+    True,
+    "Keep an archive of Spark's classes in the user's cache folder (`$XDG_CACHE_HOME/penstock`, about 170 MB), with "
+    "which the driver's JVM starts faster. The second start with a Java and a Spark records it, later ones use it.",
+)
 PASSTHROUGH = Option(
     "penstock.bench.passthrough",
     Boolean(),
