@@ -56,6 +56,7 @@ def test_the_smallest_program_gives_the_same_output_within_30_seconds(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(quick_jvm.VARIABLE)  # as users start it
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # for the first time
     (tmp_path / "totals.py").write_text(SMALLEST, encoding="utf-8")
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders" / "1.json").write_text(SMALLEST_INPUT, encoding="utf-8")
