@@ -119,7 +119,7 @@ def test_n2_n5_n6_m6_a_job_is_steered_by_commands(job: RunningJob, monkeypatch: 
     # N6: only its own folder goes
     assert job.command("savepoint", "-d", first).out.endswith(f"Savepoint '{first}' disposed.\n")
     assert not Path(first).exists() and Path(native, "_metadata").exists()
-    assert job.command("savepoint", "-d", kept["path"]).exit_code == 2 and Path(kept["path"], "_metadata").exists()
+    assert job.command("savepoint", "-d", kept["path"]).exit_code == 4 and Path(kept["path"], "_metadata").exists()
 
     # security S2: nobody sees the token, and only its owner can read it
     tokens = [(Path(job.record.log_dir) / name).read_text() for name in (ADMIN_FILE, READ_FILE)]
