@@ -3,6 +3,7 @@
 PenstockError
 ├── UsageError                      the program or the command is wrong, nothing has run
 │   ├── ArgumentError               an argument of the wrong type, or a function that cannot be called
+│   ├── ArgumentValueError          an argument of the right type whose value cannot be used
 │   ├── ConfigurationError
 │   ├── TypeMismatchError
 │   │   └── IncompatibleStateError  saved state does not fit what the program declares
@@ -80,6 +81,10 @@ class UsageError(PenstockError):
 
 class ArgumentError(UsageError, TypeError):
     """An argument is of a type that the method does not take, or a function has parameters that do not fit."""
+
+
+class ArgumentValueError(UsageError, ValueError):
+    """An argument is of the right type, but its value cannot be used."""
 
 
 class ConfigurationError(UsageError):

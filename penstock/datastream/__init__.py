@@ -50,6 +50,7 @@ from penstock.model.operator_state import (
     CheckpointedFunction,
     CheckpointListener,
 )
+from penstock.model.output_tag import OutputTag
 from penstock.model.time import TimeDomain
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "KeyedStream",
     "MapFunction",
     "MemoryStateBackend",
+    "OutputTag",
     "PredefinedOptions",
     "ProcessFunction",
     "ReduceFunction",

@@ -33,6 +33,7 @@ from penstock.graph.callables import (
 )
 from penstock.graph.function_checks import check_function, check_writer
 from penstock.graph.projection import project
+from penstock.graph.side_output import side_output
 from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
 from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.execution_config import ExecutionConfig
@@ -44,6 +45,7 @@ from penstock.model.functions import (
     MapFunction,
     ProcessFunction,
 )
+from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.types import TypeInformation, resolve_type
 from penstock.model.watermark import WatermarkStrategy
@@ -274,9 +276,13 @@ class DataStream(NodeSettings):
         """Not available."""
         unavailable("window_all()", "use a KeyedProcessFunction with timers")
 
-    def get_side_output(self, output_tag: Any) -> NoReturn:
-        """Not available."""
-        unavailable("get_side_output()", "yield tagged records and filter them after the operator")
+    def get_side_output(self, output_tag: OutputTag) -> "DataStream":
+        """The records that the operator's function yields as `output_tag, value`.
+
+        They leave the operator in its own subtasks: settings for parallelism and chaining are those of the operator.
+        """
+        spec = side_output(self._environment._graph, self._node, output_tag)
+        return DataStream(self._environment, self._add("operator", "Side Output", spec, output_tag.type_info))
 
     def cache(self) -> NoReturn:
         """Not available."""

@@ -24,6 +24,9 @@ every record to every subtask, also of a keyed stage."""
 SPARK_SINK = "spark"
 """`EdgePlan.target` of an edge that ends in `JobGraph.spark_sinks`."""
 
+SIDE_OUTPUT = "side_output"
+"""The kind of an operator that passes on what the operator before it has tagged for one side output."""
+
 
 @dataclass(frozen=True)
 class SourceRef:
@@ -48,10 +51,10 @@ class OperatorPlan:
     name: str
     kind: str
     """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; broadcast or
-    keyed_broadcast; timestamps; sink."""
+    keyed_broadcast; timestamps; side_output; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
-    timestamps: a WatermarkStrategy; sink: its `SinkSpec`."""
+    timestamps: a WatermarkStrategy; side_output: None; sink: its `SinkSpec`."""
     input_type: TypeInformation
     output_type: TypeInformation
     inputs: tuple[int, ...]
@@ -62,7 +65,8 @@ class OperatorPlan:
     explicit_uid: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
-    watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions)."""
+    watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions);
+    side_output: `tag`."""
     uid_hash: str | None = None
     """The operator whose state is restored: its id, or its derived uid."""
     created: str = ""
@@ -128,8 +132,8 @@ class StagePlan:
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """The uids of its operators, in order."""
-        return tuple(operator.uid for operator in self.operators)
+        """The uids of its operators, in order; a side output is part of the operator before it."""
+        return tuple(operator.uid for operator in self.operators if operator.kind != SIDE_OUTPUT)
 
 
 @dataclass(frozen=True)

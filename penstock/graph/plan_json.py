@@ -7,7 +7,7 @@ attributes of the edge, since they stay in the JVM.
 import json
 from typing import Any
 
-from penstock.graph.job_graph import EdgePlan, JobGraph, SourceRef, StagePlan
+from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, JobGraph, SourceRef, StagePlan
 from penstock.graph.pickling import function_name, loads
 
 _STRATEGIES = {"key": "HASH", "forward": "FORWARD", "rebalance": "REBALANCE", "broadcast": "BROADCAST"}
@@ -64,6 +64,9 @@ class _Plan:
                 arrivals[-1 - producer] if producer < 0 else _forward(self._ids[stage.id, producer])
                 for producer in operator.inputs
             ]
+            if operator.kind == SIDE_OUTPUT:
+                self._ids[stage.id, position] = self._ids[stage.id, operator.inputs[0]]
+                continue
             is_sink = operator.kind == "sink"
             contents = f"Sink: {operator.name}" if is_sink else operator.name
             pact = "Data Sink" if is_sink else "Operator"

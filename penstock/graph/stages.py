@@ -13,6 +13,7 @@ from penstock.errors import UsageError
 from penstock.graph.callables import is_wrapped
 from penstock.graph.creation_site import site_line
 from penstock.graph.job_graph import (
+    SIDE_OUTPUT,
     SPARK_SINK,
     EdgePlan,
     JobGraph,
@@ -108,7 +109,7 @@ class _OpenStage:
     def close(self, max_parallelism: int) -> StagePlan:
         return StagePlan(
             id=self.id,
-            name=" -> ".join(operator.name for operator in self.operators) or "Key By",
+            name=" -> ".join(o.name for o in self.operators if o.kind != SIDE_OUTPUT) or "Key By",
             parallelism=self.parallelism,
             max_parallelism=max_parallelism,
             key_types=self.key_types,
@@ -148,6 +149,8 @@ class _Stages:
             case SinkSpec(kind="spark") as spec:
                 self.spark_sinks.append(self._spark_sink(node, spec, inputs))
                 feeds = ()
+            case OperatorSpec(kind="side_output"):
+                feeds = (self._place_side_output(node, inputs[0]),)
             case OperatorSpec() | SinkSpec():
                 feeds = (self._place(node, inputs),)
             case _ if node.kind == "union":
@@ -175,6 +178,17 @@ class _Stages:
         if isinstance(node.payload, SinkSpec):
             self.sinks.append(SinkPlan(self.uids[node.id], node.name, node.payload, stage.id, node.output_type))
         return _Feed(node.output_type, stage=stage.index, position=position, chain=node.chain_after)
+
+    def _place_side_output(self, node: Node, producer: _Feed) -> _Feed:
+        """Beside the operator that it belongs to, whatever the settings say."""
+        assert producer.stage is not None, "get_side_output() checks that an operator produces the stream"
+        stage = self.stages[producer.stage]
+        operator = self._operator(node, stage, (producer.position,))
+        tag = operator.config["tag"]
+        name = f"{stage.operators[producer.position].name} (side output {tag!r})"
+        stage.operators.append(replace(operator, name=name))
+        chain = producer.chain and node.chain_after
+        return _Feed(node.output_type, stage=stage.index, position=len(stage.operators) - 1, chain=chain)
 
     def _stage_to_chain(self, node: Node, feeds: tuple[_Feed, ...], parallelism: int) -> _OpenStage | None:
         """The stage that produces the node's input, if the node may run there too."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from penstock.errors import UsageError
+from penstock.graph.job_graph import SIDE_OUTPUT
 from penstock.graph.pickling import function_name
 from penstock.graph.stream_graph import KeyBy, Node, OperatorSpec, SinkSpec, SourceSpec
 
@@ -32,7 +33,7 @@ def assign_uids(nodes: Sequence[Node], *, generate: bool = True) -> dict[int, st
             tokens[node.id] = identity
             continue
         explicit = explicit_uid(node)
-        if explicit is None and not generate:
+        if explicit is None and not generate and not _is_side_output(node):
             raise UsageError(
                 f"auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
                 f"{node.name!r}; call .uid(...) on it"
@@ -56,6 +57,8 @@ def _identity(node: Node, inputs: list[str]) -> str:
 def _description(node: Node) -> str:
     payload = node.payload
     if isinstance(payload, OperatorSpec):
+        if _is_side_output(node):
+            return f"{payload.kind} {payload.config['tag']}"
         return f"{payload.kind} {function_name(payload.function)}"
     if isinstance(payload, SourceSpec):
         return f"{payload.kind} {node.given_name}"
@@ -64,6 +67,10 @@ def _description(node: Node) -> str:
     if isinstance(payload, KeyBy):
         return payload.label
     return ""
+
+
+def _is_side_output(node: Node) -> bool:
+    return isinstance(node.payload, OperatorSpec) and node.payload.kind == SIDE_OUTPUT
 
 
 def _derive(node: Node, identity: str, order: int) -> str:

@@ -15,7 +15,7 @@ from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.checkpoint.snapshot.manifest import state_files, verify_file
 from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, open_snapshot
 from penstock.errors import PenstockError
-from penstock.graph.job_graph import EdgePlan, JobGraph, StagePlan
+from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, JobGraph, StagePlan
 from penstock.jobmanager.attempt.recovery import StartOptions, program_outline
 from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED
 from penstock.model.descriptors import Migration
@@ -154,7 +154,7 @@ def _stage_reports(
     except PenstockError as error:
         needed.append(f"the functions of {stage.name!r} cannot be opened to see their states: {error}")
         declared = {}
-    for uid in (plan.uid for plan in stage.operators if plan.kind != "sink"):
+    for uid in (plan.uid for plan in stage.operators if plan.kind not in ("sink", SIDE_OUTPUT)):
         states = list(_compared(_saved_states(manifest, uid), declared[uid])) if uid in declared else []
         needed += [
             f"state {state.name!r} of operator {uid!r} cannot be restored: {state.reason}; declare it as it was, give "

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from penstock.codec.columns import to_rows
 from penstock.errors import StateAccessError, UnsupportedValueError
-from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.model.output_tag import TagUse
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import Committable
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
@@ -22,6 +23,7 @@ from penstock.runtime.operators.checkpointed_functions import initialize_functio
 from penstock.runtime.operators.function_context import OperatorContext, SubtaskInfo
 from penstock.runtime.operators.operator_kinds import make_operator
 from penstock.runtime.operators.record_operators import Operator, Timestamps
+from penstock.runtime.operators.side_outputs import PASS_ON, split_tagged
 from penstock.runtime.operators.sink_operators import Collected, EpochSink, Printed, open_sink
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.subtask_place import SubtaskPlace
@@ -65,6 +67,9 @@ class OperatorChain:
         self._readers = _readers(self._stage)
         self._row_positions = _row_positions(self._stage, self._readers)
         self._own_time = _own_time(self._stage)
+        self._may_tag = {p for p, plan in enumerate(self._stage.operators) if plan.kind not in PASS_ON}
+        """Positions whose records may be tagged for side outputs."""
+        self._side = {p for p, plan in enumerate(self._stage.operators) if plan.kind == SIDE_OUTPUT}
         self._operators: dict[int, Operator] = {}
         self._sinks: dict[int, EpochSink] = {}
         self._outputs: dict[int, list[tuple[int, EdgeOutput]]] = {}
@@ -154,14 +159,18 @@ class OperatorChain:
 
     def emit(self, position: int, batch: Batch) -> None:
         """Pass on what a position produced to every output, operator and sink that reads it."""
+        if TagUse.exists and position in self._may_tag:
+            batch = split_tagged(batch)
         batch = self._as_rows(position, batch)
         for _, output in self._outputs.get(position, ()):
             self.rows_out += len(batch)
             self._convert(position, batch, partial(output.add, batch))
         readers = self._readers.get(position, ())
-        if not readers or not batch.records:
+        if not readers or not (batch.records or batch.side):
             return
         for reader in readers:
+            if not batch.records and reader not in self._side:
+                continue
             sink = self._sinks.get(reader)
             if sink is not None:
                 self.rows_out += len(batch)
@@ -205,9 +214,8 @@ class OperatorChain:
         plan = self._producer(position)
         if plan is None or not plan.output_type.names or position not in self._row_positions:
             return batch
-        return Batch(
-            self._convert(position, batch, partial(to_rows, batch.records, plan.output_type)), batch.timestamps
-        )
+        rows = self._convert(position, batch, partial(to_rows, batch.records, plan.output_type))
+        return Batch(rows, batch.timestamps, None, batch.side)
 
     def _convert(self, position: int, batch: Batch, step: Callable[[], Any]) -> Any:
         """Convert what an operator emitted. A value that does not fit is an error of the operator."""

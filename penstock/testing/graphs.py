@@ -1,6 +1,6 @@
 """Small job graphs for the harness, made without a program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from penstock.errors import ArgumentError, UsageError
 from penstock.graph.callables import describe_given
 from penstock.graph.function_checks import check_function
 from penstock.graph.job_graph import (
+    SIDE_OUTPUT,
     SPARK_SINK,
     EdgePlan,
     JobGraph,
@@ -33,6 +34,7 @@ from penstock.model.functions import (
     ReduceFunction,
 )
 from penstock.model.key_groups import default_max_parallelism
+from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.type_information import as_key_type
 from penstock.model.types import TAGGED, resolve_type
@@ -69,6 +71,8 @@ class FunctionProgram:
     sink: Sink | None = None
     broadcast: tuple[MapStateDescriptor, ...] = ()
     """The states of a broadcast stream."""
+    side_outputs: tuple[OutputTag, ...] = ()
+    """The tags whose records `Harness.side_output` returns."""
     created: str = ""
     """The line of the test that made it."""
 
@@ -133,13 +137,25 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         max_parallelism,
         key_types if keyed else None,
         tuple(edges),
-        (function, *(_sink_operator(sink) for sink in sinks)),
-        (EdgePlan(1, StageOutput("s0", 0), SPARK_SINK, TAGGED, "forward"),),
+        (function, *(_sink_operator(sink) for sink in sinks), *map(_side_output, program.side_outputs)),
+        tuple(_outputs(1 + len(sinks), program.side_outputs)),
     )
     spec = SourceSpec("collection", None, TAGGED)
     names = ["source", "broadcast"][: len(edges)]
     sources = [SourcePlan(index, name, name, spec, TAGGED, None, bounded=True) for index, name in enumerate(names)]
     return JobGraph((stage,), tuple(sources), tuple(sinks), (), max_parallelism)
+
+
+def _side_output(tag: OutputTag) -> OperatorPlan:
+    uid, function, config = f"side output {tag.tag_id}", dumps(None, tag.tag_id), {"tag": tag.tag_id}
+    return OperatorPlan(uid, uid, SIDE_OUTPUT, function, TAGGED, tag.type_info, (0,), keyed=False, config=config)
+
+
+def _outputs(first: int, side_outputs: tuple[OutputTag, ...]) -> Iterator[EdgePlan]:
+    """The edges to the harness: of the function, and of the side outputs, whose operators begin at a position."""
+    yield EdgePlan(1, StageOutput("s0", 0), SPARK_SINK, TAGGED, "forward")
+    for number, tag in enumerate(side_outputs):
+        yield EdgePlan(3 + number, StageOutput("s0", first + number), SPARK_SINK, tag.type_info, "forward")
 
 
 def _sink_operator(sink: SinkPlan) -> OperatorPlan:

@@ -41,7 +41,7 @@ from penstock.errors import (
 from penstock.failpoint import InjectedCrash
 from penstock.graph.creation_site import creation_site
 from penstock.graph.execution_graph import assign_subtasks
-from penstock.graph.job_graph import JobGraph
+from penstock.graph.job_graph import SIDE_OUTPUT, JobGraph
 from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity
 from penstock.jobmanager.attempt.deploy_orders import deploy_orders
 from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochTracker
@@ -50,6 +50,7 @@ from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.jobmanager.job_savepoints import JobSavepoints, published_stop
 from penstock.model.execution import CheckpointingMode
 from penstock.model.ids import StageId, SubtaskId, Version
+from penstock.model.output_tag import OutputTag
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointEvent, SourcePosition
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept
@@ -93,7 +94,7 @@ class Harness:
         self._items: list[Any] = []
         """Everything that was ever fed, with its control items: the replayable source."""
         self._position = 0
-        self._outputs: list[tuple[int, list[Any]]] = []
+        self._outputs: list[tuple[int, list[tuple[str, Any]]]] = []
         self._running = False
         self._ended = False
         self._task_attempts = 0
@@ -112,9 +113,9 @@ class Harness:
                 FilterFunction or ReduceFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
-                broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`), seed=, clock=,
-                storage=, limits=, local=, mode=, crashed=, retained=, allow_fallback=, warn=,
-                job_parameters=.
+                broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
+                side_outputs= (tags for `side_output`), seed=, clock=, storage=, limits=, local=, mode=, crashed=,
+                retained=, allow_fallback=, warn=, job_parameters=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -185,7 +186,17 @@ class Harness:
     @property
     def output(self) -> list[Any]:
         """What the job emitted, on its current line: output that a crash undid is not in it."""
-        return [record for _, records in self._outputs for record in records]
+        return self._emitted("")
+
+    def side_output(self, tag: OutputTag) -> list[Any]:
+        """The records of a side output; the tag is one of `side_outputs=`, or the program reads it."""
+        known = {o.config["tag"] for stage in self._graph.stages for o in stage.operators if o.kind == SIDE_OUTPUT}
+        if tag.tag_id not in known:
+            raise UsageError(f"nothing reads {tag}; name it in side_outputs=[{tag.tag_id}]")
+        return self._emitted(tag.tag_id)
+
+    def _emitted(self, tag_id: str) -> list[Any]:
+        return [record for _, records in self._outputs for tag, record in records if tag == tag_id]
 
     @property
     def manifest(self) -> Manifest | None:
@@ -400,7 +411,7 @@ class Harness:
                 self._coordinator.complete_ready()
                 self._savepoints.advance()
 
-    def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> list[Any]:
+    def _run_stages(self, header: EpochHeader, records: Sequence[Any]) -> list[tuple[str, Any]]:
         feed = self._exchange.feed(header, records)
         for stage in self._graph.stages:
             for index in range(stage.parallelism):

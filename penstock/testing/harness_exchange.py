@@ -98,11 +98,15 @@ class StageFeed:
         for edge, kept in output.items():
             self._outputs.setdefault(edge, []).append(kept)
 
-    def results(self) -> list[Any]:
-        """The records on edges that leave the job."""
-        edges = [edge for stage in self._graph.stages for edge in stage.outputs if edge.target == SPARK_SINK]
+    def results(self) -> list[tuple[str, Any]]:
+        """The records on edges that leave the job, each with the tag of its side output, or with ""."""
+        leaving = [(s, edge) for s in self._graph.stages for edge in s.outputs if edge.target == SPARK_SINK]
         return [
-            r for edge in edges for batches, _ in self._outputs.get(edge.id, []) for b in batches for r in b.records
+            (_tag_of(stage, edge), record)
+            for stage, edge in leaving
+            for batches, _ in self._outputs.get(edge.id, [])
+            for batch in batches
+            for record in batch.records
         ]
 
     def items(self, subtask: SubtaskId) -> Iterator[EdgeBatch | Barrier]:
@@ -133,6 +137,11 @@ class StageFeed:
             return []
         # Copies: a function may change its record, and a replay must bring it as it was.
         return [Batch(deepcopy(records), self._exchange.timestamps(edge, records))]
+
+
+def _tag_of(stage: StagePlan, edge: EdgePlan) -> str:
+    position = edge.source.position if isinstance(edge.source, StageOutput) else -1
+    return str(stage.operators[position].config.get("tag", "")) if position >= 0 else ""
 
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:

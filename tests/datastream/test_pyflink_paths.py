@@ -93,7 +93,6 @@ MISSING = {
         TumblingEventTimeWindows Window WindowAssigner WindowFunction WindowedStream""",
     "two streams cannot be connected yet, except with a broadcast stream": "CoFlatMapFunction CoMapFunction "
     "CoProcessFunction ConnectedStreams KeyedCoProcessFunction",
-    "there are no side outputs yet": "OutputTag",
     "functions are not asynchronous": "AsyncDataStream AsyncFunction",
     "there are no custom partitioners": "Partitioner",
     "streams are not cached": "CachedDataStream",

@@ -42,7 +42,7 @@ from penstock.errors import (
     SnapshotRefusedError,
     WrongJobError,
 )
-from penstock.graph.job_graph import JobGraph
+from penstock.graph.job_graph import SIDE_OUTPUT, JobGraph
 from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity, Origin
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.model.ids import JobId, new_token
@@ -244,7 +244,7 @@ def _reopen(path: str, recorded: Restore | None, options: RecoveryOptions) -> Op
 def program_outline(graph: JobGraph) -> ProgramOutline:
     """What a restore must know of the program."""
     uids = ProgramUids(
-        {operator.uid: operator.uid_hash for stage in graph.stages for operator in stage.operators},
+        {o.uid: o.uid_hash for stage in graph.stages for o in stage.operators if o.kind != SIDE_OUTPUT},
         {source.uid: source.uid_hash for source in graph.sources},
         frozenset(sink.uid for sink in graph.sinks),
     )

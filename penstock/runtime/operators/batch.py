@@ -14,6 +14,8 @@ class Batch:
     timestamps: list[int | None] | None = None
     """Milliseconds, one per record; None in jobs without event time."""
     keys: list[Any] | None = None
+    side: "dict[str, Batch] | None" = None
+    """Records of side outputs, by the id of their tag."""
 
     def __len__(self) -> int:
         return len(self.records)

@@ -5,8 +5,14 @@ from penstock.graph.job_graph import OperatorPlan
 from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.record_operators import KINDS, Operator
+from penstock.runtime.operators.side_outputs import SideOutput
 
-EVERY_KIND: dict[str, type[Operator]] = {**KINDS, "broadcast": BroadcastOperator, "keyed_broadcast": BroadcastOperator}
+EVERY_KIND: dict[str, type[Operator]] = {
+    **KINDS,
+    "broadcast": BroadcastOperator,
+    "keyed_broadcast": BroadcastOperator,
+    "side_output": SideOutput,
+}
 
 
 def make_operator(plan: OperatorPlan, context: OperatorContext) -> Operator:
