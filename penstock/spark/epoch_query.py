@@ -32,6 +32,10 @@ WAITING = ("Waiting for data to arrive", "Waiting for next trigger")
 """Spark's status of a query that has polled its sources and waits."""
 
 
+WORKER_LOST = "Python worker failed to connect back"
+"""Spark's message when a Python process of its own did not start within ten seconds, a limit that cannot be set."""
+
+
 class EpochQuery:
     """A running query. It ends by itself when all sources are bounded, by an error, or by `stop`."""
 
@@ -76,6 +80,11 @@ class EpochQuery:
         """What ended the query, if it was an error."""
         error = self._query.exception()
         return None if error is None else str(error)
+
+    @property
+    def lost_a_worker(self) -> bool:
+        """The query ended because Spark could not start a Python process in time."""
+        return WORKER_LOST in (self.failure or "")
 
     def cancel_jobs(self) -> None:
         """End the Spark job that is running; its `run_epoch` raises."""

@@ -98,6 +98,8 @@ class EpochLoop:
         self._interval_s = 0.0
         self._started_at_s: float | None = None
         self._rows_at_s = clock.monotonic_s()
+        self.epochs_begun = 0
+        """Of this attempt, with or without rows."""
 
     def start_query(self, frame: Any, settings: QuerySettings) -> EpochQuery:
         """Let Spark read the sources and call `run_epoch` for every micro-batch."""
@@ -248,6 +250,7 @@ class EpochLoop:
     ) -> EpochHeader:
         """One epoch from header to commit (PROTOCOL section 3). `forced`: its barrier carries a checkpoint."""
         started_ms = self._clock.now_ms()
+        self.epochs_begun += 1
         self._attempt.log.check_fenced()  # PROTOCOL R4: at the start of each epoch
         may_save = not final and not self._tracker.waiting  # PROTOCOL R13: a savepoint holds no rows in flight
         header = self._tracker.begin(final=final, forced=forced, savepoint=may_save)

@@ -6,6 +6,8 @@ one thread completes checkpoints (`CompletionThread`); the RPC endpoint's thread
 """
 
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ from penstock.spark.source_frames import EpochLimits, open_sources
 from penstock.spark.warm_up import start_warm_up
 
 FIRST_EPOCH = "first epoch"
+QUERY_STARTS = 3
+"""How often Spark may try to read the sources before anything was read."""
 
 
 class SparkAttempt:
@@ -62,6 +66,8 @@ class SparkAttempt:
         self._folder = make_folder("driver", Path(tempfile.gettempdir()))
         self._deployment: SubtaskDeployment | None = None
         self._query: EpochQuery | None = None
+        self._query_starts = 0
+        self._read_sources: Callable[[], EpochQuery]
         self.tracker: EpochTracker | None = None
         """None until the state is loaded."""
         self.savepoints = Savepoints(_savepoint_place(attempt, settings), clock, attempt.log, attempt.coordinator)
@@ -197,7 +203,8 @@ class SparkAttempt:
         self._phases.enter(FIRST_EPOCH)
         folder, bounded = self._sources.folder, self._graph.bounded
         query = QuerySettings(folder, bounded, settings.epoch_interval_ms, of_query, limited)
-        self._query = self._loop.start_query(frame, query)
+        self._read_sources = partial(self._loop.start_query, frame, query)
+        self._query = self._read_sources()
         self._completion.start()
 
     def _epoch_committed(self, summary: EpochSummary) -> None:
@@ -234,10 +241,23 @@ class SparkAttempt:
         if self.savepoints.stopped is not None:
             return Ended.STOPPED
         if self._query.failure is not None:
-            raise self._loop.cause_of(self._query.failure)
+            if not self._may_read_again():
+                raise self._loop.cause_of(self._query.failure)
+            self._query = self._read_sources()
+            return self._wait_for_end()
         if not self._graph.bounded:
             raise JobFailedError("the Spark query was stopped from outside; its input has not ended")
         return Ended.INPUT
+
+    def _may_read_again(self) -> bool:
+        """Spark gave up waiting for a source's Python process, as on a busy machine, before the first epoch began.
+
+        Then no row was handed out, and a second query on the same offset log reads what the first one would have read.
+        """
+        assert self._query is not None and self.tracker is not None
+        self._query_starts += 1
+        is_unused = self.tracker.failure is None and self._loop.epochs_begun == 0
+        return self._query.lost_a_worker and is_unused and self._query_starts < QUERY_STARTS
 
     def _has_query_ended(self) -> bool:
         """The query has ended. If it ended cleanly, a requested stop is completed before that counts."""
