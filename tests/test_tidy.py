@@ -44,7 +44,20 @@ LAYERS: list[set[str]] = [
 RANK = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 FOLLOWS_PYFLINK = ("datastream", "common", "model")
 DOMAIN_NAMES = ("TaskManager", "JobManager")
-PYFLINK_NAMES = {"Builder", "BulkFormatBuilder", "FileSourceBuilder", "OutputFileConfigBuilder", "RowFormatBuilder"}
+PYFLINK_NAMES = {
+    "BaseBuilder",
+    "Builder",
+    "BulkFormatBuilder",
+    "BulkWriterFactory",
+    "CsvSchemaBuilder",
+    "DefaultBulkFormatBuilder",
+    "DefaultRowFormatBuilder",
+    "FileSourceBuilder",
+    "OptionBuilder",
+    "OutputFileConfigBuilder",
+    "RowFormatBuilder",
+    "TypedConfigOptionBuilder",
+}
 
 
 def layer_of(module: str) -> str:

@@ -46,11 +46,13 @@ from penstock.model.functions import (
     RuntimeContext,
     TimerService,
 )
+from penstock.model.memory_size import MemorySize
 from penstock.model.operator_state import (
     CheckpointedFunction,
     CheckpointListener,
 )
 from penstock.model.output_tag import OutputTag
+from penstock.model.slot_sharing_group import SlotSharingGroup
 from penstock.model.time import TimeDomain
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
+    "MemorySize",
     "MemoryStateBackend",
     "OutputTag",
     "PredefinedOptions",
@@ -90,6 +93,7 @@ __all__ = [
     "RocksDBStateBackend",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SlotSharingGroup",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",

@@ -22,10 +22,10 @@ class Configuration:
         self._settings: dict[str, str] = dict(other._settings) if other is not None else {}
 
     @staticmethod
-    def from_dict(settings: Mapping[str, Any]) -> "Configuration":
+    def from_dict(map: Mapping[str, Any]) -> "Configuration":
         """The configuration with these settings."""
         configuration = Configuration()
-        for key, value in settings.items():
+        for key, value in map.items():
             configuration._set(key, value)
         return configuration
 
@@ -123,6 +123,22 @@ class Configuration:
         """All settings, in the order they were set."""
         return dict(self._settings)
 
+    @staticmethod
+    def parse_list_value(value: str | None, standard_yaml: bool = True) -> list[str]:
+        """The parts of a list in a setting: "a;b", or in YAML "[a, b]" or one part a line after "- ".
+
+        >>> Configuration.parse_list_value("[a, b]"), Configuration.parse_list_value("a;b", False)
+        (['a', 'b'], ['a', 'b'])
+        """
+        if not value:
+            return []
+        text = value.strip()
+        if standard_yaml and text.startswith("[") and text.endswith("]"):
+            return [part.strip().strip("'\"") for part in text[1:-1].split(",") if part.strip()]
+        if standard_yaml and text.startswith("- "):
+            return [line.strip()[2:].strip().strip("'\"") for line in text.splitlines() if line.strip()]
+        return text.split(";")
+
     def __contains__(self, key: object) -> bool:
         return key in self._settings
 
@@ -132,7 +148,9 @@ class Configuration:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Configuration) and self._settings == other._settings
 
-    __hash__ = None  # type: ignore[assignment]  # a configuration can change
+    def __hash__(self) -> int:
+        """Of the current settings, as in PyFlink: it changes with them."""
+        return hash(frozenset(self._settings.items()))
 
     def __repr__(self) -> str:
         return f"Configuration({self._settings!r})"

@@ -22,3 +22,11 @@ class Encoder:
     def simple_string_encoder(charset_name: str = "UTF-8") -> "Encoder":
         """An encoder of text lines in a charset."""
         return Encoder(charset_name)
+
+
+@dataclass(frozen=True)
+class BulkWriterFactory:
+    """The format of column files, for `FileSink.for_bulk_format`. `ParquetBulkWriters` and others make it."""
+
+    format_name: str
+    options: tuple[tuple[str, str], ...] = ()

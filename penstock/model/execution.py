@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class JobID(str):
@@ -76,3 +77,11 @@ class JobExecutionResult:
     def get_net_runtime(self) -> int:
         """Milliseconds from the submission of the job to its end."""
         return self.duration_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """The result of an accumulator. There are none: functions in Python cannot make them, in PyFlink neither."""
+        raise KeyError(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Always empty: functions in Python cannot make accumulators, in PyFlink neither."""
+        return {}

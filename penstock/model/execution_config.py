@@ -4,13 +4,14 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
-from penstock.model.options import checkpointing_options, pipeline_options
+from penstock.model.options import checkpointing_options, flink_options, pipeline_options
 
 
 class ExecutionConfig:
     """Settings of the execution, kept in the environment's configuration. Setters return the object itself."""
 
     PARALLELISM_DEFAULT = pipeline_options.PARALLELISM.default
+    PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
@@ -26,9 +27,9 @@ class ExecutionConfig:
         """The interval in milliseconds."""
         return self._configuration.get(pipeline_options.AUTO_WATERMARK_INTERVAL)
 
-    def set_global_job_parameters(self, global_job_parameters: dict[str, Any]) -> "ExecutionConfig":
+    def set_global_job_parameters(self, global_job_parameters_dict: dict[str, Any]) -> "ExecutionConfig":
         """Set parameters that functions read with `RuntimeContext.get_job_parameter`."""
-        for key, value in global_job_parameters.items():
+        for key, value in global_job_parameters_dict.items():
             self._configuration.set_string(pipeline_options.JOB_PARAMETERS.prefix + str(key), str(value))
         return self
 
@@ -90,6 +91,104 @@ class ExecutionConfig:
         """Set the number of key groups."""
         self._configuration.set(pipeline_options.MAX_PARALLELISM, max_parallelism)
         return self
+
+    # Settings of Flink's JVM: kept and returned, and without effect. A job says so once, in a line for each key.
+
+    def enable_closure_cleaner(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: functions are Python."""
+        return self._set_text(flink_options.CLOSURE_CLEANER, "RECURSIVE")
+
+    def disable_closure_cleaner(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: functions are Python."""
+        return self._set_text(flink_options.CLOSURE_CLEANER, "NONE")
+
+    def is_closure_cleaner_enabled(self) -> bool:
+        """What was set; True by default."""
+        return self._configuration.get_string(flink_options.CLOSURE_CLEANER, "RECURSIVE") != "NONE"
+
+    def set_latency_tracking_interval(self, interval: int) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: the latency is that of an epoch."""
+        return self._set_text(flink_options.LATENCY_INTERVAL, str(int(interval)))
+
+    def get_latency_tracking_interval(self) -> int:
+        """What was set, in milliseconds; 0 by default."""
+        return self._configuration.get_integer(flink_options.LATENCY_INTERVAL, 0)
+
+    def set_task_cancellation_interval(self, interval: int) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: Spark ends the tasks."""
+        return self._set_text(flink_options.CANCELLATION_INTERVAL, str(int(interval)))
+
+    def get_task_cancellation_interval(self) -> int:
+        """What was set, in milliseconds; 30,000 by default."""
+        return self._configuration.get_integer(flink_options.CANCELLATION_INTERVAL, 30_000)
+
+    def set_task_cancellation_timeout(self, timeout: int) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: Spark ends the tasks."""
+        if timeout < 0:
+            raise UsageError(f"task cancellation timeout of {timeout} ms; it must be 0 or more")
+        return self._set_text(flink_options.CANCELLATION_TIMEOUT, str(int(timeout)))
+
+    def get_task_cancellation_timeout(self) -> int:
+        """What was set, in milliseconds; 180,000 by default."""
+        return self._configuration.get_integer(flink_options.CANCELLATION_TIMEOUT, 180_000)
+
+    def enable_force_kryo(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: there are no Java objects."""
+        return self._set_text(flink_options.FORCE_KRYO, "true")
+
+    def disable_force_kryo(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: there are no Java objects."""
+        return self._set_text(flink_options.FORCE_KRYO, "false")
+
+    def is_force_kryo_enabled(self) -> bool:
+        """What was set; False by default."""
+        return self._configuration.get_boolean(flink_options.FORCE_KRYO, False)
+
+    def enable_generic_types(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: there are no Java objects."""
+        return self._set_text(flink_options.GENERIC_TYPES, "true")
+
+    def disable_generic_types(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: there are no Java objects."""
+        return self._set_text(flink_options.GENERIC_TYPES, "false")
+
+    def has_generic_types_disabled(self) -> bool:
+        """What was set; False by default."""
+        return not self._configuration.get_boolean(flink_options.GENERIC_TYPES, True)
+
+    def enable_force_avro(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: there are no Java objects."""
+        return self._set_text(flink_options.FORCE_AVRO, "true")
+
+    def disable_force_avro(self) -> "ExecutionConfig":
+        """Accepted as in PyFlink, and without effect: there are no Java objects."""
+        return self._set_text(flink_options.FORCE_AVRO, "false")
+
+    def is_force_avro_enabled(self) -> bool:
+        """What was set; False by default."""
+        return self._configuration.get_boolean(flink_options.FORCE_AVRO, False)
+
+    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
+        """Always empty: there are no Java objects."""
+        return {}
+
+    def get_registered_kryo_types(self) -> list[str]:
+        """Always empty: there are no Java objects."""
+        return []
+
+    def get_registered_pojo_types(self) -> list[str]:
+        """Always empty: there are no Java objects."""
+        return []
+
+    def _set_text(self, key: str, value: str) -> "ExecutionConfig":
+        self._configuration.set_string(key, value)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionConfig) and self._configuration == other._configuration
+
+    def __hash__(self) -> int:
+        return hash(self._configuration)
 
 
 def global_job_parameters(configuration: Configuration) -> dict[str, str]:

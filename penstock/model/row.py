@@ -1,7 +1,7 @@
 """`Row`: a record with named fields, as a tuple. There is one subclass of tuple for each schema.
 
-`r.amount` is as fast as on a namedtuple; `r["amount"]`, `r[1]` and unpacking work too. Rows are immutable, and they
-are equal and hashed as tuples.
+`r.amount` is as fast as on a namedtuple; `r["amount"]`, `r[1]` and unpacking work too. The values of a row
+cannot be changed, and rows are equal and hashed as tuples.
 """
 
 import copy
@@ -15,12 +15,15 @@ _RESERVED = frozenset({"_fields"})
 
 
 class RowKind(Enum):
-    """The change that a row makes to a table. Streams hold only INSERT."""
+    """The change that a row makes to a table."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
     UPDATE_AFTER = 2
     DELETE = 3
+
+    def __str__(self) -> str:
+        return ("+I", "-U", "+U", "-D")[self.value]
 
 
 class _RowType(type):
@@ -45,6 +48,7 @@ class Row(tuple[Any, ...], metaclass=_RowType):
     __slots__ = ()
     _fields: tuple[str, ...] | None = None
     """The field names; None for a row without names."""
+    _kind = RowKind.INSERT
 
     def __new__(cls, *values: Any, **named: Any) -> "Row":
         if values and named:
@@ -88,9 +92,45 @@ class Row(tuple[Any, ...], metaclass=_RowType):
         """The field names, in order; empty for a row without names."""
         return list(self.__class__._fields or ())
 
+    def get_fields_by_names(self, names: list[str]) -> list[Any]:
+        """The values of some fields; all values, in order, of a row without names."""
+        fields = self.__class__._fields
+        if fields is None:
+            return list(self)
+        unknown = [name for name in names if name not in fields]
+        if unknown:
+            raise KeyError(f"there are no fields {', '.join(unknown)} in a row of {', '.join(fields)}")
+        return [self[name] for name in names]
+
+    def set_field_names(self, field_names: list[str]) -> None:
+        """Name the fields of this row."""
+        if len(field_names) != len(self):
+            raise ValueError(f"{len(field_names)} names given for a row of {len(self)} values")
+        self.__class__ = _class_of(tuple(field_names), self.__class__._kind)
+
+    @staticmethod
+    def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> "Row":
+        """A row of this kind. The kind is lost where the row is stored or sent to another operator's subtasks.
+
+        >>> Row.of_kind(RowKind.DELETE, "ada", 2.0).get_row_kind()
+        <RowKind.DELETE: 3>
+        """
+        row = Row(*args, **kwargs)
+        row.set_row_kind(row_kind)
+        return row
+
     def get_row_kind(self) -> RowKind:
-        """Always INSERT: streams only add records."""
-        return RowKind.INSERT
+        """The change that this row makes: INSERT, unless `set_row_kind` or `of_kind` has set another."""
+        return self.__class__._kind
+
+    def set_row_kind(self, row_kind: RowKind) -> None:
+        """Set the change that this row makes, for as long as the row is passed on as an object."""
+        self.__class__ = _class_of(self.__class__._fields, row_kind)
+
+    def __contains__(self, item: object) -> bool:
+        """Whether there is a field of this name; without names, whether there is this value."""
+        fields = self.__class__._fields
+        return tuple.__contains__(self, item) if fields is None else item in fields
 
     def __repr__(self) -> str:
         fields = self.__class__._fields
@@ -99,7 +139,9 @@ class Row(tuple[Any, ...], metaclass=_RowType):
         return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(fields, self, strict=True))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return make_row, (self.__class__._fields, tuple(self))
+        kind = self.__class__._kind
+        given = (self.__class__._fields, tuple(self))
+        return make_row, given if kind is RowKind.INSERT else (*given, kind)
 
     def __copy__(self) -> "Row":
         return self
@@ -124,9 +166,20 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
     return _RowType("Row", (Row,), members)  # type: ignore[return-value]
 
 
-def make_row(names: tuple[str, ...] | None, values: Iterable[Any]) -> Row:
+def make_row(names: tuple[str, ...] | None, values: Iterable[Any], kind: RowKind = RowKind.INSERT) -> Row:
     """A row of these values, with names or without."""
-    return tuple.__new__(Row if names is None else row_class(names), values)
+    return tuple.__new__(_class_of(names, kind), values)
+
+
+def _class_of(names: tuple[str, ...] | None, kind: RowKind) -> type[Row]:
+    plain = Row if names is None else row_class(names)
+    return plain if kind is RowKind.INSERT else _class_of_kind(plain, kind)
+
+
+@lru_cache(maxsize=4096)
+def _class_of_kind(plain: type[Row], kind: RowKind) -> type[Row]:
+    members = {"__slots__": (), "__module__": Row.__module__, "__doc__": plain.__doc__, "_kind": kind}
+    return _RowType("Row", (plain,), members)  # type: ignore[return-value]
 
 
 def _deep_dict(value: Any) -> Any:

@@ -37,7 +37,7 @@ def test_p1_no_restart(env: Env) -> None:
 def test_p2_fixed_delay_restart(env: Env) -> None:
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 5000))
     assert settings_of(env).restart == FixedDelay(3, 5000)
-    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, Time.seconds(1)))  # type: ignore[arg-type]
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, Time.seconds(1)))
     assert settings_of(env).restart == FixedDelay(2, 1000)
 
 
@@ -70,7 +70,7 @@ def test_strategies_are_checked(env: Env) -> None:
         env.set_restart_strategy("none")  # type: ignore[arg-type]
     for attempts, delay in ((-1, 0), (True, 0), (1, -1), (1, "1s")):
         with pytest.raises(UsageError):
-            RestartStrategies.fixed_delay_restart(attempts, delay)  # type: ignore[arg-type]
+            RestartStrategies.fixed_delay_restart(attempts, delay)
 
 
 def test_k8_externalized_checkpoints_under_their_old_names(env: Env) -> None:

@@ -21,7 +21,7 @@ def test_the_committed_list_is_current() -> None:
     [
         "penstock.common.Configuration: class(other: 'Configuration | None' = None) -> None",
         "Configuration.get_integer: function(self, key: str, default_value: int) -> int",
-        "Configuration.from_dict: staticmethod(settings: collections.abc.Mapping[str, typing.Any]) -> 'Configuration'",
+        "Configuration.from_dict: staticmethod(map: collections.abc.Mapping[str, typing.Any]) -> 'Configuration'",
         "CheckpointingMode.AT_LEAST_ONCE = 1",
         "StreamExecutionEnvironment.spark: property(self) -> Any",
         "RestartStrategyConfiguration.get_description: function(self) -> str",

@@ -96,18 +96,14 @@ MISSING = {
     "functions are not asynchronous": "AsyncDataStream AsyncFunction",
     "there are no custom partitioners": "Partitioner",
     "streams are not cached": "CachedDataStream",
-    "Spark places the tasks": "MemorySize SlotSharingGroup",
-    "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner BulkWriterFactory
+    "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSourceBuilder FileSplitAssignerProvider
         InputFormat RowDataBulkWriterFactory SinkFunction Source SourceFunction""",
     "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema DeliveryGuarantee
-        DeserializationSchema FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
+        FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
         JsonRowDeserializationSchema JsonRowSerializationSchema KafkaSink KafkaSource ParquetColumnarRowInputFormat
-        SerializationSchema SimpleStringSchema StreamingFileSink""",
-    "types are Arrow types, without serializers of their own": "TypeSerializer",
-    "settings have text keys": "ConfigOption ConfigOptions",
-    "PyFlink dropped it in 2.0, and it had no effect on streams": "ExecutionMode InputDependencyConstraint "
-    "TimeCharacteristic",
+        StreamingFileSink""",
+    "PyFlink dropped it in 2.0, and it had no effect on streams": "ExecutionMode TimeCharacteristic",
     "there is no Table API": "SqlDialect",
 }
 ABSENT = {name for names in MISSING.values() for name in names.split()}

@@ -11,7 +11,7 @@ def test_a_row_is_read_by_name_index_attribute_and_unpacking():
     row = Row(customer="ada", amount=2.0)
     customer, amount = row
     assert (customer, amount) == ("ada", 2.0) == (row.customer, row.amount) == (row["customer"], row[1])
-    assert row[0:1] == ("ada",) and row[-1] == 2.0 and len(row) == 2 and "ada" in row
+    assert row[0:1] == ("ada",) and row[-1] == 2.0 and len(row) == 2 and "customer" in row and "ada" in Row("ada")
     assert row._fields == ("customer", "amount") == tuple(row.get_field_names())
     with pytest.raises(KeyError):
         row["total"]
@@ -80,3 +80,25 @@ def test_a_row_as_a_dictionary():
 def test_rows_only_insert():
     assert Row(1).get_row_kind() is RowKind.INSERT
     assert make_row(None, [1]).get_field_names() == []
+
+
+def test_the_kind_of_a_row() -> None:
+    row = Row.of_kind(RowKind.UPDATE_AFTER, name="ada", total=2)
+    assert row.get_row_kind() is RowKind.UPDATE_AFTER and tuple(row) == ("ada", 2) and row.name == "ada"
+    assert repr(row) == "Row(name='ada', total=2)"
+    assert pickle.loads(pickle.dumps(row)).get_row_kind() is RowKind.UPDATE_AFTER
+    row.set_row_kind(RowKind.INSERT)
+    assert row.get_row_kind() is RowKind.INSERT and type(row) is row_class(("name", "total"))
+    assert Row.of_kind(RowKind.DELETE, 1).get_row_kind() is RowKind.DELETE
+    assert [str(kind) for kind in RowKind] == ["+I", "-U", "+U", "-D"]
+
+
+def test_the_fields_of_a_row_can_be_named_later() -> None:
+    row = Row(1, 2)
+    assert row.get_fields_by_names(["any"]) == [1, 2]
+    row.set_field_names(["a", "b"])
+    assert row.b == 2 and row.get_fields_by_names(["b", "a"]) == [2, 1] and "a" in row and 1 not in row
+    with pytest.raises(KeyError, match="no fields c"):
+        row.get_fields_by_names(["c"])
+    with pytest.raises(ValueError, match="1 names given for a row of 2 values"):
+        row.set_field_names(["a"])

@@ -32,6 +32,15 @@ _QUERIES = "the state of a running job cannot be queried; `penstock state` reads
 _RECORDS_IN_FLIGHT = "a restored job processes the records in flight first, and takes checkpoints meanwhile"
 _FILE_SYSTEMS = "file systems are configured by their environment variables"
 
+CLOSURE_CLEANER = "pipeline.closure-cleaner-level"
+LATENCY_INTERVAL = "metrics.latency.interval"
+CANCELLATION_INTERVAL = "task.cancellation.interval"
+CANCELLATION_TIMEOUT = "task.cancellation.timeout"
+FORCE_KRYO = "pipeline.force-kryo"
+FORCE_AVRO = "pipeline.force-avro"
+GENERIC_TYPES = "pipeline.generic-types"
+"""Keys that `ExecutionConfig` has methods for."""
+
 
 def _without_effect(why: str, *keys: str) -> tuple[Option[str | None], ...]:
     return tuple(Option(key, OptionalText(), None, "", no_effect=why) for key in keys)
@@ -128,11 +137,11 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect("read the file in `open()`", "pipeline.cached-files"),
     *_without_effect(
         _JAVA_TYPES,
-        "pipeline.force-avro",
-        "pipeline.force-kryo",
+        FORCE_AVRO,
+        FORCE_KRYO,
         "pipeline.force-kryo-avro",
-        "pipeline.generic-types",
-        "pipeline.closure-cleaner-level",
+        GENERIC_TYPES,
+        CLOSURE_CLEANER,
         "pipeline.serialization-config",
         "pipeline.default-kryo-serializers",
         "pipeline.registered-kryo-types",
