@@ -11,6 +11,7 @@ from penstock.datastream.checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from penstock.datastream.collect import CloseableIterator
+from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.current_backends import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
@@ -26,6 +27,12 @@ from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBacke
 from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
+)
+from penstock.model.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
 )
 from penstock.model.execution import (
     CheckpointingMode,
@@ -66,6 +73,10 @@ __all__ = [
     "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "EmbeddedRocksDBStateBackend",
@@ -81,6 +92,7 @@ __all__ = [
     "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.collect import CloseableIterator
+from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.node_settings import NodeSettings
 from penstock.datastream.record_types import (
@@ -58,6 +59,7 @@ __all__ = [  # as in PyFlink's module of this name
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CloseableIterator",
+    "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "KeyedStream",
@@ -264,13 +266,19 @@ class DataStream(NodeSettings):
             )
         unavailable("partition_custom()", "use key_by() or rebalance()")
 
-    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream:
-        """This stream connected with a broadcast stream, for a function that processes both."""
-        if not isinstance(ds, BroadcastStream):
-            unavailable(
-                "connect()", "connect a stream.broadcast(descriptor), or map both streams to one type and call union()"
-            )
-        return BroadcastConnectedStream(self, ds)
+    @overload
+    def connect(self, ds: "DataStream") -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: "DataStream | BroadcastStream") -> ConnectedStreams | BroadcastConnectedStream:
+        """This stream connected with another one, for a function that processes both."""
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds)
+        if not isinstance(ds, DataStream):
+            raise ArgumentError(f"connect() takes a stream, or stream.broadcast(descriptor), not {ds!r}")
+        return ConnectedStreams(self, ds)
 
     def window_all(self, window_assigner: Any) -> NoReturn:
         """Not available."""

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.callables import as_written, is_wrapped
 from penstock.model.broadcast_functions import KeyedBroadcastProcessFunction
+from penstock.model.co_functions import KeyedCoProcessFunction
 from penstock.model.functions import Function, KeyedProcessFunction
 from penstock.model.operator_state import CheckpointedFunction, CheckpointListener
 from penstock.model.watermark import CallableAssigner, WatermarkStrategy
@@ -31,6 +32,10 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
     "keyed_process": {"process_element": _ELEMENT, "on_timer": _TIMER},
     "broadcast": {"process_element": _ELEMENT, "process_broadcast_element": _ELEMENT},
     "keyed_broadcast": {"process_element": _ELEMENT, "process_broadcast_element": _ELEMENT, "on_timer": _TIMER},
+    "co_map": {"map1": ("value",), "map2": ("value",)},
+    "co_flat_map": {"flat_map1": ("value",), "flat_map2": ("value",)},
+    "co_process": {"process_element1": _ELEMENT, "process_element2": _ELEMENT},
+    "keyed_co_process": {"process_element1": _ELEMENT, "process_element2": _ELEMENT, "on_timer": _TIMER},
     "timestamps": {"extract_timestamp": ("value", "record_timestamp")},
 }
 _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
@@ -41,7 +46,17 @@ _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
         "notify_checkpoint_aborted": ("checkpoint_id",),
     },
 }
-_ONE_RESULT = ("map", "filter", "reduce", "get_key", "extract_timestamp")
+_CALLERS = {
+    "timestamps": "with_timestamp_assigner",
+    "broadcast": "process",
+    "keyed_broadcast": "process",
+    "co_map": "map",
+    "co_flat_map": "flat_map",
+    "co_process": "process",
+    "keyed_co_process": "process",
+}
+"""Kind -> the method of the stream, where it has another name."""
+_ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "extract_timestamp")
 _REGISTER = ("register_event_time_timer", "register_processing_time_timer")
 _COUNTS = ("no arguments", "one argument", "two arguments")
 
@@ -53,14 +68,15 @@ def check_function(function: Any, kind: str) -> None:
         if function is None:
             return
     plain = kind if kind in _METHODS else kind.removeprefix("keyed_")
-    caller = {"timestamps": "with_timestamp_assigner"}.get(plain, plain.removeprefix("keyed_"))
+    caller = _CALLERS.get(plain, plain.removeprefix("keyed_"))
     for method, parameters in _METHODS[plain].items():
-        _check_method(function, method, parameters, "process" if "broadcast" in caller else caller)
+        _check_method(function, method, parameters, caller)
     for base, methods in _OF_EVERY_FUNCTION.items():
         if isinstance(function, base) and not is_wrapped(function):
             for method, parameters in methods.items():
                 _check_method(function, method, parameters, "the operator")
-    if "on_timer" in _METHODS[plain] and not handles_timers(function) and _registers_timers(function.process_element):
+    elements = [getattr(function, method) for method in _METHODS[plain] if method.startswith("process_element")]
+    if "on_timer" in _METHODS[plain] and not handles_timers(function) and any(map(_registers_timers, elements)):
         raise UsageError(no_on_timer(function))
 
 
@@ -71,7 +87,11 @@ def check_writer(write: Any) -> None:
 
 def handles_timers(function: Any) -> bool:
     """Whether the function has an `on_timer` of its own; the inherited one does nothing."""
-    inherited = (KeyedProcessFunction.on_timer, KeyedBroadcastProcessFunction.on_timer)
+    inherited = (
+        KeyedProcessFunction.on_timer,
+        KeyedBroadcastProcessFunction.on_timer,
+        KeyedCoProcessFunction.on_timer,
+    )
     own = getattr(type(function), "on_timer", None)
     return "on_timer" in getattr(function, "__dict__", {}) or (own is not None and own not in inherited)
 

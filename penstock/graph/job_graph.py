@@ -51,7 +51,7 @@ class OperatorPlan:
     name: str
     kind: str
     """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; broadcast or
-    keyed_broadcast; timestamps; side_output; sink."""
+    keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_; timestamps; side_output; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
     timestamps: a WatermarkStrategy; side_output: None; sink: its `SinkSpec`."""
@@ -66,7 +66,7 @@ class OperatorPlan:
     config: Mapping[str, Any] = field(default_factory=dict)
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
     watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions);
-    side_output: `tag`."""
+    co_…: `second_inputs` (positions); side_output: `tag`."""
     uid_hash: str | None = None
     """The operator whose state is restored: its id, or its derived uid."""
     created: str = ""

@@ -172,6 +172,9 @@ class _Stages:
             inputs = [p for p, feed in zip(positions, feeds, strict=True) if self._is_broadcast(feed)]
             descriptors = dumps(operator.config["descriptors"], node.name)
             operator = replace(operator, config={"descriptors": descriptors, "broadcast_inputs": inputs})
+        if _has_two_inputs(node):
+            second = positions[len(self._feeds[node.inputs[0]]) :]
+            operator = replace(operator, config={**operator.config, "second_inputs": list(second)})
         stage.operators.append(operator)
         position = len(stage.operators) - 1
         stage.generators.extend(_generators(node, self.uids[node.id], position))
@@ -196,6 +199,8 @@ class _Stages:
         if index is None or not (self.settings.chaining and node.chain_before):
             return None
         together = all(feed.stage == index and feed.exchange is None and feed.chain for feed in feeds)
+        if _has_two_inputs(node) and len({feed.position for feed in feeds}) < len(feeds):
+            return None  # what arrives would not show which of the two inputs it is
         return self.stages[index] if together and self.stages[index].parallelism == parallelism else None
 
     def _stage_for(self, feeds: tuple[_Feed, ...], parallelism: int, *, share: bool) -> _OpenStage:
@@ -203,8 +208,7 @@ class _Stages:
         if share and (feeds, parallelism) in self._shared:
             return self._shared[feeds, parallelism]
         arriving = [self._after_selector(feed) for feed in feeds]  # may make stages, which then come before this one
-        key_by = self._key_by(feeds[0])
-        stage = _OpenStage(len(self.stages), parallelism, key_by.key_types if key_by else None)
+        stage = _OpenStage(len(self.stages), parallelism, self._key_types(feeds))
         self.stages.append(stage)
         for position, feed in enumerate(arriving):
             edge = self._edge(feed, stage)
@@ -223,6 +227,11 @@ class _Stages:
             return feed
         stage = self._stage_for((replace(feed, exchange=None),), self.settings.parallelism, share=True)
         return _Feed(feed.record_type, stage=stage.index, position=-1, exchange=feed.exchange)
+
+    def _key_types(self, feeds: tuple[_Feed, ...]) -> tuple[TypeInformation, ...] | None:
+        """The types of the stage's key, if all its records have one; those of broadcast streams never have."""
+        found = [self._key_by(feed) for feed in feeds if not self._is_broadcast(feed)]
+        return found[0].key_types if found and found[0] is not None and None not in found else None
 
     def _key_by(self, feed: _Feed) -> KeyBy | None:
         payload = self.graph[feed.exchange].payload if feed.exchange is not None else None
@@ -319,6 +328,10 @@ class _Stages:
 def is_keyed(operator_kind: str) -> bool:
     """Whether operators of this kind run under a current key."""
     return operator_kind == "reduce" or operator_kind.startswith("keyed_")
+
+
+def _has_two_inputs(node: Node) -> bool:
+    return isinstance(node.payload, OperatorSpec) and node.payload.kind.removeprefix("keyed_").startswith("co_")
 
 
 def _generators(node: Node, uid: str, position: int) -> list[WatermarkGenerator]:

@@ -181,7 +181,7 @@ def _placement(stage: StagePlan, edge: EdgePlan, keys: list[str]) -> str:
     """The subtask of a row: the owner of its key group, or one that keeps the order within a partition (R16)."""
     if edge.partitioning == "broadcast":
         return COPY
-    if stage.keyed:
+    if edge.partitioning == "key":
         group = f"pmod(hash({', '.join(keys)}), {stage.max_parallelism})"
         return f"cast({group} * {stage.parallelism} div {stage.max_parallelism} as int)"
     number = "monotonically_increasing_id()" if edge.partitioning == "rebalance" else "spark_partition_id()"

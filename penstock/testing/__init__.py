@@ -2,8 +2,8 @@
 
 from penstock.testing.clocks import ManualClock
 from penstock.testing.harness import Harness
-from penstock.testing.harness_exchange import Broadcast
+from penstock.testing.harness_exchange import Broadcast, Second
 from penstock.testing.harness_options import CHECKPOINT, CRASH, Advance, Watermark
 from penstock.testing.memory_sink import MemorySink
 
-__all__ = ["Advance", "Broadcast", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Watermark"]
+__all__ = ["Advance", "Broadcast", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Second", "Watermark"]

@@ -1,7 +1,7 @@
 """Small job graphs for the harness, made without a program."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import ArgumentError, UsageError
@@ -23,6 +23,12 @@ from penstock.graph.job_graph import (
 from penstock.graph.pickling import dumps
 from penstock.graph.stream_graph import SinkSpec, SourceSpec
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.model.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
@@ -44,6 +50,9 @@ SINK_UID = "sink"
 KEYED_KINDS: list[tuple[type, str]] = [
     (KeyedProcessFunction, "keyed_process"),
     (KeyedBroadcastProcessFunction, "keyed_broadcast"),
+    (KeyedCoProcessFunction, "keyed_co_process"),
+    (CoMapFunction, "keyed_co_map"),
+    (CoFlatMapFunction, "keyed_co_flat_map"),
     (MapFunction, "keyed_map"),
     (FlatMapFunction, "keyed_flat_map"),
     (FilterFunction, "keyed_filter"),
@@ -52,6 +61,9 @@ KEYED_KINDS: list[tuple[type, str]] = [
 KINDS: list[tuple[type, str]] = [
     (ProcessFunction, "process"),
     (BroadcastProcessFunction, "broadcast"),
+    (CoProcessFunction, "co_process"),
+    (CoMapFunction, "co_map"),
+    (CoFlatMapFunction, "co_flat_map"),
     (MapFunction, "map"),
     (FlatMapFunction, "flat_map"),
     (FilterFunction, "filter"),
@@ -69,6 +81,9 @@ class FunctionProgram:
     key_type: Any = None
     timestamp: Callable[[Any], int] | None = None
     sink: Sink | None = None
+    second_key: Callable[[Any], Any] | None = None
+    """Of the records of the second stream; None: the same."""
+    second_timestamp: Callable[[Any], int] | None = None
     broadcast: tuple[MapStateDescriptor, ...] = ()
     """The states of a broadcast stream."""
     side_outputs: tuple[OutputTag, ...] = ()
@@ -82,7 +97,7 @@ class FunctionProgram:
             is_number = isinstance(number, int) and not isinstance(number, bool)
             if not (is_number and number >= 1) and not (number is None and name == "max_parallelism"):
                 raise UsageError(f"{name}={number!r}: it must be a number of 1 or more")
-        for name in ("key", "timestamp"):
+        for name in ("key", "timestamp", "second_key", "second_timestamp"):
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise ArgumentError(f"{name}={given!r}: it must be a function of a record, such as lambda r: r.name")
@@ -114,6 +129,9 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         edges.append(EdgePlan(2, SourceRef(1), "s0", TAGGED, "broadcast"))
         config = {"descriptors": dumps(program.broadcast, FUNCTION_UID), "broadcast_inputs": [-2]}
     kind = kind_of(program.function, keyed=keyed)
+    if "co_" in kind:
+        edges.append(replace(edge, id=2, source=SourceRef(1), key_selector=_second_selector(program)))
+        config = {"second_inputs": [-2]}
     check_function(program.function, kind)
     function = OperatorPlan(
         FUNCTION_UID,
@@ -141,9 +159,14 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         tuple(_outputs(1 + len(sinks), program.side_outputs)),
     )
     spec = SourceSpec("collection", None, TAGGED)
-    names = ["source", "broadcast"][: len(edges)]
+    names = ["source", "second" if "second_inputs" in config else "broadcast"][: len(edges)]
     sources = [SourcePlan(index, name, name, spec, TAGGED, None, bounded=True) for index, name in enumerate(names)]
     return JobGraph((stage,), tuple(sources), tuple(sinks), (), max_parallelism)
+
+
+def _second_selector(program: FunctionProgram) -> bytes:
+    key, timestamp = program.second_key or program.key, program.second_timestamp or program.timestamp
+    return dumps(Selector(key, timestamp), "key_by")
 
 
 def _side_output(tag: OutputTag) -> OperatorPlan:

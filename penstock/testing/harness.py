@@ -109,11 +109,13 @@ class Harness:
         """A harness around one function on a keyed stream.
 
         Args:
-            function: A KeyedProcessFunction, KeyedBroadcastProcessFunction, MapFunction, FlatMapFunction,
-                FilterFunction or ReduceFunction.
+            function: A KeyedProcessFunction, KeyedBroadcastProcessFunction, KeyedCoProcessFunction, MapFunction,
+                FlatMapFunction, FilterFunction, ReduceFunction, CoMapFunction or CoFlatMapFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
                 broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
+                second_key= and second_timestamp= (of the other records of a function on two streams, which are fed as
+                `Second(record)`; the same as those of the first if not given),
                 side_outputs= (tags for `side_output`), seed=, clock=, storage=, limits=, local=, mode=, crashed=,
                 retained=, allow_fallback=, warn=, job_parameters=.
         """

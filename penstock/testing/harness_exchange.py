@@ -28,6 +28,13 @@ class Broadcast:
     value: Any
 
 
+@dataclass(frozen=True)
+class Second:
+    """A record of the second stream."""
+
+    value: Any
+
+
 class ObjectOutput:
     """An edge's output as it is: records and the barrier behind them."""
 
@@ -65,7 +72,7 @@ class Exchange:
         if edge.partitioning == "broadcast":
             return Batch(deepcopy(batch.records), batch.timestamps)
         keys: list[Any] | None = None
-        if stage.keyed:
+        if edge.partitioning == "key":
             codec = self._codecs[edge.id]
             keys = select_keys(edge, codec, partial(self._key_of, edge), batch.records)
             places = [key_group_of(codec.hash(key), stage.max_parallelism) for key in keys]
@@ -129,14 +136,17 @@ class StageFeed:
     def _edge_batches(self, edge: EdgePlan) -> list[Batch]:
         if isinstance(edge.source, StageOutput):
             return [batch for batches, _ in self._outputs.get(edge.id, []) for batch in batches]
-        if edge.partitioning == "broadcast":
-            records = [record.value for record in self._records if isinstance(record, Broadcast)]
-        else:
-            records = [record for record in self._records if not isinstance(record, Broadcast)]
+        records = self._records_of(edge.source)
         if not records:
             return []
         # Copies: a function may change its record, and a replay must bring it as it was.
         return [Batch(deepcopy(records), self._exchange.timestamps(edge, records))]
+
+    def _records_of(self, source: SourceRef) -> list[Any]:
+        """Those of the first source as they were fed; those of the second without what marks them."""
+        if source.source_id == 0:
+            return [record for record in self._records if not isinstance(record, (Broadcast, Second))]
+        return [record.value for record in self._records if isinstance(record, (Broadcast, Second))]
 
 
 def _tag_of(stage: StagePlan, edge: EdgePlan) -> str:

@@ -91,8 +91,6 @@ MISSING = {
         EventTimeTrigger GlobalWindow GlobalWindows MergingWindowAssigner ProcessAllWindowFunction
         ProcessWindowFunction ProcessingTimeTrigger SlidingEventTimeWindows TimeWindow Trigger TriggerResult
         TumblingEventTimeWindows Window WindowAssigner WindowFunction WindowedStream""",
-    "two streams cannot be connected yet, except with a broadcast stream": "CoFlatMapFunction CoMapFunction "
-    "CoProcessFunction ConnectedStreams KeyedCoProcessFunction",
     "functions are not asynchronous": "AsyncDataStream AsyncFunction",
     "there are no custom partitioners": "Partitioner",
     "streams are not cached": "CachedDataStream",

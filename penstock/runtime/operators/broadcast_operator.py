@@ -14,7 +14,7 @@ from penstock.model.state import State
 from penstock.model.time import TimeDomain
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.function_context import OperatorContext, OperatorTimers
-from penstock.runtime.operators.record_operators import Operator, Output, require_iterable
+from penstock.runtime.operators.record_operators import Operator, Output, fire_timers
 from penstock.state.operator.operator_handles import ReadOnlyView
 
 
@@ -166,15 +166,9 @@ class BroadcastOperator(Operator):
         super().advance(watermark, now_ms)
         if self.timers is None:
             return None
-        out: list[Any] = []
-        timestamps: list[int | None] = []
         self._records = None
-        now = self._now
-        for timestamp, domain in self.timers.fire(watermark, now_ms):
-            now.timestamp, now.domain = timestamp, domain
-            emitted = self.function.on_timer(timestamp, self._reading)
-            if emitted is not None:
-                require_iterable(emitted, "on_timer")
-                out.extend(emitted)
-                timestamps.extend([timestamp] * (len(out) - len(timestamps)))
-        return Batch(out, timestamps) if out else None
+        return fire_timers(self.timers.fire(watermark, now_ms), self._on_timer)
+
+    def _on_timer(self, timestamp: int, domain: TimeDomain) -> Any:
+        self._now.timestamp, self._now.domain = timestamp, domain
+        return self.function.on_timer(timestamp, self._reading)

@@ -3,6 +3,7 @@
 from penstock.errors import TypeMismatchError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.runtime.operators.broadcast_operator import BroadcastOperator
+from penstock.runtime.operators.co_operators import CO_KINDS
 from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.record_operators import KINDS, Operator
 from penstock.runtime.operators.side_outputs import SideOutput
@@ -11,6 +12,7 @@ EVERY_KIND: dict[str, type[Operator]] = {
     **KINDS,
     "broadcast": BroadcastOperator,
     "keyed_broadcast": BroadcastOperator,
+    **CO_KINDS,
     "side_output": SideOutput,
 }
 

@@ -5,7 +5,7 @@ plain Python loops over lists. If the user's function raises, `position` says wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import length_hint
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
 from penstock.model.readable_values import shortened
-from penstock.model.time import MIN_WATERMARK
+from penstock.model.time import MIN_WATERMARK, TimeDomain
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.function_context import Context, OperatorContext, OperatorTimers
 
@@ -222,16 +222,23 @@ class KeyedProcess(Operator):
 
     def advance(self, watermark: int, now_ms: int) -> Batch | None:
         super().advance(watermark, now_ms)
-        out: list[Any] = []
-        timestamps: list[int | None] = []
         self._records = None
-        for timestamp, domain in self._service.fire(watermark, now_ms):
-            emitted = self.function.on_timer(timestamp, self._process_context.for_timer(timestamp, domain))
-            if emitted is not None:
-                require_iterable(emitted, "on_timer")
-                out.extend(emitted)
-                timestamps.extend([timestamp] * (len(out) - len(timestamps)))
-        return Batch(out, timestamps) if out else None
+        context, call = self._process_context, self.function.on_timer
+        due = self._service.fire(watermark, now_ms)
+        return fire_timers(due, lambda time, domain: call(time, context.for_timer(time, domain)))
+
+
+def fire_timers(due: Iterable[tuple[int, TimeDomain]], call: Callable[[int, TimeDomain], Any]) -> Batch | None:
+    """What a function emits for timers that are due, each record with the timestamp of its timer."""
+    out: list[Any] = []
+    timestamps: list[int | None] = []
+    for timestamp, domain in due:
+        emitted = call(timestamp, domain)
+        if emitted is not None:
+            require_iterable(emitted, "on_timer")
+            out.extend(emitted)
+            timestamps.extend([timestamp] * (len(out) - len(timestamps)))
+    return Batch(out, timestamps) if out else None
 
 
 class Output:
