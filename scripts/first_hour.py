@@ -38,19 +38,29 @@ README = ROOT / "README.md"
 PROGRAM = files_of("README.md")["totals.py"]
 ORDERS = next(block.text for block in blocks_of(README) if block.language == "json")
 CHANGED = PROGRAM.replace("yield order.customer, total", "yield order.customer.upper(), total")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A command that must fail with this exit code and a message with this text, and without frames of Penstock."""
+
+    arguments: tuple[str, ...]
+    exit_code: int
+    text: str
+
+
 MISTAKES = {
-    "no such file": ("run", "nowhere.py"),
-    "a flag with a typo": ("run", "--resme", "totals.py"),
-    "no such savepoint": ("run", "-s", "nowhere", "totals.py"),
-    "no such job": ("status", "nobody"),
-    "an unknown option": ("run", "-Dexecution.checkpointing.intervall=5s", "totals.py"),
-    "a syntax error": ("run", "mistake1.py"),
-    "process_element without ctx": ("run", "mistake2.py"),
-    "map with a class": ("run", "mistake3.py"),
-    "an empty collection": ("run", "mistake4.py"),
-    "a function that fails": ("run", "mistake5.py"),
+    "no such file": Mistake(("run", "nowhere.py"), 3, "nowhere.py"),
+    "a flag with a typo": Mistake(("run", "--resme", "totals.py"), 2, "--resume"),
+    "no such savepoint": Mistake(("run", "-s", "nowhere", "totals.py"), 3, "nowhere"),
+    "no such job": Mistake(("status", "nobody"), 3, "nobody"),
+    "an unknown option": Mistake(("run", "-Dexecution.checkpointing.intervall=5s", "totals.py"), 2, ".interval'"),
+    "a syntax error": Mistake(("run", "mistake1.py"), 2, "mistake1.py"),
+    "process_element without ctx": Mistake(("run", "mistake2.py"), 2, "mistake2.py:7"),
+    "map with a class": Mistake(("run", "mistake3.py"), 2, "Double()"),
+    "an empty collection": Mistake(("run", "mistake4.py"), 2, "mistake4.py:4"),
+    "a function that fails": Mistake(("run", "mistake5.py"), 1, "ZeroDivisionError"),
 }
-"""Each is a command that must fail with a message, and without frames that are not the user's."""
 HEAD = """from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -130,8 +140,13 @@ class Step:
             stderr=subprocess.PIPE,
             text=True,
         )
-        with sampled(self, process):
-            out, err = process.communicate(timeout=LIMIT_S)
+        with sampled(self, process.pid):
+            try:
+                out, err = process.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+                raise StepFailedError(f"{command} did not end within {LIMIT_S:.0f} s; {out}{err}") from None
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def wait(self, job: "Job", condition: Callable[[], object], what: str) -> None:
@@ -152,13 +167,13 @@ class Step:
 
 
 @contextmanager
-def sampled(step: Step, process: "subprocess.Popen[str]") -> Iterator[None]:
-    """Watch the CPU time of a process while the caller waits for it."""
+def sampled(step: Step, pid: int) -> Iterator[None]:
+    """Watch the CPU time of a process, and of those below it, while the caller waits."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(SAMPLE_S / 5):
-            step.sampler.sample([process.pid])
+            step.sampler.sample([pid])
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -257,8 +272,9 @@ def take_the_walk(walk: Walk, root: Path, starts: int) -> None:
         walk.step("penstock state show", show)
         walk.step("restore --check, changed program", check)
         walk.step("run -s: the next row", lambda step: restore(step, jobs))
-        for name, command in MISTAKES.items():
-            walk.step(f"mistake: {name}", partial(mistake, arguments=command))
+        for name, mistake in MISTAKES.items():
+            walk.step(f"mistake: {name}", partial(make, mistake=mistake))
+        walk.step("nothing is left running", leave)
     finally:
         for job in jobs:
             job.kill()
@@ -274,7 +290,8 @@ def build(step: Step, root: Path) -> str:
 
 def install(step: Step, root: Path) -> str:
     (wheel,) = (root / "dist").glob("*.whl")
-    ensure_venv(Venv("user", (str(wheel),)), root / "venvs")
+    with sampled(step, os.getpid()):
+        ensure_venv(Venv("user", (str(wheel),)), root / "venvs")
     return "into an empty environment"
 
 
@@ -313,6 +330,7 @@ def in_folder(folder: Path) -> list[int]:
 
 def interrupt(step: Step, jobs: list[Job]) -> str:
     exit_code = jobs[-1].end(step, signal.SIGINT)
+    require(exit_code == 130, f"the exit code is {exit_code}")
     require("Traceback" not in jobs[-1].text(), "a traceback")
     require("--resume" in jobs[-1].tail(), f"the last line does not say how to resume: {jobs[-1].tail()}")
     return f"exit code {exit_code}: {jobs[-1].tail()}"
@@ -363,17 +381,26 @@ def restore(step: Step, jobs: list[Job]) -> str:
     return expected
 
 
+def leave(step: Step) -> str:
+    limit_s = time.monotonic() + LIMIT_S
+    while found := in_folder(step.walk.folder):
+        require(time.monotonic() < limit_s, f"the processes {found}")
+        time.sleep(POLL_S)
+    return "no process of any job"
+
+
 def savepoint(walk: Walk) -> str:
     (folder,) = (walk.folder / "savepoints").iterdir()
     return str(folder.relative_to(walk.folder))
 
 
-def mistake(step: Step, arguments: Sequence[str]) -> str:
-    done = step.run(step.walk.penstock, *arguments)
+def make(step: Step, mistake: Mistake) -> str:
+    done = step.run(step.walk.penstock, *mistake.arguments)
     lines = [line for line in done.stderr.splitlines() if line.strip()]
-    require(done.returncode != 0, "it was not noticed")
     own = [line for line in lines if line.startswith("  File") and "site-packages" in line]
     require(not own, f"frames that are not the user's: {own}")
+    require(done.returncode == mistake.exit_code, f"exit code {done.returncode}: {done.stderr}")
+    require(mistake.text in done.stderr, f"no word of {mistake.text}: {done.stderr}")
     message = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "no message")
     return f"exit code {done.returncode}: {message}"
 

@@ -1,0 +1,63 @@
+"""The walk through the first hour notices what goes wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.loading import load_script
+
+first_hour = load_script("first_hour")
+MISTAKE = first_hour.Mistake(("run", "job.py"), 2, "job.py:4")
+
+
+def walk_with(folder: Path, script: str) -> Any:
+    """A walk whose `penstock` is a shell script."""
+    command = folder / "bin" / "penstock"
+    command.parent.mkdir()
+    command.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    command.chmod(0o755)
+    return first_hour.Walk(folder, folder / "bin" / "python")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'error: at job.py:4' >&2; exit 2", "exit code 2: error: at job.py:4"),
+        ("echo 'error: at job.py:4' >&2; exit 1", "FAILED: exit code 1: error: at job.py:4"),
+        ("echo 'error: at job.py:5' >&2; exit 2", "FAILED: no word of job.py:4: error: at job.py:5"),
+        ("exit 0", "FAILED: exit code 0:"),
+        (
+            """echo '  File "/x/site-packages/penstock/a.py"' >&2; echo 'job.py:4' >&2; exit 2""",
+            """FAILED: frames that are not the user's: ['  File "/x/site-packages/penstock/a.py"']""",
+        ),
+    ],
+)
+def test_a_mistake_needs_its_exit_code_and_its_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str, said: str
+) -> None:
+    walk = walk_with(tmp_path, script)
+    walk.step("mistake", lambda step: first_hour.make(step, MISTAKE))
+    assert capsys.readouterr().out.strip().endswith(said)
+    assert walk.failed == int(said.startswith("FAILED"))
+
+
+def test_a_command_that_does_not_end_is_killed_and_fails_its_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_hour, "LIMIT_S", 0.2)
+    walk = walk_with(tmp_path, "exec sleep 600")
+    walk.step("list", lambda step: first_hour.succeeds(step, "list"))
+    assert walk.failed == 1 and "did not end within" in capsys.readouterr().out
+
+
+def test_a_step_shows_the_cpu_time_of_its_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    walk = walk_with(tmp_path, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
+    walk.step("busy", lambda step: first_hour.succeeds(step, "list"))
+    assert float(capsys.readouterr().out.split()[3]) > 0
+
+
+def test_there_are_ten_mistakes_and_their_programs_exist() -> None:
+    assert len(first_hour.MISTAKES) == 10
+    named = {argument for mistake in first_hour.MISTAKES.values() for argument in mistake.arguments}
+    assert set(first_hour.MISTAKEN_PROGRAMS) <= named
