@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from penstock.cli.count_texts import count_of_rows
 from penstock.cli.time_texts import lag_text, watermark_text
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord
@@ -122,13 +123,13 @@ def progress_line(record: JobRecord) -> str:
     """The progress of a job in one line."""
     parts = [f"{record.name} {record.status}"]
     if record.phase is not None:
-        parts += [str(record.phase)] + ([f"{record.epoch_rows} rows so far"] if record.epoch_rows else [])
+        parts += [str(record.phase)] + ([f"{count_of_rows(record.epoch_rows)} so far"] if record.epoch_rows else [])
     else:
         running = f" + {record.epoch_rows} in epoch {record.epoch + 1}" if record.epoch_rows else ""
         checkpoint = "none yet" if record.last_checkpoint is None else str(record.last_checkpoint)
         parts += [
             f"epoch {record.epoch}",
-            f"{record.rows} rows{running}",
+            f"{count_of_rows(record.rows)}{running}",
             f"{record.rows_per_s:.0f} rows/s",
             f"watermark {watermark_text(record.watermark)}{lag_text(record.watermark, record.updated_ms)}",
             f"checkpoint {checkpoint}",

@@ -9,6 +9,7 @@ import typer
 
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.checkpoint.snapshot.stored_snapshot import State, StoredSnapshot, open_stored
+from penstock.cli.count_texts import count_of_rows
 from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.cli.status_commands import bytes_text
 from penstock.codec.tagged_json import from_json
@@ -120,7 +121,7 @@ def export_state(  # noqa: PLR0913 - the parameters are the command's flags
     """Write a state to one Parquet, CSV or JSON file."""
     snapshot, found = _open(path, operator, state, kind)
     rows = export(RowSelection.of(snapshot, found, key), to)
-    print_result(f"{rows} rows written to {to}", {"rows": rows, "file": str(to)})
+    print_result(f"{count_of_rows(rows)} written to {to}", {"rows": rows, "file": str(to)})
 
 
 def _open(path: str, operator: str, state: str, kind: str | None) -> tuple[StoredSnapshot, State]:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
+from penstock.cli.count_texts import count_of_rows
 from penstock.cli.flags import (
     DebugFlag,
     JobArgument,
@@ -128,8 +129,8 @@ def status_text(record: JobRecord) -> str:
         "epoch": record.epoch,
         "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
         "backlog": "more files wait than an epoch may read" if record.has_backlog else None,
-        "in epoch": f"{record.epoch_rows} rows so far" if record.epoch_rows else None,
-        "dropped": f"{record.rows_dropped} rows without event time" if record.rows_dropped else None,
+        "in epoch": f"{count_of_rows(record.epoch_rows)} so far" if record.epoch_rows else None,
+        "dropped": f"{count_of_rows(record.rows_dropped)} without event time" if record.rows_dropped else None,
         "watermark": watermark_text(record.watermark) + lag_text(record.watermark, record.updated_ms),
         "checkpoint": record.last_checkpoint,
         "checkpoints": record.checkpoint_dir,

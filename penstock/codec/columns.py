@@ -181,10 +181,9 @@ def _misfit(values: Sequence[Any], type_info: TypeInformation, error: Exception)
             special([value], type_info)
         except UnsupportedValueError as found:
             return found
-        except OverflowError:
-            return misfit(value, type_info, "it is too large")
         except _ARROW_ERRORS as reason:
-            return misfit(value, type_info, reason)
+            is_overflow = isinstance(reason, OverflowError) or "too large to fit" in str(reason)
+            return misfit(value, type_info, "it is too large" if is_overflow else reason)
     return UnsupportedValueError(f"values do not fit the declared type {type_info}: {error}")
 
 
@@ -326,7 +325,7 @@ def _check_width(values: Sequence[Any], type_info: TypeInformation) -> None:
     width = len(type_info.children)
     if set(map(len, values)) - {width}:
         wrong = next(value for value in values if len(value) != width)
-        raise misfit(wrong, type_info, f"it has {len(wrong)} fields, the type has {width}")
+        raise misfit(wrong, type_info, f"number of fields: {len(wrong)} instead of {width}")
 
 
 def _align(values: Sequence[Any], kinds: set[type], type_info: TypeInformation, *, nullable: bool) -> Sequence[Any]:

@@ -145,7 +145,7 @@ class StreamExecutionEnvironment:
     def set_parallelism(self, parallelism: int) -> "StreamExecutionEnvironment":
         """Set the number of subtasks of operators that do not set their own."""
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-            raise UsageError(f"parallelism is {parallelism!r}; it must be 1 or more")
+            raise UsageError(f"parallelism is {parallelism!r}; it must be a whole number, 1 or more")
         self._configuration.set(pipeline_options.PARALLELISM, parallelism)
         return self
 

@@ -36,7 +36,9 @@ class NodeSettings:
         """Set the number of subtasks of the operator."""
         self._require_operator("set_parallelism")
         if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-            raise UsageError(f"parallelism of {self._node.name!r} is {parallelism!r}; it must be 1 or more")
+            raise UsageError(
+                f"parallelism of {self._node.name!r} is {parallelism!r}; it must be a whole number, 1 or more"
+            )
         if self._node.single and parallelism != 1:
             raise UsageError(f"{self._node.name!r} is not parallel; its parallelism must be 1, not {parallelism}")
         self._node.parallelism = parallelism

@@ -28,7 +28,8 @@ def dataframe_source(
     refuse_connect(df, "DataFrame")
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
         raise ArgumentError(
-            f"from_dataframe() takes a Spark DataFrame, not a {type(df).__name__}; see from_collection()"
+            f"from_dataframe() takes a Spark DataFrame, not an object of type {type(df).__name__}; see "
+            "from_collection()"
         )
     if not df.isStreaming:
         raise UsageError(
@@ -44,7 +45,8 @@ def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:
     """A source of the records of an iterable."""
     if isinstance(collection, str | bytes | dict) or not isinstance(collection, Iterable):
         raise ArgumentError(
-            f"from_collection() takes a list of records, not a {type(collection).__name__}; write [record]"
+            f"from_collection() takes a list of records, not an object of type {type(collection).__name__}; write "
+            "[record]"
         )
     source = CollectionSource.of(collection, type_info)
     _check_records(source, type_info)
@@ -83,7 +85,9 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
     kind = next((kind for connector, kind in _CONNECTORS if isinstance(source, connector)), None)
     if kind is None:
         hint = "; call .build() on it" if hasattr(source, "build") else ", such as FileSource or NumberSequenceSource"
-        raise ArgumentError(f"not a source: a {type(source).__name__}{hint}; a DataFrame goes to from_dataframe()")
+        raise ArgumentError(
+            f"not a source: an object of type {type(source).__name__}{hint}; a DataFrame goes to from_dataframe()"
+        )
     if type_info is not None and resolve_type(type_info) != source.record_type:
         raise TypeMismatchError(
             f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"

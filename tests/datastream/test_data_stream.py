@@ -210,9 +210,9 @@ def test_an_operator_that_is_not_parallel_stays_so(env: Env):
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "2"])
 def test_parallelism_must_be_a_positive_number(env: Env, value: Any):
-    with pytest.raises(UsageError, match="it must be 1 or more"):
+    with pytest.raises(UsageError, match="it must be a whole number, 1 or more"):
         env.from_collection([1]).map(str).set_parallelism(value)
-    with pytest.raises(UsageError, match="it must be 1 or more"):
+    with pytest.raises(UsageError, match="it must be a whole number, 1 or more"):
         env.set_parallelism(value)
 
 

@@ -31,7 +31,7 @@ Env = StreamExecutionEnvironment
 def test_a_dataframe_must_be_streaming(env: Env, frame: Any):
     with pytest.raises(UsageError, match="is not streaming; read it with env.spark.readStream"):
         env.from_dataframe(type(frame)(isStreaming=False))
-    with pytest.raises(TypeError, match="takes a Spark DataFrame, not a list"):
+    with pytest.raises(TypeError, match="takes a Spark DataFrame, not an object of type list"):
         env.from_dataframe([1])
 
 
@@ -87,7 +87,7 @@ def test_a_connector_is_a_source_and_says_its_type(env: Env, tmp_path: Path):
     assert env.add_source(files).get_type() == resolve_type("a bigint")
     with pytest.raises(TypeMismatchError, match="type_info is STRING, but the source's records are LONG"):
         env.from_source(NumberSequenceSource(1, 9), WatermarkStrategy.no_watermarks(), "n", Types.STRING())
-    with pytest.raises(TypeError, match="not a source: a FakeFrame.*from_dataframe"):
+    with pytest.raises(TypeError, match="not a source: an object of type FakeFrame.*from_dataframe"):
         env.from_source(type("FakeFrame", (), {})(), WatermarkStrategy.no_watermarks(), "n")
 
 

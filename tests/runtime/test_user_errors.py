@@ -200,7 +200,7 @@ def test_a_map_without_return_where_rows_are_declared_says_so() -> None:
 
 def test_a_field_of_the_wrong_length_gets_no_hint_about_tuples() -> None:
     text = failure_of(orders().flat_map(lambda row: [(row.name,)], ROW).map(lambda row: row))
-    assert "it has 1 fields, the type has 2" in text and "taken as records" not in text
+    assert "number of fields: 1 instead of 2" in text and "taken as records" not in text
 
 
 def test_records_of_a_row_type_are_rows_by_name_or_position() -> None:

@@ -171,4 +171,4 @@ def _same(value: Any) -> Any:
 def _other_value(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"JSON cannot represent a {type(value).__name__!r}")
+    raise TypeError(f"JSON cannot represent a value of type {type(value).__name__!r}")

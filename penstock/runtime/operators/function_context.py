@@ -73,7 +73,7 @@ class OperatorContext(RuntimeContext):
 
     def _table(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
         if not isinstance(descriptor, kind):
-            raise TypeError(f"expected a {kind.__name__}, got a {type(descriptor).__name__}")
+            raise TypeError(f"expected a {kind.__name__}, got an object of type {type(descriptor).__name__}")
         return self.backend().table(descriptor)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:

@@ -197,7 +197,7 @@ def _entries(table: pa.Table, info: OperatorStateInfo) -> dict[Any, Any]:
 
 def _require(descriptor: StateDescriptor, kind: type[StateDescriptor]) -> None:
     if not isinstance(descriptor, kind):
-        raise TypeError(f"expected a {kind.__name__}, got a {type(descriptor).__name__}")
+        raise TypeError(f"expected a {kind.__name__}, got an object of type {type(descriptor).__name__}")
     ttl = descriptor.ttl_config
     if ttl is not None and ttl.is_enabled():
         raise UsageError(
