@@ -24,6 +24,7 @@ from penstock.datastream.environment import StreamExecutionEnvironment
 from penstock.datastream.job_client import JobClient
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
+from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
@@ -61,9 +62,20 @@ from penstock.model.operator_state import (
 from penstock.model.output_tag import OutputTag
 from penstock.model.slot_sharing_group import SlotSharingGroup
 from penstock.model.time import TimeDomain
+from penstock.model.window_assigners import MergingWindowAssigner, WindowAssigner
+from penstock.model.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from penstock.model.window_triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger, TriggerResult
+from penstock.model.windows import CountWindow, GlobalWindow, TimeWindow, Window
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
+    "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
@@ -77,9 +89,11 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
+    "CountWindow",
     "DataStream",
     "DataStreamSink",
     "EmbeddedRocksDBStateBackend",
+    "EventTimeTrigger",
     "ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
@@ -87,6 +101,7 @@ __all__ = [
     "FlatMapFunction",
     "FsStateBackend",
     "Function",
+    "GlobalWindow",
     "HashMapStateBackend",
     "JobClient",
     "JobManagerCheckpointStorage",
@@ -98,9 +113,13 @@ __all__ = [
     "MapFunction",
     "MemorySize",
     "MemoryStateBackend",
+    "MergingWindowAssigner",
     "OutputTag",
     "PredefinedOptions",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
+    "ProcessingTimeTrigger",
     "ReduceFunction",
     "RocksDBStateBackend",
     "RuntimeContext",
@@ -109,5 +128,12 @@ __all__ = [
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
+    "TimeWindow",
     "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
 ]

@@ -50,12 +50,15 @@ from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.types import TypeInformation, resolve_type
 from penstock.model.watermark import WatermarkStrategy
+from penstock.model.window_assigners import WindowAssigner
 
 if TYPE_CHECKING:
     from penstock.datastream.environment import StreamExecutionEnvironment
     from penstock.datastream.keyed_stream import KeyedStream
+    from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [  # as in PyFlink's module of this name
+    "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CloseableIterator",
@@ -63,6 +66,7 @@ __all__ = [  # as in PyFlink's module of this name
     "DataStream",
     "DataStreamSink",
     "KeyedStream",
+    "WindowedStream",
 ]
 
 
@@ -280,9 +284,17 @@ class DataStream(NodeSettings):
             raise ArgumentError(f"connect() takes a stream, or stream.broadcast(descriptor), not {ds!r}")
         return ConnectedStreams(self, ds)
 
-    def window_all(self, window_assigner: Any) -> NoReturn:
-        """Not available."""
-        unavailable("window_all()", "use a KeyedProcessFunction with timers")
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream":
+        """All records of the stream divided into windows. One subtask evaluates them."""
+        from penstock.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> "AllWindowedStream":
+        """All records of the stream divided into windows of a number of records. One subtask evaluates them."""
+        from penstock.datastream.windowed_stream import AllWindowedStream, count_windows
+
+        return AllWindowedStream(self, count_windows(size, slide))
 
     def get_side_output(self, output_tag: OutputTag) -> "DataStream":
         """The records that the operator's function yields as `output_tag, value`.
@@ -399,9 +411,13 @@ def unavailable(method: str, instead: str) -> NoReturn:
 
 
 def __getattr__(name: str) -> type:
-    """PyFlink programs import KeyedStream from here. Its module imports this one, so it is looked up when asked for."""
+    """PyFlink programs import these from here. Their modules import this one, so they are looked up when asked for."""
     if name == "KeyedStream":
         from penstock.datastream.keyed_stream import KeyedStream
 
         return KeyedStream
+    if name in ("AllWindowedStream", "WindowedStream"):
+        from penstock.datastream import windowed_stream
+
+        return getattr(windowed_stream, name)  # type: ignore[no-any-return]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,9 +31,16 @@ from penstock.model.operator_state import (
     FunctionSnapshotContext,
     RawState,
 )
+from penstock.model.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
     "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
@@ -51,9 +58,12 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "RawState",
     "ReduceFunction",
     "RuntimeContext",
     "TimerService",
+    "WindowFunction",
 ]

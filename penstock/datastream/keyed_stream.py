@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.datastream.data_stream import DataStream, unavailable
+from penstock.datastream.data_stream import DataStream
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.aggregates import FieldReduce, RecordReduce, resolve_position
 from penstock.graph.callables import (
@@ -24,9 +24,11 @@ from penstock.model.functions import (
     MapFunction,
     ReduceFunction,
 )
+from penstock.model.window_assigners import WindowAssigner
 
 if TYPE_CHECKING:
     from penstock.datastream.environment import StreamExecutionEnvironment
+    from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 REDUCE_STATE = "_reduce"
 """The name of the state in which reduce, sum, min and so on keep the value of a key."""
@@ -103,13 +105,25 @@ class KeyedStream(DataStream):
         """The records reduced to some of their fields, without a key."""
         return self._origin.project(*field_indexes)
 
-    def window(self, window_assigner: Any) -> NoReturn:
-        """Not available."""
-        unavailable("window()", "use a KeyedProcessFunction with timers")
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream":
+        """The records of each key divided into windows."""
+        from penstock.datastream.windowed_stream import WindowedStream
 
-    def count_window(self, size: int, slide: int = 0) -> NoReturn:
-        """Not available."""
-        unavailable("count_window()", "count in a KeyedProcessFunction with state")
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> "WindowedStream":
+        """The records of each key divided into windows of a number of records, one of which starts every `slide`."""
+        from penstock.datastream.windowed_stream import WindowedStream, count_windows
+
+        return WindowedStream(self, count_windows(size, slide))
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream":
+        """All records of the stream, without a key, divided into windows. One subtask evaluates them."""
+        return self._origin.window_all(window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> "AllWindowedStream":
+        """All records of the stream, without a key, divided into windows of a number of records."""
+        return self._origin.count_window_all(size, slide)
 
     def shuffle(self) -> NoReturn:
         """Not supported: the key decides which subtask a record goes to."""

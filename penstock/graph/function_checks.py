@@ -36,6 +36,17 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
     "co_flat_map": {"flat_map1": ("value",), "flat_map2": ("value",)},
     "co_process": {"process_element1": _ELEMENT, "process_element2": _ELEMENT},
     "keyed_co_process": {"process_element1": _ELEMENT, "process_element2": _ELEMENT, "on_timer": _TIMER},
+    "window_reduce": {"reduce": ("value1", "value2")},
+    "window_aggregate": {
+        "create_accumulator": (),
+        "add": ("value", "accumulator"),
+        "get_result": ("accumulator",),
+        "merge": ("acc_a", "acc_b"),
+    },
+    "window_apply": {"apply": ("key", "window", "inputs")},
+    "window_apply_all": {"apply": ("window", "inputs")},
+    "window_process": {"process": ("key", "context", "elements"), "clear": ("context",)},
+    "window_process_all": {"process": ("context", "elements"), "clear": ("context",)},
     "timestamps": {"extract_timestamp": ("value", "record_timestamp")},
 }
 _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
@@ -58,7 +69,7 @@ _CALLERS = {
 """Kind -> the method of the stream, where it has another name."""
 _ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "extract_timestamp")
 _REGISTER = ("register_event_time_timer", "register_processing_time_timer")
-_COUNTS = ("no arguments", "one argument", "two arguments")
+_COUNTS = ("no arguments", "one argument", "two arguments", "three arguments")
 
 
 def check_function(function: Any, kind: str) -> None:
@@ -69,6 +80,8 @@ def check_function(function: Any, kind: str) -> None:
             return
     plain = kind if kind in _METHODS else kind.removeprefix("keyed_")
     caller = _CALLERS.get(plain, plain.removeprefix("keyed_"))
+    if plain.startswith("window_"):
+        caller = plain.removeprefix("window_").removesuffix("_all")
     for method, parameters in _METHODS[plain].items():
         _check_method(function, method, parameters, caller)
     for base, methods in _OF_EVERY_FUNCTION.items():

@@ -56,6 +56,8 @@ class GraphSettings:
 
 def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
     """The stages of everything that was added to the program since it was last executed."""
+    for unfinished in graph.unfinished.values():
+        raise UsageError(unfinished)
     nodes = graph.to_execute()
     if not nodes:
         raise UsageError(

@@ -119,6 +119,8 @@ class StreamGraph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.roots: list[int] = []
+        self.unfinished: dict[Any, str] = {}
+        """What is no operator yet, such as a stream with windows, and what the program must do with it."""
 
     def add(self, kind: NodeKind, name: str, inputs: Sequence[int], payload: Any, output_type: TypeInformation) -> Node:
         """A new node that reads `inputs`."""
@@ -143,3 +145,4 @@ class StreamGraph:
     def executed(self) -> None:
         """Forget the roots: the next job consists of what is added from now on, with everything it reads."""
         self.roots.clear()
+        self.unfinished.clear()

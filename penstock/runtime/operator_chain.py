@@ -261,7 +261,7 @@ class OperatorChain:
         except SELF_EXPLANATORY_ERRORS:
             raise
         except USER_ERRORS as error:
-            where = f"in on_timer() in epoch {header.epoch} of subtask {self._place.id}"
+            where = f"in {operator.timer_method} in epoch {header.epoch} of subtask {self._place.id}"
             raise user_error(operator.plan, where, error, record_facts(key=_current_key(operator))) from error
 
     def snapshot_functions(self, header: EpochHeader) -> None:
@@ -307,8 +307,7 @@ class OperatorChain:
 
     def next_timer(self, domain: TimeDomain) -> int | None:
         """When the next timer of any operator is due."""
-        services = [operator.timers for operator in self._operators.values() if operator.timers is not None]
-        found = [service.next_timestamp(domain) for service in services]
+        found = [operator.next_timer(domain) for operator in self._operators.values()]
         return min((timestamp for timestamp in found if timestamp is not None), default=None)
 
 
@@ -316,7 +315,9 @@ def _facts_of(operator: Operator, batch: Batch) -> str:
     """The record that is being processed, and its key if the operator has one."""
     if not 0 <= operator.position < len(batch):
         return ""
-    key = _current_key(operator) if operator.plan.keyed and batch.keys is not None else UNKNOWN
+    key = UNKNOWN
+    if operator.plan.keyed and batch.keys is not None:
+        key = operator.context.backend().key_codec.to_user_key(batch.keys[operator.position])
     return record_facts(batch.records[operator.position], key)
 
 

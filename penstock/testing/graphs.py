@@ -22,6 +22,7 @@ from penstock.graph.job_graph import (
 )
 from penstock.graph.pickling import dumps
 from penstock.graph.stream_graph import SinkSpec, SourceSpec
+from penstock.graph.window_operation import KEYED_WINDOW, WINDOW_CONTENTS, SameKey, WindowOperation, check_operation
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.model.co_functions import (
     CoFlatMapFunction,
@@ -29,8 +30,15 @@ from penstock.model.co_functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
-from penstock.model.descriptors import MapStateDescriptor
+from penstock.model.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
 from penstock.model.functions import (
+    AggregateFunction,
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
@@ -43,7 +51,9 @@ from penstock.model.key_groups import default_max_parallelism
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.type_information import as_key_type
-from penstock.model.types import TAGGED, resolve_type
+from penstock.model.types import TAGGED, Types, resolve_type
+from penstock.model.window_assigners import WindowAssigner
+from penstock.model.window_triggers import Trigger
 
 FUNCTION_UID = "function"
 SINK_UID = "sink"
@@ -88,6 +98,15 @@ class FunctionProgram:
     """The states of a broadcast stream."""
     side_outputs: tuple[OutputTag, ...] = ()
     """The tags whose records `Harness.side_output` returns."""
+    window: WindowAssigner[Any, Any] | None = None
+    """The windows that `function` reduces, aggregates or evaluates; without a key, as `window_all` does."""
+    trigger: Trigger[Any, Any] | None = None
+    allowed_lateness: int = 0
+    late_data: OutputTag | None = None
+    """The side output of records that are too late."""
+    window_function: Any = None
+    """Gets what `function` has reduced or aggregated."""
+    accumulator_type: Any = None
     created: str = ""
     """The line of the test that made it."""
 
@@ -117,6 +136,10 @@ class Selector(KeySelector):
 
 def function_graph(program: FunctionProgram) -> JobGraph:
     """source (→ key_by) → function (→ sink). The function's output also goes to the harness."""
+    if program.window is not None and program.key is None:
+        program = replace(program, key=SameKey().get_key, key_type=Types.BYTE(), parallelism=1)
+    if program.late_data is not None and program.late_data not in program.side_outputs:
+        program = replace(program, side_outputs=(*program.side_outputs, program.late_data))
     max_parallelism = program.max_parallelism or default_max_parallelism(program.parallelism)
     keyed = program.key is not None
     key_types = (as_key_type(resolve_type(program.key_type)),) if keyed else ()
@@ -128,16 +151,20 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     if program.broadcast:
         edges.append(EdgePlan(2, SourceRef(1), "s0", TAGGED, "broadcast"))
         config = {"descriptors": dumps(program.broadcast, FUNCTION_UID), "broadcast_inputs": [-2]}
-    kind = kind_of(program.function, keyed=keyed)
+    operation = program.function
+    if program.window is not None:
+        kind, operation = KEYED_WINDOW, window_operation(program)
+    else:
+        kind = kind_of(program.function, keyed=keyed)
+        check_function(program.function, kind)
     if "co_" in kind:
         edges.append(replace(edge, id=2, source=SourceRef(1), key_selector=_second_selector(program)))
         config = {"second_inputs": [-2]}
-    check_function(program.function, kind)
     function = OperatorPlan(
         FUNCTION_UID,
         FUNCTION_UID,
         kind,
-        dumps(program.function, FUNCTION_UID),
+        dumps(operation, FUNCTION_UID),
         TAGGED,
         TAGGED,
         tuple(-1 - index for index in range(len(edges))),
@@ -179,6 +206,24 @@ def _outputs(first: int, side_outputs: tuple[OutputTag, ...]) -> Iterator[EdgePl
     yield EdgePlan(1, StageOutput("s0", 0), SPARK_SINK, TAGGED, "forward")
     for number, tag in enumerate(side_outputs):
         yield EdgePlan(3 + number, StageOutput("s0", first + number), SPARK_SINK, tag.type_info, "forward")
+
+
+def window_operation(program: FunctionProgram) -> WindowOperation:
+    """The function on windows."""
+    assert program.window is not None
+    function = program.function
+    after = program.window_function
+    contents: StateDescriptor
+    if isinstance(function, ReduceFunction):
+        contents = ReducingStateDescriptor(WINDOW_CONTENTS, function)
+    elif isinstance(function, AggregateFunction):
+        contents = AggregatingStateDescriptor(WINDOW_CONTENTS, function, program.accumulator_type)
+    else:
+        contents, after = ListStateDescriptor(WINDOW_CONTENTS), function
+    trigger = program.trigger or program.window.get_default_trigger(None)
+    operation = WindowOperation(program.window, trigger, contents, after, program.allowed_lateness, program.late_data)
+    check_operation(operation, FUNCTION_UID)
+    return operation
 
 
 def _sink_operator(sink: SinkPlan) -> OperatorPlan:

@@ -111,13 +111,15 @@ class Harness:
         Args:
             function: A KeyedProcessFunction, KeyedBroadcastProcessFunction, KeyedCoProcessFunction, MapFunction,
                 FlatMapFunction, FilterFunction, ReduceFunction, CoMapFunction or CoFlatMapFunction.
+                With window=, a WindowFunction, ProcessWindowFunction, ReduceFunction or AggregateFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
                 broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
                 second_key= and second_timestamp= (of the other records of a function on two streams, which are fed as
                 `Second(record)`; the same as those of the first if not given),
-                side_outputs= (tags for `side_output`), seed=, clock=, storage=, limits=, local=, mode=, crashed=,
-                retained=, allow_fallback=, warn=, job_parameters=.
+                side_outputs= (tags for `side_output`), window= (an assigner) with trigger=, allowed_lateness=,
+                late_data= (a tag), window_function= and accumulator_type=, seed=, clock=, storage=, limits=,
+                local=, mode=, crashed=, retained=, allow_fallback=, warn=, job_parameters=.
         """
         return cls._around(function, {**settings, "key": key})
 

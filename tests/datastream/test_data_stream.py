@@ -293,7 +293,6 @@ def test_a_stream_cannot_be_used_inside_a_function(env: Env):
     ("method", "count"),
     [
         ("partition_custom", 2),
-        ("window_all", 1),
         ("cache", 0),
     ],
 )

@@ -133,8 +133,6 @@ def test_process_needs_a_keyed_process_function(keyed: KeyedStream):
         ("forward", [], "Cannot override partitioning for KeyedStream."),
         ("broadcast", [], "Cannot override partitioning for KeyedStream."),
         ("partition_custom", [None, None], "Cannot override partitioning for KeyedStream."),
-        ("window", [None], r"window\(\) is not available; use a KeyedProcessFunction"),
-        ("count_window", [5], r"count_window\(\) is not available"),
     ],
 )
 def test_what_belongs_to_an_operator_is_refused_as_in_pyflink(

@@ -82,15 +82,15 @@ PYFLINK = {
     "datastream.time_characteristic": "TimeCharacteristic",
     "datastream.time_domain": "TimeDomain",
     "datastream.timerservice": "TimerService",
-    "datastream.window": "CountWindow EventTimeSessionWindows EventTimeTrigger GlobalWindow GlobalWindows "
-    "MergingWindowAssigner ProcessingTimeTrigger SlidingEventTimeWindows TimeWindow Trigger TriggerResult "
-    "TumblingEventTimeWindows Window WindowAssigner",
+    "datastream.window": """ContinuousEventTimeTrigger ContinuousProcessingTimeTrigger CountSlidingWindowAssigner
+        CountTrigger CountTumblingWindowAssigner CountWindow CountWindowSerializer DynamicEventTimeSessionWindows
+        DynamicProcessingTimeSessionWindows EventTimeSessionWindows EventTimeTrigger GlobalWindow
+        GlobalWindowSerializer GlobalWindows MergingWindowAssigner NeverTrigger ProcessingTimeSessionWindows
+        ProcessingTimeTrigger PurgingTrigger SessionWindowTimeGapExtractor SlidingEventTimeWindows
+        SlidingProcessingTimeWindows TimeWindow TimeWindowSerializer Trigger TriggerResult TumblingEventTimeWindows
+        TumblingProcessingTimeWindows Window WindowAssigner""",
 }
 MISSING = {
-    "there are no windows yet": """AllWindowFunction AllWindowedStream CountWindow EventTimeSessionWindows
-        EventTimeTrigger GlobalWindow GlobalWindows MergingWindowAssigner ProcessAllWindowFunction
-        ProcessWindowFunction ProcessingTimeTrigger SlidingEventTimeWindows TimeWindow Trigger TriggerResult
-        TumblingEventTimeWindows Window WindowAssigner WindowFunction WindowedStream""",
     "functions are not asynchronous": "AsyncDataStream AsyncFunction",
     "there are no custom partitioners": "Partitioner",
     "streams are not cached": "CachedDataStream",

@@ -35,7 +35,9 @@ def test_max_parallelism_and_rescaling_are_checked_too() -> None:
 def test_a_misspelled_setting_is_recognized() -> None:
     with pytest.raises(ArgumentError, match=r"^a harness has no setting paralelism=; did you mean parallelism=\?$"):
         Harness.keyed(Keeps(), key=str, paralelism=2)
-    with pytest.raises(ArgumentError, match="^a harness has no setting xyz=; there are allow_fallback=, backend=, "):
+    with pytest.raises(
+        ArgumentError, match="^a harness has no setting xyz=; there are accumulator_type=, allow_fallback=, "
+    ):
         Harness.keyed(Keeps(), key=str, xyz=2)
 
 

@@ -2,11 +2,13 @@
 
 from penstock.errors import TypeMismatchError
 from penstock.graph.job_graph import OperatorPlan
+from penstock.graph.window_operation import KEYED_WINDOW
 from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.co_operators import CO_KINDS
 from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.record_operators import KINDS, Operator
 from penstock.runtime.operators.side_outputs import SideOutput
+from penstock.runtime.operators.window_operator import WindowOperator
 
 EVERY_KIND: dict[str, type[Operator]] = {
     **KINDS,
@@ -14,6 +16,7 @@ EVERY_KIND: dict[str, type[Operator]] = {
     "keyed_broadcast": BroadcastOperator,
     **CO_KINDS,
     "side_output": SideOutput,
+    KEYED_WINDOW: WindowOperator,
 }
 
 

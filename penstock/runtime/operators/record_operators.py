@@ -23,6 +23,8 @@ class Operator(ABC):
 
     timers: OperatorTimers | None = None
     """The function's timer service, if it can register timers."""
+    timer_method = "on_timer()"
+    """What runs when a timer fires, for messages."""
 
     def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
         self.plan = plan
@@ -63,6 +65,10 @@ class Operator(ABC):
         """Advance both clocks; what the timers that are due emit."""
         self.watermark = watermark
         return None
+
+    def next_timer(self, domain: TimeDomain) -> int | None:
+        """When the next timer of that domain is due."""
+        return None if self.timers is None else self.timers.next_timestamp(domain)
 
 
 class Map(Operator):

@@ -30,6 +30,10 @@ class ReducingHandle(ReducingState[Any]):
         current = self._value.value()
         self._value.update(value if current is None else self._reduce(current, value))
 
+    def replace(self, value: Any) -> None:
+        """Store a value that was combined elsewhere; None clears the state."""
+        self._value.update(value)
+
     def clear(self) -> None:
         """Remove the value."""
         self._value.clear()
@@ -70,6 +74,10 @@ class AggregatingHandle(AggregatingState[Any, Any]):
         """Merge an accumulator into the stored one."""
         stored = self._value.value()
         self._value.update(accumulator if stored is None else self._function.merge(stored, accumulator))
+
+    def replace(self, accumulator: Any) -> None:
+        """Store an accumulator that was updated elsewhere; None clears the state."""
+        self._value.update(accumulator)
 
     def clear(self) -> None:
         """Remove the accumulator."""

@@ -1,0 +1,228 @@
+"""Time windows with their default trigger: the records of an epoch are aggregated first and written to state once.
+
+A window that has not fired yet needs nothing but its contents until the epoch ends. So the contents that an epoch
+touches are kept here, by window and key, and `flush` writes them before the timers fire. They belong to the running
+epoch only: when it is undone, the operator is made anew (PROTOCOL R11).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import Any
+
+from penstock.graph.window_operation import WindowOperation
+from penstock.model.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.model.window_assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    require_time,
+)
+from penstock.model.window_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.model.windows import TimeWindow
+from penstock.runtime.operators.batch import Batch
+from penstock.runtime.operators.window_panes import WindowOutput, WindowPanes
+from penstock.runtime.operators.window_timers import FiredTimer
+from penstock.state.backend.keyed_backend import KeyedBackend
+
+_TRIGGERS: dict[type, type] = {
+    TumblingEventTimeWindows: EventTimeTrigger,
+    SlidingEventTimeWindows: EventTimeTrigger,
+    TumblingProcessingTimeWindows: ProcessingTimeTrigger,
+    SlidingProcessingTimeWindows: ProcessingTimeTrigger,
+}
+
+Rows = Iterable[tuple[Any, Any, int]]
+"""Records with their keys and timestamps."""
+Remainder = tuple[Any, Any, int, list[int], bool]
+"""A record, its key, its timestamp, the starts of its windows that have fired, and whether it is in another window."""
+
+
+def is_foldable(operation: WindowOperation) -> bool:
+    """Whether these are tumbling or sliding time windows that fire at their end."""
+    return _TRIGGERS.get(type(operation.assigner)) is type(operation.trigger)
+
+
+class WindowFolding:
+    """The contents that the running epoch has added to."""
+
+    def __init__(self, operation: WindowOperation, panes: WindowPanes, backend: KeyedBackend) -> None:
+        assigner: Any = operation.assigner
+        self.size, self._offset = assigner.size, assigner.offset
+        self._slide = getattr(assigner, "slide", assigner.size)
+        self._lateness_ms = operation.allowed_lateness_ms
+        self._has_function = operation.function is not None
+        self._panes = panes
+        self._backend = backend
+        self._contents = panes.contents
+        self._touched: dict[int, TouchedKeys] = {}
+        """Start of a window -> key -> contents: an accumulator, a reduced value, or the elements that were added."""
+        descriptor = operation.contents
+        if isinstance(descriptor, AggregatingStateDescriptor):
+            self._add = _aggregate(descriptor.get_agg_function().add)
+            self._load = self._load_accumulator(descriptor.get_agg_function().create_accumulator)
+            self._write = self._contents.replace
+        elif isinstance(descriptor, ReducingStateDescriptor):
+            self._add = _reduce(descriptor.get_reduce_function().reduce)
+            self._load, self._write = self._contents.get, self._contents.replace
+        else:
+            self._add, self._load, self._write = _collect, list, self._contents.add_all
+
+    def _load_accumulator(self, create: Callable[[], Any]) -> Callable[[], Any]:
+        stored = self._contents.accumulator
+
+        def load() -> Any:
+            found = stored()
+            return create() if found is None else found
+
+        return load
+
+    # ---- records
+
+    def add(self, records: Iterator[Any], batch: Batch, watermark: int, now_ms: int) -> Iterator[Remainder]:
+        """Add records to their windows. Yields those that cannot be added, because a window has fired."""
+        if self._panes.is_event_time:
+            if batch.timestamps is None or None in batch.timestamps:
+                require_time(None)
+            timestamps: Iterable[Any] = batch.timestamps or ()
+        else:
+            timestamps, watermark = repeat(now_ms, len(batch)), MIN_WATERMARK
+        rows = zip(records, batch.keys or (), timestamps, strict=False)
+        return self._tumbling(rows, watermark) if self._slide == self.size else self._sliding(rows, watermark)
+
+    def _tumbling(self, rows: Rows, watermark: int) -> Iterator[Remainder]:
+        """Runs of records of one window are added together: few statements for each record."""
+        size, offset, add = self.size, self._offset, self._add
+        rows = iter(rows)
+        pending = next(rows, None)
+        while pending is not None:
+            record, key, timestamp = pending
+            start = timestamp - (timestamp - offset) % size
+            if start + size - 1 <= watermark:
+                yield record, key, timestamp, [start], False
+                pending = next(rows, None)
+            else:
+                pending = add(self._window(start), pending, rows, start, start + size)
+
+    def _sliding(self, rows: Rows, watermark: int) -> Iterator[Remainder]:
+        size, slide, offset, add = self.size, self._slide, self._offset, self._add
+        first_open = watermark - size + 2
+        for record, key, timestamp in rows:
+            starts = range(timestamp - (timestamp - offset) % slide, timestamp - size, -slide)
+            fired = []
+            for start in starts:
+                if start >= first_open:
+                    add(self._window(start), (record, key, timestamp), _NO_ROWS, start, start + size)
+                else:
+                    fired.append(start)
+            if fired or not starts:
+                yield record, key, timestamp, fired, len(fired) < len(starts)
+
+    def _window(self, start: int) -> "TouchedKeys":
+        window = self._touched.get(start)
+        if window is None:
+            window = self._touched[start] = TouchedKeys(self._backend, (start, start + self.size), self._load)
+        return window
+
+    # ---- the end of an epoch
+
+    def flush(self) -> None:
+        """Write the epoch's contents to the state, and register the timers of their windows."""
+        size, write, enter = self.size, self._write, self._backend.enter
+        timers = self._panes.timers.event if self._panes.is_event_time else self._panes.timers.processing
+        for start, window in self._touched.items():
+            end = start + size
+            namespace, cleanup = (start, end), end - 1 + self._lateness_ms
+            for key, contents in window.items():
+                enter((key, namespace))
+                write(contents)
+                timers.register(end - 1)
+                if end <= cleanup < MAX_WATERMARK:
+                    timers.register(cleanup)
+        self._touched.clear()
+
+    def fire(self, timers: Iterable[FiredTimer], out: WindowOutput) -> None:
+        """Evaluate the windows whose timers are due, and remove those that are over."""
+        enter, contents, panes = self._backend.enter, self._contents, self._panes
+        is_event_time, lateness_ms, has_function = panes.is_event_time, self._lateness_ms, self._has_function
+        for timestamp, domain, address in timers:
+            if (domain is TimeDomain.EVENT_TIME) is not is_event_time:
+                continue
+            enter(address)
+            start, end = address[1]
+            if timestamp == end - 1:
+                if has_function:
+                    panes.evaluate(TimeWindow(start, end), address[1], timestamp, out)
+                else:
+                    out.append(contents.get(), timestamp)
+            if timestamp == end - 1 + lateness_ms:
+                panes.remove_untriggered(address[1])
+
+
+class TouchedKeys(dict[Any, Any]):
+    """The contents of one window by key. A key that the epoch has not touched yet is read from the state."""
+
+    __slots__ = ("_enter", "_load", "_namespace")
+
+    def __init__(self, backend: KeyedBackend, namespace: tuple[int, int], load: Callable[[], Any]) -> None:
+        super().__init__()
+        self._enter = backend.enter
+        self._namespace = namespace
+        self._load = load
+
+    def __missing__(self, key: Any) -> Any:
+        self._enter((key, self._namespace))
+        found = self[key] = self._load()
+        return found
+
+
+_NO_ROWS: Iterator[Any] = iter(())
+Adding = Callable[[dict[Any, Any], tuple[Any, Any, int], Iterator[Any], int, int], tuple[Any, Any, int] | None]
+"""Adds a row, and those that follow as long as they are in the same window; the first one that is not, or None."""
+
+
+def _aggregate(call: Callable[[Any, Any], Any]) -> Adding:
+    """With the `add` of an AggregateFunction."""
+
+    def add(window: dict[Any, Any], first: tuple[Any, Any, int], rows: Iterator[Any], start: int, end: int) -> Any:
+        record, key, timestamp = first
+        window[key] = call(record, window[key])
+        for record, key, timestamp in rows:
+            if start <= timestamp < end:
+                window[key] = call(record, window[key])
+            else:
+                return record, key, timestamp
+        return None
+
+    return add
+
+
+def _reduce(call: Callable[[Any, Any], Any]) -> Adding:
+    """With the `reduce` of a ReduceFunction."""
+
+    def add(window: dict[Any, Any], first: tuple[Any, Any, int], rows: Iterator[Any], start: int, end: int) -> Any:
+        record, key, timestamp = first
+        current = window[key]
+        window[key] = record if current is None else call(current, record)
+        for record, key, timestamp in rows:
+            if start <= timestamp < end:
+                current = window[key]
+                window[key] = record if current is None else call(current, record)
+            else:
+                return record, key, timestamp
+        return None
+
+    return add
+
+
+def _collect(window: dict[Any, Any], first: tuple[Any, Any, int], rows: Iterator[Any], start: int, end: int) -> Any:
+    """Elements for a list state."""
+    record, key, timestamp = first
+    window[key].append(record)
+    for record, key, timestamp in rows:
+        if start <= timestamp < end:
+            window[key].append(record)
+        else:
+            return record, key, timestamp
+    return None
