@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.spark_processors import ProcessorCall, add_processor
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.aggregates import FieldReduce, RecordReduce, resolve_position
 from penstock.graph.callables import (
@@ -63,6 +64,38 @@ class KeyedStream(DataStream):
                 f"instance of a subclass of KeyedProcessFunction"
             )
         return self._operator("keyed_process", "KEYED PROCESS", func, output_type)
+
+    def transform_with_state(
+        self,
+        processor: Any = None,
+        output_type: Any = None,
+        output_mode: str = "Append",
+        time_mode: str = "None",
+        initial_state: Any = None,
+        **spark_names: Any,
+    ) -> DataStream:
+        """The rows of a StatefulProcessor that was written for Spark's `transformWithState`, unchanged.
+
+        The time mode is "None", "ProcessingTime" or "EventTime". Spark's names of the parameters are accepted too:
+        `statefulProcessor`, `outputStructType` and so on.
+        """
+        given = {"processor": processor, "output_type": output_type, "output_mode": output_mode}
+        given |= {"time_mode": time_mode, "initial_state": initial_state}
+        return add_processor(self, ProcessorCall.of("transform_with_state", "rows", given, spark_names))
+
+    def transform_with_state_in_pandas(
+        self,
+        processor: Any = None,
+        output_type: Any = None,
+        output_mode: str = "Append",
+        time_mode: str = "None",
+        initial_state: Any = None,
+        **spark_names: Any,
+    ) -> DataStream:
+        """The same for a processor of `transformWithStateInPandas`, whose rows are pandas DataFrames."""
+        given = {"processor": processor, "output_type": output_type, "output_mode": output_mode}
+        given |= {"time_mode": time_mode, "initial_state": initial_state}
+        return add_processor(self, ProcessorCall.of("transform_with_state_in_pandas", "pandas", given, spark_names))
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """For each record, all records of its key so far, reduced to one record of the same type."""

@@ -47,6 +47,14 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
     "window_apply_all": {"apply": ("window", "inputs")},
     "window_process": {"process": ("key", "context", "elements"), "clear": ("context",)},
     "window_process_all": {"process": ("context", "elements"), "clear": ("context",)},
+    "keyed_epoch": {},
+    "stateful_processor": {
+        "init": ("handle",),
+        "handleInputRows": ("key", "rows", "timerValues"),
+        "handleExpiredTimer": ("key", "timerValues", "expiredTimerInfo"),
+        "handleInitialState": ("key", "initialState", "timerValues"),
+        "close": (),
+    },
     "timestamps": {"extract_timestamp": ("value", "record_timestamp")},
 }
 _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {

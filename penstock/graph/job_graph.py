@@ -51,8 +51,8 @@ class OperatorPlan:
     name: str
     kind: str
     """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; broadcast or
-    keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_; keyed_window; timestamps; side_output;
-    sink."""
+    keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_; keyed_window; keyed_epoch; timestamps;
+    side_output; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
     timestamps: a WatermarkStrategy; keyed_window: a WindowOperation; side_output: None; sink: its `SinkSpec`."""

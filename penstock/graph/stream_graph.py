@@ -142,6 +142,22 @@ class StreamGraph:
                 needed.update(node.inputs)
         return [node for node in self.nodes if node.id in needed]
 
+    def has_event_time(self, node_id: int) -> bool:
+        """Whether a record that reaches the node can have a timestamp."""
+        waiting, seen = [node_id], set()
+        while waiting:
+            node = self[waiting.pop()]
+            if node.id in seen:
+                continue
+            seen.add(node.id)
+            payload = node.payload
+            if isinstance(payload, SourceSpec) and payload.event_time is not None:
+                return True
+            if isinstance(payload, OperatorSpec) and payload.kind == "timestamps":
+                return True
+            waiting.extend(node.inputs)
+        return False
+
     def executed(self) -> None:
         """Forget the roots: the next job consists of what is added from now on, with everything it reads."""
         self.roots.clear()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ArgumentError, UsageError
-from penstock.graph.stream_graph import OperatorSpec, SourceSpec, StreamGraph
+from penstock.graph.stream_graph import StreamGraph
 from penstock.model.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from penstock.model.functions import KeySelector
 from penstock.model.output_tag import OutputTag
@@ -99,18 +99,8 @@ def check_operation(operation: WindowOperation, name: str) -> None:
 
 def require_event_time(graph: StreamGraph, node_id: int, name: str) -> None:
     """Raise if no record that reaches a node can have a timestamp."""
-    waiting, seen = [node_id], set()
-    while waiting:
-        node = graph[waiting.pop()]
-        if node.id in seen:
-            continue
-        seen.add(node.id)
-        payload = node.payload
-        if isinstance(payload, SourceSpec) and payload.event_time is not None:
-            return
-        if isinstance(payload, OperatorSpec) and payload.kind == "timestamps":
-            return
-        waiting.extend(node.inputs)
+    if graph.has_event_time(node_id):
+        return
     raise UsageError(
         f"{name!r} divides the stream by event time, but its records have no timestamps; write "
         f".assign_timestamps_and_watermarks(WatermarkStrategy...) or from_dataframe(..., event_time=...) before it, "

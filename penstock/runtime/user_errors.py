@@ -37,6 +37,7 @@ _SEVERAL_RECORDS = (
     "keyed_process",
     "broadcast",
     "keyed_broadcast",
+    "keyed_epoch",
 )
 _CALLS_THE_USER = tuple(
     os.path.join(PACKAGE, *parts)

@@ -37,6 +37,7 @@ from penstock.model.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from penstock.model.epoch_functions import KeyedEpochFunction
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -67,6 +68,7 @@ KEYED_KINDS: list[tuple[type, str]] = [
     (FlatMapFunction, "keyed_flat_map"),
     (FilterFunction, "keyed_filter"),
     (ReduceFunction, "reduce"),
+    (KeyedEpochFunction, "keyed_epoch"),
 ]
 KINDS: list[tuple[type, str]] = [
     (ProcessFunction, "process"),

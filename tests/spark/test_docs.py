@@ -1,4 +1,4 @@
-"""The pages of the documentation that use a Spark session, repair-state.md and state-processor.md, as they are."""
+"""The pages of the documentation that use a Spark session, as they are."""
 
 from pathlib import Path
 
@@ -14,7 +14,10 @@ ORDERS = [("ada", 2.0), ("ada", 3.0), ("bob", 5.5)]
 NAME = "savepoint-4f1c2a-0b1c2d3e4f50"
 
 
-@pytest.mark.parametrize("page", ["docs/how-to/repair-state.md", "docs/reference/state-processor.md"])
+PAGES = ["docs/how-to/repair-state.md", "docs/reference/state-processor.md", "docs/coming-from-spark.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_what_its_program_prints(
     page: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.window_operation import KEYED_WINDOW
 from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.co_operators import CO_KINDS
+from penstock.runtime.operators.epoch_operator import KeyedEpoch
 from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.record_operators import KINDS, Operator
 from penstock.runtime.operators.side_outputs import SideOutput
@@ -15,6 +16,7 @@ EVERY_KIND: dict[str, type[Operator]] = {
     "broadcast": BroadcastOperator,
     "keyed_broadcast": BroadcastOperator,
     **CO_KINDS,
+    "keyed_epoch": KeyedEpoch,
     "side_output": SideOutput,
     KEYED_WINDOW: WindowOperator,
 }

@@ -221,6 +221,14 @@ class KeyedBackend(ABC):
         """The declared states, without timers."""
         return [(self._infos[name], self._migrations.get(name)) for name in self._handles]
 
+    def info(self, name: str) -> StateTableInfo | None:
+        """What is known of a state, be it declared or only restored; None if there is none of this name."""
+        return self._infos.get(name)
+
+    def is_declared(self, name: str) -> bool:
+        """Whether there is a handle of the state."""
+        return name in self._handles
+
     def handle(self, name: str) -> Any:
         """The handle of a declared state."""
         if name not in self._handles:
