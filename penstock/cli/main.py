@@ -13,6 +13,19 @@ from penstock.cli.flags import DebugFlag
 from penstock.control.terminal import MODE, open_streams, print_error
 from penstock.errors import PenstockError, WaitInterruptedError
 
+WITHOUT_PANDAS = ("checkpoints", "state")
+"""Commands that read snapshots. With the first array pyarrow would import pandas, which takes longer than they do."""
+
+
+class PandasRefused:
+    """As if pandas were not installed."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Raise for pandas, and leave other modules to the next finder."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"this command does not import {fullname}", name=fullname)
+
+
 app = typer.Typer(
     name="penstock",
     cls=LazyGroup,
@@ -27,6 +40,8 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of a command."""
     open_streams()
+    if arguments is None and sys.argv[1:2] and sys.argv[1] in WITHOUT_PANDAS:  # not in a program that calls this
+        sys.meta_path.insert(0, PandasRefused())
     MODE.json = MODE.debug = False
     try:
         exit_code = app(args=arguments, prog_name="penstock", standalone_mode=False) or 0

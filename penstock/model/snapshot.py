@@ -312,4 +312,4 @@ class SavepointProgress(msgspec.Struct, frozen=True, tag="savepoint_progress"):
 
 
 SavepointEvent: TypeAlias = SavepointAck | SavepointDecline | SavepointProgress
-"""What a subtask tells of its part of a savepoint."""
+"""What a subtask reports about its part of a savepoint."""

@@ -449,7 +449,7 @@ class Harness:
         while self._host.write_next() or self._host.write_next_savepoint():
             continue
 
-    # ---- what the host and the coordinator tell
+    # ---- called by the host and the coordinator
 
     def report(self, report: SubtaskReport) -> None:
         self._book.report(report)

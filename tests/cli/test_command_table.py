@@ -49,6 +49,17 @@ def test_a_command_imports_only_what_it_needs(tmp_path: Path, arguments: list[st
     assert done.stdout.splitlines()[-1] == "imported:", done.stdout + done.stderr
 
 
+def test_a_command_on_snapshots_does_not_let_pyarrow_import_pandas(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    (snapshot,) = (root / "tests" / "golden" / "0.1.0" / "hashmap-canonical").glob("savepoint-*")
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(root)}
+    for arguments in (["ls", str(snapshot)], ["diff", str(snapshot), str(snapshot)]):
+        command = [sys.executable, "-X", "importtime", "-m", "penstock", "state", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert "pyarrow" in done.stderr and "pandas." not in done.stderr
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_each_docstring(name: str) -> None:
     entry = COMMANDS[name]

@@ -140,7 +140,8 @@ class SparkAttempt:
     def phase(self) -> PhaseRecord | None:
         """What the start of the attempt does now; None once its first epoch is committed."""
         phase = self._phases.record()
-        is_waiting = phase is not None and phase.name == FIRST_EPOCH and self.rows_so_far() is None
+        is_over = self._end.over.is_set() or (self.tracker is not None and self.tracker.failure is not None)
+        is_waiting = phase is not None and phase.name == FIRST_EPOCH and self.rows_so_far() is None and not is_over
         return PhaseRecord("waiting for the first rows") if is_waiting else phase
 
     @property
