@@ -42,6 +42,7 @@ PenstockError
 └── JobError
     ├── JobFailedError
     ├── SourceFileLostError         a file was deleted before it was read
+    ├── OutputIncompleteError       a batch job has committed only part of its output
     ├── JobNotFoundError
     ├── JobConflictError
     │   └── WrongJobError
@@ -350,6 +351,10 @@ class JobError(PenstockError):
 
 class JobFailedError(JobError):
     """The job ended as FAILED."""
+
+
+class OutputIncompleteError(JobError):
+    """A batch job has committed part of its output and could not commit the rest: it is not run again."""
 
 
 class SourceFileLostError(JobError):

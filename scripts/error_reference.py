@@ -141,8 +141,8 @@ found, what was expected, and what to do. A command prints `error: …` on stder
 ABOUT_CLASSES = """
 `└` marks a subclass. In a running job the [restart strategy](checkpointing.md#restart-strategies) decides what follows
 an error. Only these end the job at once, because another attempt would meet them again: `UsageError`, `FencedError`,
-`JobConflictError`, `SinkTransactionLostError`, `SourceFileLostError`, `CheckpointError`, and their subclasses except
-`CheckpointFailedError`.
+`JobConflictError`, `SinkTransactionLostError`, `SourceFileLostError`, `OutputIncompleteError`, `CheckpointError`, and
+their subclasses except `CheckpointFailedError`.
 """
 ABOUT_SNAPSHOTS = """
 A message about a savepoint, a checkpoint or the state in it carries one of these codes, so that programs can tell them

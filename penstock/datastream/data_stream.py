@@ -379,7 +379,7 @@ class DataStream(NodeSettings):
 
     def _frame(self, method: str) -> Any:
         """The DataFrame behind the stream. An error if there is none, or if a Python operator comes in between."""
-        if self._node.kind == "source" and self._node.payload.kind == "dataframe":
+        if self._node.kind == "source" and self._node.payload.kind in ("dataframe", "static"):
             return self._node.payload.object
         if isinstance(self._node.payload, JvmSpec):
             return self._node.payload.frame

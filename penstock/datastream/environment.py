@@ -85,7 +85,7 @@ class StreamExecutionEnvironment:
         name: str | None = None,
         replayable: bool = False,
     ) -> DataStream:
-        """The rows of a streaming DataFrame as records.
+        """The rows of a DataFrame as records: of a streaming one or, in batch mode, of one that `spark.read` returns.
 
         `event_time` names the timestamp column; records may be up to `max_out_of_orderness` late: "5 seconds", a
         Duration, or milliseconds. `replayable` confirms that an unknown source, such as a data source in Python,
@@ -167,11 +167,13 @@ class StreamExecutionEnvironment:
         return effective_configuration(self._configuration).get(pipeline_options.MAX_PARALLELISM)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
-        """Accepts every mode but BATCH. Programs always run as streams, and bounded input ends the job."""
-        if execution_mode == RuntimeExecutionMode.BATCH:
-            raise UsageError(
-                "BATCH mode is not available; leave it out: bounded input ends the job in STREAMING mode too"
-            )
+        """Set whether the program runs as a stream or as a batch job; AUTOMATIC is BATCH if all sources are bounded.
+
+        In BATCH mode all input is read at once and sorted by key: each key has one final result, its timers fire after
+        its last record, and no checkpoints are taken.
+        """
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise ArgumentError(f"give a RuntimeExecutionMode, not {execution_mode!r}")
         self._configuration.set(pipeline_options.RUNTIME_MODE, execution_mode)
         return self
 

@@ -94,6 +94,7 @@ def graph_settings(configuration: Configuration, spark: Any) -> GraphSettings:
         max_parallelism=max_parallelism if max_parallelism > 0 else None,
         chaining=configuration.get(pipeline_options.CHAINING),
         generate_uids=configuration.get(pipeline_options.AUTO_GENERATE_UIDS),
+        mode=configuration.get(pipeline_options.RUNTIME_MODE),
     )
 
 

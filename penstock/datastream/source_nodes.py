@@ -22,8 +22,8 @@ _EVENT_TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "LONG", "INT")
 def dataframe_source(
     df: Any, event_time: str | None, max_out_of_orderness: Any, *, replayable: bool = False
 ) -> SourceSpec:
-    """A source of the rows of a streaming DataFrame."""
-    from penstock.spark.dataframe_checks import check_source, describe
+    """A source of the rows of a DataFrame. One that is not streaming is bounded, and needs batch mode."""
+    from penstock.spark.dataframe_checks import check_source, check_static_source, describe
 
     refuse_connect(df, "DataFrame")
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
@@ -31,14 +31,13 @@ def dataframe_source(
             f"from_dataframe() takes a Spark DataFrame, not an object of type {type(df).__name__}; see "
             "from_collection()"
         )
-    if not df.isStreaming:
-        raise UsageError(
-            "the DataFrame is not streaming; read it with env.spark.readStream instead of .read, or pass a small one "
-            "to env.from_collection(df.collect())"
-        )
-    check_source(df, replayable=replayable)
+    if df.isStreaming:
+        check_source(df, replayable=replayable)
+    else:
+        check_static_source(df)
     record_type = describe(df)
-    return SourceSpec("dataframe", df, record_type, _event_time(event_time, max_out_of_orderness, record_type))
+    time = _event_time(event_time, max_out_of_orderness, record_type)
+    return SourceSpec("dataframe" if df.isStreaming else "static", df, record_type, time, bounded=not df.isStreaming)
 
 
 def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:

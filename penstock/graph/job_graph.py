@@ -50,9 +50,9 @@ class OperatorPlan:
     uid: str
     name: str
     kind: str
-    """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce; broadcast or
-    keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_; keyed_window; keyed_epoch; timestamps;
-    side_output; sink."""
+    """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce (in batch
+    mode final_reduce); broadcast or keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_; keyed_window;
+    keyed_epoch; timestamps; side_output; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
     timestamps: a WatermarkStrategy; keyed_window: a WindowOperation; side_output: None; sink: its `SinkSpec`."""
@@ -125,6 +125,8 @@ class StagePlan:
     """In topological order: an operator comes after its inputs. Empty in a stage that only computes a key."""
     outputs: tuple[EdgePlan, ...]
     watermark_generators: tuple[WatermarkGenerator, ...] = ()
+    batch: bool = False
+    """Runs in batch mode: the whole input in one epoch, broadcast records first, then one key after the other."""
 
     @property
     def keyed(self) -> bool:
@@ -184,6 +186,8 @@ class JobGraph:
     spark_sinks: tuple[SparkSinkPlan, ...]
     max_parallelism: int
     warnings: tuple[str, ...] = ()
+    batch: bool = False
+    """Runs in batch mode: one Spark job over the whole input, without checkpoints."""
 
     def stage(self, stage_id: str) -> StagePlan:
         """The stage with this id."""

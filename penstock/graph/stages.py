@@ -27,6 +27,7 @@ from penstock.graph.job_graph import (
     WatermarkGenerator,
 )
 from penstock.graph.pickling import dumps
+from penstock.graph.runtime_mode import FINAL_REDUCE, choose_batch, kind_in_mode
 from penstock.graph.stream_graph import (
     BroadcastTo,
     JvmOp,
@@ -39,6 +40,7 @@ from penstock.graph.stream_graph import (
     StreamGraph,
 )
 from penstock.graph.uids import assign_uids, explicit_uid
+from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.key_groups import check_parallelism, default_max_parallelism
 from penstock.model.operator_state import CheckpointedFunction
 from penstock.model.types import TypeInformation
@@ -52,6 +54,7 @@ class GraphSettings:
     max_parallelism: int | None = None
     chaining: bool = True
     generate_uids: bool = True
+    mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
 
 
 def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
@@ -63,7 +66,8 @@ def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
         raise UsageError(
             "No operators defined in streaming topology. Cannot execute; add an operator or a sink, such as .print()"
         )
-    builder = _Stages(graph, settings, assign_uids(nodes, generate=settings.generate_uids))
+    batch = choose_batch(nodes, settings.mode)
+    builder = _Stages(graph, settings, assign_uids(nodes, generate=settings.generate_uids), batch=batch)
     for node in nodes:
         builder.add(node)
     max_parallelism = _max_parallelism(nodes, settings, [stage.parallelism for stage in builder.stages])
@@ -73,7 +77,8 @@ def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
         sinks=tuple(builder.sinks),
         spark_sinks=tuple(builder.spark_sinks),
         max_parallelism=max_parallelism,
-        warnings=tuple(_warnings(nodes)),
+        warnings=() if batch else tuple(_warnings(nodes)),
+        batch=batch,
     )
 
 
@@ -103,6 +108,7 @@ class _OpenStage:
     operators: list[OperatorPlan] = field(default_factory=list)
     outputs: list[EdgePlan] = field(default_factory=list)
     generators: list[WatermarkGenerator] = field(default_factory=list)
+    batch: bool = False
 
     @property
     def id(self) -> str:
@@ -119,15 +125,17 @@ class _OpenStage:
             operators=tuple(self.operators),
             outputs=tuple(self.outputs),
             watermark_generators=tuple(self.generators),
+            batch=self.batch,
         )
 
 
 class _Stages:
     """One pass over the nodes, in topological order; a stage's inputs are fixed when it is made."""
 
-    def __init__(self, graph: StreamGraph, settings: GraphSettings, uids: dict[int, str]) -> None:
+    def __init__(self, graph: StreamGraph, settings: GraphSettings, uids: dict[int, str], *, batch: bool) -> None:
         self.graph = graph
         self.settings = settings
+        self.batch = batch
         self.uids = uids
         self.stages: list[_OpenStage] = []
         self.sources: dict[int, SourcePlan] = {}
@@ -210,7 +218,7 @@ class _Stages:
         if share and (feeds, parallelism) in self._shared:
             return self._shared[feeds, parallelism]
         arriving = [self._after_selector(feed) for feed in feeds]  # may make stages, which then come before this one
-        stage = _OpenStage(len(self.stages), parallelism, self._key_types(feeds))
+        stage = _OpenStage(len(self.stages), parallelism, self._key_types(feeds), batch=self.batch)
         self.stages.append(stage)
         for position, feed in enumerate(arriving):
             edge = self._edge(feed, stage)
@@ -313,7 +321,7 @@ class _Stages:
         return OperatorPlan(
             uid=self.uids[node.id],
             name=node.name,
-            kind="sink" if is_sink else payload.kind,
+            kind="sink" if is_sink else kind_in_mode(payload.kind, batch=self.batch),
             function=dumps(payload if is_sink else payload.function, node.name, node.created),
             input_type=self._feeds[node.inputs[0]][0].record_type,
             output_type=node.output_type,
@@ -329,7 +337,7 @@ class _Stages:
 
 def is_keyed(operator_kind: str) -> bool:
     """Whether operators of this kind run under a current key."""
-    return operator_kind == "reduce" or operator_kind.startswith("keyed_")
+    return operator_kind in ("reduce", FINAL_REDUCE) or operator_kind.startswith("keyed_")
 
 
 def _has_two_inputs(node: Node) -> bool:

@@ -16,7 +16,7 @@ JvmOp = tuple[str, ...]
 """("where", sql), ("with_column", name, sql) or ("select", sql, sql, ...): work that stays in the JVM."""
 
 NodeKind = Literal["source", "jvm", "operator", "key_by", "partition", "union", "sink"]
-SourceKind = Literal["dataframe", "collection", "sequence", "file"]
+SourceKind = Literal["dataframe", "static", "collection", "sequence", "file"]
 SinkKind = Literal["sink", "print", "collect", "spark"]
 
 
@@ -34,7 +34,7 @@ class SourceSpec:
 
     kind: SourceKind
     object: Any
-    """dataframe: a streaming DataFrame; otherwise a source object of `penstock.connectors`."""
+    """dataframe: a streaming DataFrame; static: one that is not; otherwise a source object of `penstock.connectors`."""
     record_type: TypeInformation
     event_time: EventTime | None = None
     bounded: bool = False

@@ -29,6 +29,7 @@ from penstock.errors import (
     InvalidKeyError,
     JobConflictError,
     JobNotFoundError,
+    OutputIncompleteError,
     PenstockError,
     SinkTransactionLostError,
     SourceFileLostError,
@@ -188,6 +189,8 @@ class Job:
         """Take a savepoint at the next barrier. Returns the request, or an earlier one with the same trigger id."""
         if self._history.status.is_terminal_state():
             raise JobConflictError(f"job {self.job_id} is {self.status().name}: there is nothing left to save")
+        if self._request.graph.batch:
+            raise UsageError("a batch job has no savepoints: it keeps the state of one key at a time")
         return self._savepoints.trigger(request)
 
     def savepoint_request(self, trigger_id: str) -> SavepointRequest | None:
@@ -473,4 +476,5 @@ class Job:
 def _is_final(error: PenstockError) -> bool:
     """Retrying cannot help: output or input is lost (PROTOCOL R21), a key is null, or nothing can be restored (R24)."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
-    return isinstance(error, SinkTransactionLostError | SourceFileLostError | InvalidKeyError) or is_refusal
+    finals = SinkTransactionLostError | SourceFileLostError | OutputIncompleteError | InvalidKeyError
+    return isinstance(error, finals) or is_refusal

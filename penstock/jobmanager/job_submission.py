@@ -22,6 +22,7 @@ from penstock.jobmanager.attempt.recovery import open_start
 from penstock.jobmanager.control_server import JobControl, job_facts
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
+from penstock.jobmanager.settings.batch_mode import refuse_start
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.jobmanager.settings.start_options import TIME_HAS_ENDED, start_options, start_warnings
 from penstock.model.configuration import Configuration
@@ -34,11 +35,15 @@ from penstock.spark.session import check_session
 def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> Job:
     """Start the job in the background."""
     check_session(spark)
-    settings = JobSettings.of(name, configuration)
+    settings = JobSettings.of(name, configuration, batch=graph.batch)
+    submission = current_submission()
+    if graph.batch:
+        refuse_start(configuration, resumes=submission is not None and submission.resume)
     start = start_options(configuration)
+    for note in settings.notes:
+        print_message(f"note: {note}")
     for warning in (*graph.warnings, *settings.warnings, *start_warnings(configuration)):
         print_warning(warning)
-    submission = current_submission()
     identity, resumed = JobIdentity(new_job_id(), name, _program()), False
     if submission is not None and submission.resume:
         _require_free(settings, configuration, name)

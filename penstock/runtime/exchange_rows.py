@@ -8,6 +8,7 @@ Out of a stage, per edge: `__target` (subtask of a barrier), `__barrier`, `__ts`
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ class StageInput:
         self._read = positions_read(stage)
         self._timed = has_timestamps(stage)
         self._drop_untimed = drop_untimed
+        self._split = self._split_in_order if stage.batch and len(stage.inputs) > 1 else self._split_by_edge
 
     def items(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EdgeBatch | Barrier]:
         """Records and barriers, in the order of arrival."""
@@ -74,7 +76,25 @@ class StageInput:
             if batch.num_rows:
                 yield from self._split(batch)
 
-    def _split(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
+    def _split_in_order(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
+        """For batch mode: rows of different edges are not reordered, because they are sorted by key."""
+        edges = batch.column(EDGE).to_numpy(zero_copy_only=False)
+        starts = [0, *(int(index) + 1 for index in np.flatnonzero(np.diff(edges))), len(edges)]
+        whole = {}
+        if len(starts) > 3:  # decode each edge once
+            parts = (part for part in self._split_by_edge(batch) if isinstance(part, EdgeBatch))
+            whole = {part.edge: part for part in parts if len(part.batch) == part.rows and not part.dropped}
+        done = dict.fromkeys(whole, 0)
+        for start, stop in pairwise(starts):
+            edge = int(edges[start])
+            if edge in whole:
+                end = done[edge] + stop - start
+                yield whole[edge].slice(done[edge], end)
+                done[edge] = end
+            else:
+                yield from self._split_by_edge(batch.slice(start, stop - start))
+
+    def _split_by_edge(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
         edges = batch.column(EDGE).to_numpy(zero_copy_only=False)
         present = [int(edges[0])] if edges.min() == edges.max() else [int(edge) for edge in np.unique(edges)]
         for edge in present:

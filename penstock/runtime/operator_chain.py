@@ -21,6 +21,7 @@ from penstock.runtime.alignment import channel
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.checkpointed_functions import initialize_function, notify_function, snapshot_function
 from penstock.runtime.operators.function_context import OperatorContext, SubtaskInfo
+from penstock.runtime.operators.held_output import HeldOutput
 from penstock.runtime.operators.operator_kinds import make_operator
 from penstock.runtime.operators.record_operators import Operator, Timestamps
 from penstock.runtime.operators.side_outputs import PASS_ON, split_tagged
@@ -75,6 +76,8 @@ class OperatorChain:
         self._outputs: dict[int, list[tuple[int, EdgeOutput]]] = {}
         self._watermarks: dict[int, int] = {}
         """Of every operator after the last finished epoch of this attempt."""
+        self._held = HeldOutput(self.emit) if self._stage.batch and self._stage.keyed else None
+        """What keyed operators have emitted in batch mode."""
         self._epoch = 0
         self._processed: dict[int, int] = {}
         """How many records each operator has processed in the running epoch."""
@@ -152,6 +155,8 @@ class OperatorChain:
         self._epoch = epoch
         self._processed.clear()
         self.rows_out = 0
+        if self._held is not None:
+            self._held.discard()
         self._outputs = {}
         for edge in self._stage.outputs:
             assert isinstance(edge.source, StageOutput)
@@ -178,7 +183,23 @@ class OperatorChain:
                 continue
             emitted = self._process(reader, position, batch)
             if emitted is not None:
-                self.emit(reader, emitted)
+                self._pass_on(reader, emitted)
+
+    def _pass_on(self, position: int, emitted: Batch) -> None:
+        if self._held is not None and self._stage.operators[position].keyed:
+            self._held.add(position, emitted)
+        else:
+            self.emit(position, emitted)
+
+    def keyed_operators(self) -> list[tuple[int, Operator]]:
+        """The operators that run under the current key, with their positions, in order."""
+        return [(position, operator) for position, operator in self._operators.items() if operator.plan.keyed]
+
+    def fire_timers(self, position: int, watermark: int, now_ms: int) -> None:
+        """Advance both clocks of one operator, and pass on what its timers emit (batch mode)."""
+        emitted = self._advance(self._operators[position], watermark, now_ms)
+        if emitted is not None:
+            self._pass_on(position, emitted)
 
     def _process(self, position: int, origin: int, batch: Batch) -> Batch | None:
         operator = self._operators[position]
@@ -246,22 +267,24 @@ class OperatorChain:
         for position, plan in enumerate(self._stage.operators):
             if plan.kind == "sink":
                 continue
+            if self._held is not None:
+                self._held.flush(position)
             operator = self._operators[position]
             reached = max(operator.watermark, min(watermarks[source] for source in plan.inputs))
-            emitted = self._advance(operator, reached, header)
+            emitted = self._advance(operator, reached, header.now_ms)
             watermarks[position] = reached
             if isinstance(operator, Timestamps):
                 watermarks[position] = _generated_watermark(header, plan.uid, waits=waits)
             if emitted is not None:
                 self.emit(position, emitted)
 
-    def _advance(self, operator: Operator, watermark: int, header: EpochHeader) -> Batch | None:
+    def _advance(self, operator: Operator, watermark: int, now_ms: int) -> Batch | None:
         try:
-            return operator.advance(watermark, header.now_ms)
+            return operator.advance(watermark, now_ms)
         except SELF_EXPLANATORY_ERRORS:
             raise
         except USER_ERRORS as error:
-            where = f"in {operator.timer_method} in epoch {header.epoch} of subtask {self._place.id}"
+            where = f"in {operator.timer_method} in epoch {self._epoch} of subtask {self._place.id}"
             raise user_error(operator.plan, where, error, record_facts(key=_current_key(operator))) from error
 
     def snapshot_functions(self, header: EpochHeader) -> None:

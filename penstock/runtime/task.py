@@ -29,9 +29,11 @@ from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.operators.function_context import SubtaskInfo
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, SubtaskRows
 from penstock.runtime.snapshots.spool import Spool
+from penstock.runtime.sorted_keys import SortedKeys
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.heap.hashmap_spec import HashMapSpec
 from penstock.state.operator.operator_states import OperatorStates
 
 
@@ -87,6 +89,8 @@ class Subtask:
         self.spool = Spool(self.stage, Path(place.folder), place.max_spool_bytes)
         self._intake = Intake(self.spool, self._clock, self._process)
         self._chain = OperatorChain(place, self.info, self.backends, self.operator_states, new_output)
+        self._sorted = SortedKeys(self._chain, self.backends) if self.stage.batch and self.stage.keyed else None
+        """In batch mode: the records of one key after the other."""
         self._result = EpochResult()
         self._epoch = 0
         """Of `_result`."""
@@ -100,7 +104,8 @@ class Subtask:
     def _backend(self, plan: OperatorPlan) -> KeyedBackend:
         place = self.place
         codec, groups = KeyCodec(plan.key_types), self.stage.max_parallelism
-        return place.backend.spec.open(
+        spec = HashMapSpec() if self.stage.batch else place.backend.spec  # batch mode holds one key at a time
+        return spec.open(
             BackendPlace(plan.uid, codec, groups, place.key_groups, Path(place.folder), place.backend.incremental)
         )
 
@@ -129,6 +134,8 @@ class Subtask:
         self._begin(header)
         self.notify(header.completed, header.aborted)
         barriers = self._intake.run(header, items, cancelled)
+        if self._sorted is not None:
+            self._sorted.end_key()
         failpoint.before("C6")
         watermarks = align(self.stage, self.place.channels, header, barriers)
         failpoint.after("C6")
@@ -162,6 +169,8 @@ class Subtask:
             part.begin_epoch()
             self._begun.append(part)
         self._chain.begin_epoch(header.epoch)
+        if self._sorted is not None:
+            self._sorted.begin_epoch()
 
     def _process(self, item: EdgeBatch) -> None:
         """Process rows of one input edge."""
@@ -174,7 +183,10 @@ class Subtask:
             result.untimed += item.dropped
         result.processed_bytes += item.columns.nbytes if item.columns is not None else 0
         self._track_source_time(item)
-        self._chain.emit(-1 - item.edge, item.batch)
+        if self._sorted is not None and self.stage.inputs[item.edge].partitioning != "broadcast":
+            self._sorted.process(-1 - item.edge, item.batch)
+        else:
+            self._chain.emit(-1 - item.edge, item.batch)
         failpoint.after(name)
 
     def _track_source_time(self, item: EdgeBatch) -> None:

@@ -66,6 +66,7 @@ from penstock.runtime.process.task_listener import TaskListener, interrupt
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
 from penstock.runtime.process.watchdog import ProcessWatch, exit_now
 from penstock.runtime.snapshots.local_copies import LocalCopies
+from penstock.runtime.sorted_rows import RowOrder, SortedRows
 from penstock.state.backend.backend_registry import register_backend
 from penstock.storage.storage import Storage, open_storage
 
@@ -89,6 +90,7 @@ class TaskManager:
         self._storage = _open_storage(config)
         self._copies = LocalCopies(config.local, config.job_id, self._clock)
         self._inputs: dict[str, StageInput] = {}
+        self._orders: dict[str, RowOrder] = {}
         self._host: SubtaskHost | None = None
         self._newest_host: SubtaskHost | None = None
         """Also while its subtasks load their state."""
@@ -188,6 +190,7 @@ class TaskManager:
         """The plan is the user's program, from the process that knows the token: the one thing that is unpickled."""
         plan: DeployedPlan = pickle.loads(message.plan)
         self._inputs = {stage.id: StageInput(stage, drop_untimed=plan.drop_untimed) for stage in plan.stages.values()}
+        self._orders = {stage.id: RowOrder(stage) for stage in plan.stages.values()}
 
         def new_output(edge: EdgePlan) -> ArrowOutput:
             return ArrowOutput(edge, plan.targets.get(edge.id, 0), Path(self._state_folder or self._folder))
@@ -252,8 +255,9 @@ class TaskManager:
     def _execute(self, host: SubtaskHost, connection: socket.socket, header: TaskHeader, run: Run) -> Kept:
         current_log.set_subtask(header)
         try:
-            items = self._inputs[header.subtask.stage].items(_request_rows(connection))
-            return host.execute(header, run, items)
+            stage = header.subtask.stage
+            rows = SortedRows(self._orders[stage], self._folder).sort(_request_rows(connection))
+            return host.execute(header, run, self._inputs[stage].items(rows))
         except (SupersededTaskError, StaleAttemptError, ConnectionLostError):
             raise  # only this task is over: Spark retries it
         except Exception as error:

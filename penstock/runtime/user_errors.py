@@ -97,7 +97,7 @@ def probable_cause(plan: OperatorPlan | None, records: Sequence[Any]) -> str:
     """What was probably meant by a function whose records are no rows although rows are declared."""
     if plan is None or plan.output_type.name not in ("ROW", "TUPLE"):
         return ""
-    if plan.kind in ("map", "keyed_map", "reduce") and any(record is None for record in records):
+    if plan.kind in ("map", "keyed_map", "reduce", "final_reduce") and any(record is None for record in records):
         return "  " + NO_RETURN_HINT
     if plan.kind not in _SEVERAL_RECORDS:
         return ""

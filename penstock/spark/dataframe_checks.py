@@ -35,8 +35,6 @@ def check_source(frame: DataFrame, *, replayable: bool = False) -> None:
 
     `replayable`: the user asserts that every source in it gives the same rows for the same offsets, from a fixed start.
     """
-    if not frame.isStreaming:
-        raise UsageError("the DataFrame is not streaming; read it with spark.readStream, or use from_collection")
     analyzed = frame._jdf.queryExecution().analyzed()
     for node in _streaming_nodes(analyzed):
         name = str(node.nodeName())
@@ -54,7 +52,12 @@ def check_source(frame: DataFrame, *, replayable: bool = False) -> None:
             _check_file_source(node)
         if node.children().size() == 0:
             _check_replayable(node, replayable=replayable)
-    if not analyzed.deterministic():
+    check_static_source(frame)
+
+
+def check_static_source(frame: DataFrame) -> None:
+    """Raise UsageError unless the DataFrame gives the same rows when it is read again."""
+    if not frame._jdf.queryExecution().analyzed().deterministic():
         raise UsageError(
             "the DataFrame contains an expression that gives another value each time, such as rand() or uuid(): rows "
             "that are read again after a failure would differ; compute it in a function after key_by()"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.source_connectors import CollectionSource, NumberSequenceSource
@@ -75,6 +75,19 @@ class CountedReader(DataSourceStreamReader, SupportsTriggerAvailableNow, ABC):
         """The records of a range."""
 
 
+class WholeReader(DataSourceReader):
+    """Reads all records at once, for batch mode."""
+
+    def __init__(self, records: CountedReader) -> None:
+        self._records = records
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [RangePartition(0, self._records.total)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._records.read(partition)
+
+
 class SequenceReader(CountedReader):
     """The numbers first … last."""
 
@@ -100,21 +113,25 @@ class CollectionReader(CountedReader):
         return table.slice(start, end - start).combine_chunks().to_batches()[0]
 
 
-def read_sequence(session: SparkSession, source: NumberSequenceSource, max_rows: int | None) -> DataFrame:
-    """A stream of numbers."""
+def read_sequence(
+    session: SparkSession, source: NumberSequenceSource, max_rows: int | None, *, batch: bool = False
+) -> DataFrame:
+    """A stream of numbers; with `batch`, all of them."""
     limit = max_rows or DEFAULT_MAX_ROWS
-    return _load(session, SequenceReader(source.start, source.end, limit), "value bigint")
+    return _load(session, SequenceReader(source.start, source.end, limit), "value bigint", batch=batch)
 
 
-def read_collection(session: SparkSession, source: CollectionSource, max_rows: int | None) -> DataFrame:
-    """A stream of the collection's records."""
+def read_collection(
+    session: SparkSession, source: CollectionSource, max_rows: int | None, *, batch: bool = False
+) -> DataFrame:
+    """A stream of the collection's records; with `batch`, all of them."""
     codec = RowCodec(source.record_type)
     data = encode_records(source.records, source.record_type)
     reader = CollectionReader(data, len(source.records), max_rows or DEFAULT_MAX_ROWS)
-    return _load(session, reader, codec.ddl)
+    return _load(session, reader, codec.ddl, batch=batch)
 
 
-def _load(session: SparkSession, stream_reader: CountedReader, ddl: str) -> DataFrame:
+def _load(session: SparkSession, stream_reader: CountedReader, ddl: str, *, batch: bool) -> DataFrame:
     """Register a separate data source for this reader: Spark finds data sources by class."""
     unique = f"penstock-{new_nonce()}"
 
@@ -129,5 +146,8 @@ def _load(session: SparkSession, stream_reader: CountedReader, ddl: str) -> Data
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
             return stream_reader
 
+        def reader(self, schema: Any) -> DataSourceReader:
+            return WholeReader(stream_reader)
+
     session.dataSource.register(Counted)
-    return session.readStream.format(Counted.name()).load()
+    return (session.read if batch else session.readStream).format(Counted.name()).load()

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
 from penstock.spark.class_archive import archive_options
@@ -52,6 +52,21 @@ QUERY_SETTINGS: dict[str, str] = {
 def query_settings(batch_rows: int) -> dict[str, str]:
     """The settings of a query whose TaskManagers get at most `batch_rows` rows in an Arrow batch."""
     return {**QUERY_SETTINGS, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
+
+
+def clone_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session with the settings, views and functions of another one, and these settings. The other is not changed."""
+    clone = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+    for key, value in settings.items():
+        clone.conf.set(key, value)
+    return clone
+
+
+def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same rows, computed with the settings of another session."""
+    jvm: Any = session.sparkContext._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
 
 
 def make_session(

@@ -15,6 +15,7 @@ from penstock.errors import UsageError
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourcePlan, SourceRef
 from penstock.runtime.exchange_rows import TIMESTAMP
 from penstock.spark.python_sources import read_collection, read_sequence
+from penstock.spark.session import in_session
 
 SOURCE = "__source"
 
@@ -33,6 +34,26 @@ def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) ->
     frame = frames[0] if len(frames) == 1 else combine(frames)
     _require_distinct(frame)
     return frame
+
+
+def read_sources(session: SparkSession, graph: JobGraph) -> DataFrame:
+    """All rows of all sources of a job in batch mode, in a session of its own."""
+    frames = [_read(session, source) for source in graph.sources]
+    return frames[0] if len(frames) == 1 else combine(frames)
+
+
+def _read(session: SparkSession, source: SourcePlan) -> DataFrame:
+    given = source.spec.object
+    if isinstance(given, CollectionSource):
+        return read_collection(session, given, None, batch=True)
+    if isinstance(given, NumberSequenceSource):
+        return read_sequence(session, given, None, batch=True)
+    if isinstance(given, FileSource):
+        reader = session.read.format(given.format).options(**given.options)
+        if given.schema_ddl is not None:
+            reader = reader.schema(given.schema_ddl)
+        return reader.load(given.path)
+    return in_session(given, session)
 
 
 def _require_distinct(frame: DataFrame) -> None:

@@ -21,6 +21,7 @@ from penstock.graph.job_graph import (
     StagePlan,
 )
 from penstock.graph.pickling import dumps
+from penstock.graph.runtime_mode import kind_in_mode
 from penstock.graph.stream_graph import SinkSpec, SourceSpec
 from penstock.graph.window_operation import KEYED_WINDOW, WINDOW_CONTENTS, SameKey, WindowOperation, check_operation
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
@@ -38,6 +39,7 @@ from penstock.model.descriptors import (
     StateDescriptor,
 )
 from penstock.model.epoch_functions import KeyedEpochFunction
+from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.functions import (
     AggregateFunction,
     FilterFunction,
@@ -109,6 +111,8 @@ class FunctionProgram:
     window_function: Any = None
     """Gets what `function` has reduced or aggregated."""
     accumulator_type: Any = None
+    runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
+    """BATCH: everything is processed by `finish`, one key after the other."""
     created: str = ""
     """The line of the test that made it."""
 
@@ -162,10 +166,11 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     if "co_" in kind:
         edges.append(replace(edge, id=2, source=SourceRef(1), key_selector=_second_selector(program)))
         config = {"second_inputs": [-2]}
+    batch = program.runtime_mode is not RuntimeExecutionMode.STREAMING  # what a harness is fed ends
     function = OperatorPlan(
         FUNCTION_UID,
         FUNCTION_UID,
-        kind,
+        kind_in_mode(kind, batch=batch),
         dumps(operation, FUNCTION_UID),
         TAGGED,
         TAGGED,
@@ -186,11 +191,12 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         tuple(edges),
         (function, *(_sink_operator(sink) for sink in sinks), *map(_side_output, program.side_outputs)),
         tuple(_outputs(1 + len(sinks), program.side_outputs)),
+        batch=batch,
     )
     spec = SourceSpec("collection", None, TAGGED)
     names = ["source", "second" if "second_inputs" in config else "broadcast"][: len(edges)]
     sources = [SourcePlan(index, name, name, spec, TAGGED, None, bounded=True) for index, name in enumerate(names)]
-    return JobGraph((stage,), tuple(sources), tuple(sinks), (), max_parallelism)
+    return JobGraph((stage,), tuple(sources), tuple(sinks), (), max_parallelism, batch=batch)
 
 
 def _second_selector(program: FunctionProgram) -> bytes:

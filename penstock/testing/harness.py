@@ -10,16 +10,13 @@ next call recovers as after a crash, so it meets the same record again. It is a 
 thread, everything in memory, no exchange over a network.
 """
 
-import os
 import random
-import shutil
-import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -62,6 +59,7 @@ from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
+from penstock.testing.harness_folder import close_backends, fast_folder, remove_folder
 from penstock.testing.harness_options import (
     CHECKPOINT,
     CRASH,
@@ -70,6 +68,7 @@ from penstock.testing.harness_options import (
     Control,
     HarnessOptions,
     Watermark,
+    batch_records,
     check_settings,
 )
 from penstock.testing.state_reader import owns, read_state
@@ -86,17 +85,18 @@ class Harness:
         self._program: FunctionProgram | None = None
         self._random = random.Random(self.options.seed) if self.options.seed is not None else None
         self._exchange = Exchange(graph)
-        self._folder = _fast_folder() / f"penstock-harness-{uuid.uuid4().hex}"
+        self._folder = fast_folder() / f"penstock-harness-{uuid.uuid4().hex}"
         """Made when a backend needs it, gone with the harness."""
         self._backends: list[KeyedBackend] = []
         """Of the processes that run now."""
-        weakref.finalize(self, _remove, self._backends, self._folder)
+        weakref.finalize(self, remove_folder, self._backends, self._folder)
         self._items: list[Any] = []
         """Everything that was ever fed, with its control items: the replayable source."""
         self._position = 0
         self._outputs: list[tuple[int, list[tuple[str, Any]]]] = []
         self._running = False
         self._ended = False
+        self._attempts = 0
         self._task_attempts = 0
         self._damaged: dict[int, CheckpointError] = {}
         self._job_savepoints = JobSavepoints(None)
@@ -118,8 +118,9 @@ class Harness:
                 second_key= and second_timestamp= (of the other records of a function on two streams, which are fed as
                 `Second(record)`; the same as those of the first if not given),
                 side_outputs= (tags for `side_output`), window= (an assigner) with trigger=, allowed_lateness=,
-                late_data= (a tag), window_function= and accumulator_type=, seed=, clock=, storage=, limits=,
-                local=, mode=, crashed=, retained=, allow_fallback=, warn=, job_parameters=.
+                late_data= (a tag), window_function= and accumulator_type=, runtime_mode= (with BATCH everything is
+                processed by `finish`), seed=, clock=, storage=, limits=, local=, mode=, crashed=, retained=,
+                allow_fallback=, warn=, job_parameters=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -260,11 +261,14 @@ class Harness:
             warn=self.options.warn,
             damaged=self._damaged,
             start=self.options.start,
+            last_attempt=self._attempts,
         )
         self._job_savepoints.detach()
-        self._attempt: Attempt = begin_attempt(identity, self._graph, self.storage, options, self, self.clock)
-        assert isinstance(self._attempt.coordinator, CheckpointCoordinator), "a harness always takes checkpoints"
-        self._coordinator = self._attempt.coordinator
+        storage = None if self._graph.batch else self.storage
+        self._attempt: Attempt = begin_attempt(identity, self._graph, storage, options, self, self.clock)
+        # In batch mode it is one that does nothing.
+        self._coordinator = cast(CheckpointCoordinator, self._attempt.coordinator)
+        self._attempts = self._attempt.number
         manifest = self._attempt.manifest
         try:
             start_attempt(rewind_sources=self._rewind, load_state=self._deploy, start_query=lambda: None)
@@ -296,7 +300,7 @@ class Harness:
             copies=LocalCopies(self.options.local, JOB_ID, self.clock),
             job_parameters=self.options.job_parameters,
         )
-        _close(self._backends)
+        close_backends(self._backends)
         limits = self.options.limits
         in_manifest = limits is not None and limits.max_state_bytes is not None
         self._host = SubtaskHost(place, None if in_manifest else self.storage, self, self.clock)
@@ -311,7 +315,7 @@ class Harness:
         failpoint.after("C2")
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
         state = AttemptState.of(JOB_ID, self._attempt.number, versions, self._attempt.manifest)
-        is_held = self.options.mode is CheckpointingMode.EXACTLY_ONCE
+        is_held = self.options.mode is CheckpointingMode.EXACTLY_ONCE and not self._graph.batch
         committer = None if is_held else GraphCommitter.of(JOB_ID, self._graph)
         attempt = self._attempt
         self._savepoints = Savepoints(
@@ -335,6 +339,8 @@ class Harness:
 
     def _consume(self) -> None:
         """Work through the items behind the position; control items before it have had their effect."""
+        if self._graph.batch:
+            return  # batch mode reads its input when all of it is there
         while self._position < len(self._items):
             if self._ended:
                 raise UsageError("the input has ended: nothing can be fed after finish()")
@@ -386,13 +392,18 @@ class Harness:
         failpoint.set_role("driver")
         if not self._ended:
             failpoint.before("C29")
-            self._epoch([], forced=True, final=True)
+            self._epoch(self._batch_records(), forced=True, final=True)
             failpoint.after("C29")
             self._ended = True
             completed, aborted = self._book.unannounced_checkpoints()
             self._host.notify(completed.checkpoint_id if completed is not None else None, aborted)
-        self._coordinator.finish(Status("finished"), keep_checkpoints=True)
+        if not self._graph.batch:
+            self._coordinator.finish(Status("finished"), keep_checkpoints=True)
         self._host.close()
+
+    def _batch_records(self) -> list[Any]:
+        """All records in batch mode, or those up to a crash; none otherwise: epochs have processed them."""
+        return batch_records(self._items) if self._graph.batch else []
 
     def _run_empty_epoch(self) -> None:
         self._epoch([], forced=False)
@@ -404,6 +415,9 @@ class Harness:
         if not final and header.savepoint is None:
             header = msgspec.structs.replace(header, spool_after_ms=self.options.spool_after())
         kept = self._run_stages(header, records)
+        if self._graph.batch and CRASH in self._items:
+            self._items[self._items.index(CRASH)] = None  # it happens once
+            raise InjectedCrash("CRASH")
         position = SourcePosition(self._position, None, ["source"])
         self._book.commit(header, position)
         if kept:
@@ -476,20 +490,3 @@ def _cut(items: Iterable[EdgeBatch | Barrier], limit: int | None) -> Iterator[Ed
         if number == limit:
             raise ConnectionLostError("the task is lost")
         yield item
-
-
-def _close(backends: list[KeyedBackend]) -> None:
-    while backends:
-        backends.pop().close()
-
-
-def _remove(backends: list[KeyedBackend], folder: Path) -> None:
-    """First the files are closed: RocksDB waits long for a folder that has gone."""
-    _close(backends)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _fast_folder() -> Path:
-    """In memory where the system has such a folder: what a test writes need not survive anything."""
-    memory = Path("/dev/shm")
-    return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())

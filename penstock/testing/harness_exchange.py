@@ -1,6 +1,6 @@
 """The harness's exchanges: plain objects from source to stage and from stage to stage, with their barriers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +11,12 @@ from penstock.graph.job_graph import SPARK_SINK, EdgePlan, JobGraph, SourceRef, 
 from penstock.graph.pickling import loads
 from penstock.model.ids import SubtaskId
 from penstock.model.key_groups import key_group_of, subtask_of
-from penstock.model.time import MIN_WATERMARK
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import DRIVER
 from penstock.runtime.exchange_rows import select_keys
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.sorted_rows import BROADCAST, KEYED, REGULAR, input_rank
 
 BATCH_RECORDS = 3
 """Small, so that an epoch of a test has a first batch and some in the middle."""
@@ -119,6 +120,12 @@ class StageFeed:
     def items(self, subtask: SubtaskId) -> Iterator[EdgeBatch | Barrier]:
         """The input of one subtask."""
         stage = self._graph.stage(subtask.stage)
+        if stage.batch:
+            yield from sort_items(stage, self._items(stage, subtask))
+        else:
+            yield from self._items(stage, subtask)
+
+    def _items(self, stage: StagePlan, subtask: SubtaskId) -> Iterator[EdgeBatch | Barrier]:
         # Broadcast records come first, so that a test can tell what the others meet; on Spark there is no such order.
         ordered = sorted(enumerate(stage.inputs), key=lambda item: item[1].partitioning != "broadcast")
         for index, edge in ordered:
@@ -152,6 +159,27 @@ class StageFeed:
 def _tag_of(stage: StagePlan, edge: EdgePlan) -> str:
     position = edge.source.position if isinstance(edge.source, StageOutput) else -1
     return str(stage.operators[position].config.get("tag", "")) if position >= 0 else ""
+
+
+def sort_items(stage: StagePlan, items: Iterable[EdgeBatch | Barrier]) -> Iterator[EdgeBatch | Barrier]:
+    """The input of a subtask in batch mode: broadcast records first; those of a key together, by event time."""
+    barriers: list[Barrier] = []
+    rows: list[EdgeBatch] = []
+    for item in items:
+        if isinstance(item, Barrier):
+            barriers.append(item)
+        else:
+            rows.extend(item.slice(n, n + 1) for n in range(len(item.batch)))
+    for rank in (BROADCAST, REGULAR, KEYED):
+        ranked = [item for item in rows if input_rank(stage.inputs[item.edge]) == rank]
+        yield from sorted(ranked, key=_key_and_time) if rank == KEYED and stage.keyed else ranked
+    yield from barriers
+
+
+def _key_and_time(item: EdgeBatch) -> tuple[Any, int]:
+    assert item.batch.keys is not None
+    timestamp = item.batch.timestamps[0] if item.batch.timestamps is not None else None
+    return item.batch.keys[0], MAX_WATERMARK if timestamp is None else timestamp
 
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:

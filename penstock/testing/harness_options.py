@@ -1,8 +1,10 @@
 """What a harness is fed besides records, and how it runs."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import NoneType
+from typing import Any
 
 from penstock.errors import ArgumentError
 from penstock.jobmanager.attempt.recovery import StartOptions
@@ -82,6 +84,12 @@ class HarnessOptions:
     job_parameters: dict[str, str] = field(default_factory=dict)
     """What functions read with `RuntimeContext.get_job_parameter`."""
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+
+
+def batch_records(items: Sequence[Any]) -> list[Any]:
+    """The records that batch mode reads: all, or those before a crash. Other control items have no effect."""
+    end = next((number for number, item in enumerate(items) if item is CRASH), len(items))
+    return [item for item in items[:end] if not isinstance(item, (NoneType, Control, Watermark, Advance))]
 
 
 def check_settings(settings: Mapping[str, object], program: type) -> None:

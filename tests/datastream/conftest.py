@@ -98,6 +98,7 @@ def spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakeSpark:
         "penstock.spark.dataframe_checks": {
             "describe": lambda df: resolve_type(df.ddl),
             "check_source": lambda df, **options: None,
+            "check_static_source": lambda df: None,
         },
         "penstock.spark.source_frames": {"apply_sql": apply_sql},
         "penstock.spark.session": {"make_session": fake.make_session},

@@ -19,7 +19,7 @@ from penstock.datastream import (
 )
 from penstock.datastream.connectors.file_system import FileSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.errors import ConfigurationError, TypeMismatchError, UsageError
+from penstock.errors import ArgumentError, ConfigurationError, TypeMismatchError, UsageError
 from penstock.graph.stream_graph import EventTime
 from penstock.model.execution import JobStatus
 from penstock.model.time import TimeSpan, milliseconds
@@ -29,8 +29,9 @@ Env = StreamExecutionEnvironment
 
 
 def test_a_dataframe_must_be_streaming(env: Env, frame: Any):
-    with pytest.raises(UsageError, match="is not streaming; read it with env.spark.readStream"):
-        env.from_dataframe(type(frame)(isStreaming=False))
+    env.from_dataframe(type(frame)(isStreaming=False)).map(str)
+    with pytest.raises(UsageError, match=r"is not streaming; read it with env\.spark\.readStream.*or, if every source"):
+        env.execute("static")
     with pytest.raises(TypeError, match="takes a Spark DataFrame, not an object of type list"):
         env.from_dataframe([1])
 
@@ -280,10 +281,54 @@ def test_generated_uids_can_be_forbidden(env: Env):
         env.get_execution_plan()
 
 
-def test_batch_mode_is_refused(env: Env):
-    assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING) is env
-    with pytest.raises(UsageError, match="BATCH mode is not available"):
-        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+def test_w1_batch_mode_is_chosen_or_found_out(env: Env, spark: Any, frame: Any):
+    modes = RuntimeExecutionMode
+    for mode, bounded in [(modes.STREAMING, False), (modes.BATCH, True), (modes.AUTOMATIC, True)]:
+        assert env.set_runtime_mode(mode) is env
+        env.from_collection([1]).map(str)
+        env.execute("bounded")
+        assert spark.jobs[-1].graph.batch is bounded
+    env.from_collection([1]).map(str)
+    env.from_dataframe(frame).map(str)
+    env.execute("unbounded")
+    assert spark.jobs[-1].graph.batch is False
+    with pytest.raises(ArgumentError, match="give a RuntimeExecutionMode, not 'BATCH'"):
+        env.set_runtime_mode("BATCH")  # type: ignore[arg-type]
+
+
+def test_w1_the_option_sets_the_mode_too(spark: Any):
+    configuration = Configuration.from_dict({"execution.runtime-mode": "automatic"})
+    env = Env.get_execution_environment(configuration)
+    env.from_collection([1]).map(str)
+    env.execute("automatic")
+    assert spark.jobs[-1].graph.batch
+
+
+def test_w1_batch_mode_refuses_a_source_that_never_ends(env: Env, frame: Any):
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    env.from_dataframe(frame, name="orders").map(str)
+    with pytest.raises(UsageError, match=r"source 'orders' \(.*\) never ends.*bounded source.*AUTOMATIC or STREAMING"):
+        env.execute("endless")
+
+
+def test_w1_a_static_dataframe_needs_batch_mode(env: Env, spark: Any, frame: Any):
+    static = type(frame)(isStreaming=False)
+    env.from_dataframe(static, name="prices").map(str)
+    env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC).execute("static")
+    assert spark.jobs[-1].graph.batch and spark.jobs[-1].graph.bounded
+    env.from_dataframe(static, name="prices").map(str)
+    env.from_dataframe(frame, name="orders").map(str)
+    with pytest.raises(UsageError, match="source 'prices' .* is not streaming beside 'orders' .* which never ends"):
+        env.execute("mixed")
+
+
+def test_w3_a_reduce_has_another_operator_in_batch_mode(env: Env, spark: Any):
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    env.from_collection([("a", 1)], "name string, price bigint").key_by("name").sum("price").print()
+    env.execute("sums")
+    (stage,) = spark.jobs[-1].graph.stages
+    assert stage.batch and [operator.kind for operator in stage.operators] == ["final_reduce", "sink"]
+    assert stage.operators[0].keyed
 
 
 def test_settings_without_effect_are_accepted(env: Env):

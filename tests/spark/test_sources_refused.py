@@ -56,9 +56,13 @@ def test_expressions_that_change_on_a_second_reading_are_refused(jobs: Jobs, ord
         jobs.environment().from_dataframe(orders).where("rand() < 0.5")
 
 
-def test_a_batch_dataframe_is_refused(jobs: Jobs) -> None:
+def test_a_batch_dataframe_is_refused_unless_in_batch_mode(jobs: Jobs) -> None:
+    env = jobs.environment()
+    env.from_dataframe(jobs.spark.range(3)).print()
     with pytest.raises(UsageError, match="readStream"):
-        jobs.environment().from_dataframe(jobs.spark.range(3))
+        env.execute("static")
+    with pytest.raises(UsageError, match="rand"):
+        env.from_dataframe(jobs.spark.range(3).withColumn("lot", F.rand()))
 
 
 def test_a_source_that_removes_its_files_is_refused(jobs: Jobs) -> None:

@@ -239,9 +239,8 @@ class EpochLoop:
         return request is not None and request.is_stop and self._is_savepoint_due
 
     def cause_of(self, text: str) -> PenstockError:
-        """The error behind a failed Spark job: Spark only knows that its task failed."""
-        self._end.over.wait(0 if self._tracker.failure is not None else FAILURE_GRACE_S)
-        return self._tracker.failure or JobFailedError(f"the Spark query failed: {text.strip().splitlines()[0]}")
+        """The error behind a failed Spark job."""
+        return failure_behind(text, self._tracker, self._end)
 
     # ---- one epoch, under the lock
 
@@ -324,3 +323,9 @@ class EpochLoop:
         """Every source has an offset, or was polled and has recorded where it begins (R23)."""
         self._sources.is_known = self._sources.is_known or self._query.has_polled
         return self._sources.is_known
+
+
+def failure_behind(text: str, tracker: EpochTracker, end: AttemptEnd) -> PenstockError:
+    """The error behind a failed Spark job: Spark only knows that its task failed."""
+    end.over.wait(0 if tracker.failure is not None else FAILURE_GRACE_S)
+    return tracker.failure or JobFailedError(f"the Spark query failed: {text.strip().splitlines()[0]}")

@@ -133,6 +133,8 @@ def _begin_without_log(
     origin = _fit(snapshot, snapshot.path, graph, options.start) if snapshot is not None else Origin()
     if origin.manifest is not None:
         committer.commit(origin.manifest.committables)
+    if graph.batch and options.last_attempt:
+        committer.sweep([], writer.attempt)  # a batch job commits at its end: what older attempts wrote is not needed
     return Attempt(job, graph, writer, token, NoJobLog(), NoCheckpoints(), None, origin)
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
+from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.clock import Clock
 from penstock.control.registry import PhaseRecord
 from penstock.errors import JobFailedError, PenstockError
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.attempt.attempt_progress import AttemptObserver, StartPhases
+from penstock.jobmanager.attempt.batch_epoch import BatchEpoch, PersistentCommitter
 from penstock.jobmanager.attempt.completion_thread import CompletionThread
 from penstock.jobmanager.attempt.epoch_loop import POLL_S, AttemptEnd, EpochLoop, EpochParts
 from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochSummary, EpochTracker
@@ -29,6 +31,7 @@ from penstock.jobmanager.attempt.taskmanagers import AttemptEvents, TaskManagers
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.runtime.process.messages import CheckpointsEnded, Hello, Register
 from penstock.runtime.process.process_folder import make_folder, remove_folder
+from penstock.spark.batch_input import BatchInput
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
 from penstock.spark.read_limits import limit_files, unlimited_file_sources
@@ -39,6 +42,7 @@ from penstock.spark.warm_up import start_warm_up
 FIRST_EPOCH = "first epoch"
 QUERY_STARTS = 3
 """How often Spark may try to read the sources before anything was read."""
+BATCH = "batch"
 
 
 class SparkAttempt:
@@ -68,6 +72,9 @@ class SparkAttempt:
         self._query: EpochQuery | None = None
         self._query_starts = 0
         self._read_sources: Callable[[], EpochQuery]
+        self._batch: BatchEpoch | None = None
+        self._batch_input: BatchInput | None = None
+        """In batch mode, instead of a query."""
         self.tracker: EpochTracker | None = None
         """None until the state is loaded."""
         self.savepoints = Savepoints(_savepoint_place(attempt, settings), clock, attempt.log, attempt.coordinator)
@@ -94,9 +101,9 @@ class SparkAttempt:
             start_attempt(
                 rewind_sources=self._rewind_sources, load_state=self._load_state, start_query=self._start_query
             )
-            ended = self._wait_for_end()
-            if ended is Ended.INPUT:  # never without the final epoch: no checkpoint has the rows since the last one
-                self._loop.run_final_epoch()
+            ended = self._wait_for_end() if self._batch is None else self._run_batch(self._batch)
+            if ended is Ended.INPUT and self._batch is None:
+                self._loop.run_final_epoch()  # always: no checkpoint has the rows since the last one
             if ended is not Ended.CANCELLED:
                 self._notify_functions()
             job_ended = ended in (Ended.INPUT, Ended.STOPPED) or not self._end.suspending.is_set()
@@ -189,16 +196,21 @@ class SparkAttempt:
         """Spark reads the sources; from here on epochs run and checkpoints complete."""
         assert self.tracker is not None and self._deployment is not None, "the state is loaded"
         settings = self._settings
+        of_query = query_settings(settings.batch_rows)
+        runner = EpochRunner(self._graph, self._attempt.token, self._deployment.owners())
+        if self._graph.batch:
+            self._phases.enter(BATCH)
+            self._batch_input = BatchInput(self._spark, self._graph, of_query)
+            self._batch = BatchEpoch(self.tracker, runner, self._batch_input, self._end)
+            return
         frame = open_sources(self._spark, self._graph, EpochLimits(settings.max_rows, settings.max_files))
         file_limit = FileLimit(effective_target_s(settings.epoch_target_ms, settings.attempt_settings.interval_ms))
         limited = unlimited_file_sources(frame) if file_limit.is_on else ()
         if any(limited):
             frame = limit_files(frame, file_limit.files)
         session = self._spark.newSession()
-        of_query = query_settings(settings.batch_rows)
         for key, value in of_query.items():
             session.conf.set(key, value)
-        runner = EpochRunner(self._graph, self._attempt.token, self._deployment.owners())
         parts = EpochParts(self.tracker, self._sources, self.savepoints, runner, self._end, file_limit)
         self._loop = EpochLoop(self._attempt, parts, session, self._clock, self._epoch_committed)
         self._phases.enter(FIRST_EPOCH)
@@ -215,13 +227,23 @@ class SparkAttempt:
             self._observer.log(f"the first epoch is committed after {seconds:.1f} s: {summary.rows_in} rows")
             self._phases.end()
 
-    def _epoch_committer(self) -> GraphCommitter | None:
+    def _epoch_committer(self) -> SinkCommitter | None:
         """Commits the sinks at the end of each epoch; None if checkpoints do it (PROTOCOL R28)."""
         if self._settings.commits_with_checkpoints:
             return None
-        return GraphCommitter.of(self._attempt.job.job_id, self._graph)
+        committer = GraphCommitter.of(self._attempt.job.job_id, self._graph)
+        if not self._graph.batch:
+            return committer
+        return PersistentCommitter(committer, self._clock, self._settings.commit_timeout_ms / 1000, self._end.over.wait)
 
     # ---- the end
+
+    def _run_batch(self, batch: BatchEpoch) -> Ended:
+        summary = batch.run()
+        if summary is None:
+            return Ended.CANCELLED
+        self._epoch_committed(summary)
+        return Ended.INPUT
 
     def _wait_for_end(self) -> Ended:
         """Wait for the end of the query, and run epochs without rows meanwhile."""
@@ -284,6 +306,8 @@ class SparkAttempt:
         self._end.interrupted.set()
         if self._query is not None:
             self._query.cancel_jobs()
+        if self._batch_input is not None:
+            self._batch_input.cancel_jobs()
 
     def _stop_query(self) -> None:
         self._interrupt()

@@ -6,6 +6,7 @@ from pathlib import Path
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.control.registry import registry_of
 from penstock.jobmanager.restart_strategy import RestartStrategy, restart_strategy
+from penstock.jobmanager.settings.batch_mode import batch_notes
 from penstock.jobmanager.settings.checkpointing import checkpoint_settings, checkpoint_warnings
 from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
@@ -36,6 +37,8 @@ class JobSettings:
     passthrough: bool
     taskmanager_timeout_ms: int
     suspend_timeout_ms: int
+    commit_timeout_ms: int
+    """How long a batch job retries the commit of its output."""
     backend: BackendSettings = BackendSettings()
     savepoint_dir: str | None = None
     """The folder for savepoints that are requested without one."""
@@ -44,6 +47,8 @@ class JobSettings:
     """What functions read with `RuntimeContext.get_job_parameter`."""
     warnings: tuple[str, ...] = ()
     """About settings that contradict each other. They are printed once, when the job starts."""
+    notes: tuple[str, ...] = ()
+    """About settings without effect. They are printed once too."""
 
     @property
     def takes_checkpoints(self) -> bool:
@@ -66,9 +71,9 @@ class JobSettings:
         return self.checkpoints or CheckpointSettings(None)
 
     @staticmethod
-    def of(name: str, configuration: Configuration) -> "JobSettings":
-        """The settings in a configuration."""
-        checkpoints = checkpoint_settings(configuration)
+    def of(name: str, configuration: Configuration, *, batch: bool = False) -> "JobSettings":
+        """The settings in a configuration. A batch job takes no checkpoints, and has a state backend of its own."""
+        checkpoints = None if batch else checkpoint_settings(configuration)
         return JobSettings(
             name=name,
             checkpoints=checkpoints,
@@ -84,11 +89,13 @@ class JobSettings:
             passthrough=configuration.get(execution_options.PASSTHROUGH),
             taskmanager_timeout_ms=configuration.get(execution_options.TASKMANAGER_TIMEOUT),
             suspend_timeout_ms=configuration.get(execution_options.SUSPEND_TIMEOUT),
-            backend=backend_settings(configuration),
+            commit_timeout_ms=configuration.get(checkpointing_options.COMMIT_TIMEOUT),
+            backend=BackendSettings() if batch else backend_settings(configuration),
             savepoint_dir=configuration.get(checkpointing_options.SAVEPOINT_DIRECTORY),
             rest=RestSettings.of(configuration),
             job_parameters=global_job_parameters(configuration),
-            warnings=tuple(checkpoint_warnings(configuration)),
+            warnings=() if batch else tuple(checkpoint_warnings(configuration)),
+            notes=tuple(batch_notes(configuration)) if batch else (),
         )
 
 

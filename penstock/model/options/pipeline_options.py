@@ -67,6 +67,5 @@ RUNTIME_MODE = Option(
     "execution.runtime-mode",
     Member(RuntimeExecutionMode),
     RuntimeExecutionMode.STREAMING,
-    "Whether the program runs as a stream or as a batch job.",
-    no_effect="every program runs as a stream; bounded input ends the job",
+    "Whether the program runs as a stream or as a batch job. AUTOMATIC is BATCH if all sources are bounded.",
 )

@@ -20,6 +20,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.records)
 
+    def extend(self, other: "Batch") -> None:
+        """Append the records of another batch that has no keys. Records have timestamps once some have."""
+        if self.timestamps is not None or other.timestamps is not None:
+            self.timestamps = [*_timestamps(self), *_timestamps(other)]
+        self.records.extend(other.records)
+        for tag, part in (other.side or {}).items():
+            self.side = self.side or {}
+            self.side.setdefault(tag, Batch([])).extend(part)
+
     def slice(self, start: int, stop: int) -> "Batch":
         """Some of the records, with their timestamps and keys."""
         timestamps = None if self.timestamps is None else self.timestamps[start:stop]
@@ -45,3 +54,7 @@ class EdgeBatch:
         batch = self.batch.slice(start, stop)
         columns = None if self.columns is None else self.columns.slice(start, len(batch))
         return EdgeBatch(self.edge, batch, len(batch), 0, columns)
+
+
+def _timestamps(batch: Batch) -> list[int | None]:
+    return [None] * len(batch.records) if batch.timestamps is None else batch.timestamps

@@ -119,7 +119,8 @@ class OperatorTimers(TimerService):
     def __init__(self, clocks: Any, backend: KeyedBackend | None) -> None:
         self._clocks = clocks
         self._backend = backend
-        self._fires = handles_timers(clocks.function)
+        self.fires = handles_timers(clocks.function)
+        """Whether the function takes timers."""
         self._timers: dict[TimeDomain, Timers] = {}
         if backend is not None:
             self._timers = {
@@ -160,7 +161,7 @@ class OperatorTimers(TimerService):
 
     def _to_register(self, domain: TimeDomain) -> Timers:
         timers = self._of(domain)
-        if not self._fires:
+        if not self.fires:
             raise StateAccessError(no_on_timer(self._clocks.function))
         return timers
 

@@ -13,7 +13,7 @@ from penstock.errors import UnsupportedValueError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
 from penstock.model.readable_values import shortened
-from penstock.model.time import MIN_WATERMARK, TimeDomain
+from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.function_context import Context, OperatorContext, OperatorTimers
 
@@ -190,6 +190,35 @@ class Reduce(Operator):
         return Batch(out, batch.timestamps)
 
 
+class FinalReduce(Operator):
+    """A reduce in batch mode: its records are sorted by key, and it emits one value after the last record of each.
+
+    The value of the current key is an attribute: all of the input is one epoch, and an epoch that is run again has a
+    new operator.
+    """
+
+    def __init__(self, plan: OperatorPlan, context: OperatorContext) -> None:
+        super().__init__(plan, context)
+        self._last: list[Any] = []
+        """The current key and its value; empty before the first record and after a key has ended."""
+
+    def process(self, batch: Batch) -> Batch | None:
+        keys, call, out, last = self.context.current_key(), self.function.reduce, [], self._last
+        for record, keys.key in zip(self._each(batch), batch.keys or (), strict=True):
+            if last and last[0] == keys.key:
+                last[1] = call(last[1], record)
+            else:
+                out += last[1:]
+                last[:] = (keys.key, record)
+        return Batch(out, [MAX_WATERMARK] * len(out)) if out else None
+
+    def advance(self, watermark: int, now_ms: int) -> Batch | None:
+        super().advance(watermark, now_ms)
+        out = self._last[1:]
+        self._last.clear()
+        return Batch(out, [MAX_WATERMARK]) if out else None
+
+
 class KeyedProcess(Operator):
     """A KeyedProcessFunction: state and timers of the current key, in both time domains."""
 
@@ -309,4 +338,5 @@ KINDS: dict[str, type[Operator]] = {
     "keyed_filter": KeyedFilter,
     "keyed_process": KeyedProcess,
     "reduce": Reduce,
+    "final_reduce": FinalReduce,
 }

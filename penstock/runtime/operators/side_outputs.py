@@ -4,7 +4,7 @@ from penstock.model.output_tag import OutputTag
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.record_operators import Operator
 
-PASS_ON = frozenset({"filter", "keyed_filter", "timestamps", "reduce", "side_output"})
+PASS_ON = frozenset({"filter", "keyed_filter", "timestamps", "reduce", "final_reduce", "side_output"})
 """Kinds that emit the records they get: tags were taken out of them before."""
 
 

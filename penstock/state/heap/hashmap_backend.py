@@ -63,6 +63,27 @@ class HashMapBackend(KeyedBackend):
                 changes.forget(checkpoint_id)
         self._sealed_since.clear()
 
+    # ---- batch mode
+
+    def accept_timers(self, *, accepted: bool) -> None:
+        """Ignore timers that are registered from now on, or accept them again."""
+        for table in self._tables.values():
+            if isinstance(table, TimerTable):
+                table.is_closed = not accepted
+
+    def drop_keys(self, kept: Any = None) -> None:
+        """Forget the state and the timers of all keys but one. It cannot be undone: `roll_back` brings nothing back.
+
+        Only in batch mode, where an epoch starts without state and keys do not come back.
+        """
+        for name, table in self._tables.items():
+            if isinstance(table, TimerTable):
+                table.drop()
+            else:
+                has_namespaces = self._infos[name].namespace is not None
+                for entries in (table.live, table.undo):
+                    _keep(entries, kept, has_namespaces=has_namespaces)
+
     # ---- snapshots
 
     def start_from(self, checkpoint_id: CheckpointId) -> None:
@@ -165,3 +186,12 @@ def quick_count(table: Table) -> int | None:
     if isinstance(table, MapTable) and len(table.live) > COUNTED_KEYS:
         return None
     return table.entry_count()
+
+
+def _keep(entries: dict[Any, Any], kept: Any, *, has_namespaces: bool) -> None:
+    """Remove the entries of all keys but one, from the same dictionary: handles refer to it."""
+    found = {
+        address: entry for address, entry in entries.items() if (address[0] if has_namespaces else address) == kept
+    }
+    entries.clear()
+    entries.update(found)

@@ -17,20 +17,22 @@ class TimerTable:
     is returned. The heap is rebuilt when most of it is stale, after a roll-back and after a restore.
     """
 
-    __slots__ = ("_heap", "_order", "changes", "live", "undo")
+    __slots__ = ("_heap", "_order", "changes", "is_closed", "live", "undo")
 
     def __init__(self, order: Callable[[Any], Any]) -> None:
         self.live: dict[tuple[int, Any], None] = {}
         self.undo: dict[tuple[int, Any], bool] = {}
         """Whether a timer that the epoch changed was pending before."""
         self.changes = ChangeLog()
+        self.is_closed = False
+        """No timer is added: in batch mode, while the last timers of a key fire."""
         self._order = order
         self._heap: list[tuple[int, Any, Any]] = []
 
     def add(self, timestamp: int, key: Any) -> None:
         """Add a timer if it is not pending."""
         timer = (timestamp, key)
-        if timer not in self.live:
+        if timer not in self.live and not self.is_closed:
             self.undo.setdefault(timer, False)
             self.live[timer] = None
             heappush(self._heap, (timestamp, self._order(key), key))
@@ -62,6 +64,12 @@ class TimerTable:
         order = self._order
         self._heap[:] = [(timestamp, order(key), key) for timestamp, key in self.live]
         heapify(self._heap)
+
+    def drop(self) -> None:
+        """Forget all timers; it cannot be undone."""
+        self.live.clear()
+        self.undo.clear()
+        self._heap.clear()
 
     def changed(self) -> Iterable[Hashable]:
         """Timers that the epoch registered, deleted or fired."""
