@@ -29,13 +29,25 @@ from penstock.graph.callables import (
     CallableFlatMap,
     CallableKeySelector,
     CallableMap,
+    CallablePartitioner,
     as_function,
     describe_given,
 )
 from penstock.graph.function_checks import check_function, check_writer
 from penstock.graph.projection import project
 from penstock.graph.side_output import side_output
-from penstock.graph.stream_graph import BroadcastTo, JvmOp, JvmSpec, KeyBy, Node, NodeKind, OperatorSpec, SinkSpec
+from penstock.graph.stream_graph import (
+    BroadcastTo,
+    CustomPartition,
+    JvmOp,
+    JvmSpec,
+    KeyBy,
+    Node,
+    NodeKind,
+    OperatorSpec,
+    PartitionTo,
+    SinkSpec,
+)
 from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.execution_config import ExecutionConfig
 from penstock.model.functions import (
@@ -44,6 +56,7 @@ from penstock.model.functions import (
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
+    Partitioner,
     ProcessFunction,
 )
 from penstock.model.output_tag import OutputTag
@@ -228,19 +241,23 @@ class DataStream(NodeSettings):
 
     def rebalance(self) -> "DataStream":
         """The same records, distributed evenly over the subtasks of the next operator."""
-        return DataStream(self._environment, self._add("partition", "Rebalance", None, self.get_type()))
+        return self._partition("Rebalance", PartitionTo("rebalance"))
 
     def rescale(self) -> "DataStream":
         """The same as `rebalance`."""
-        return self.rebalance()
+        return self._partition("Rescale", PartitionTo("rescale"))
 
     def shuffle(self) -> "DataStream":
         """The same as `rebalance`: even, but not random, so that a replay distributes records in the same way."""
-        return self.rebalance()
+        return self._partition("Shuffle", PartitionTo("shuffle"))
 
     def forward(self) -> "DataStream":
-        """The same stream. Records stay in their subtask where the parallelism allows it."""
-        return self
+        """The same records, each to the same subtask of the next operator, which must have the same parallelism."""
+        return self._partition("Forward", PartitionTo("forward"))
+
+    def global_(self) -> "DataStream":
+        """The same records, all to the first subtask of the next operator."""
+        return self._partition("Global", PartitionTo("global"))
 
     @overload
     def broadcast(self) -> "DataStream": ...
@@ -260,15 +277,30 @@ class DataStream(NodeSettings):
             return DataStream(self._environment, node)
         return BroadcastStream(self._environment, node, broadcast_state_descriptors)
 
-    def partition_custom(self, partitioner: Any, key_selector: Any) -> NoReturn:
-        """Not available."""
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
+    ) -> "DataStream":
+        """The same records, each to the subtask of the next operator that the partitioner chooses for its key.
+
+        `partitioner(key, num_partitions)` must always choose the same for the same arguments.
+        """
         config = self._environment.get_checkpoint_config()
         if config.is_unaligned_checkpoints_enabled() and not config.is_force_unaligned_checkpoints():
             raise UsageError(
                 "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
-                "guaranteed to work correctly; and partition_custom() is not available: use key_by() or rebalance()"
+                "guaranteed to work correctly; use key_by(), or "
+                "env.get_checkpoint_config().set_force_unaligned_checkpoints()"
             )
-        unavailable("partition_custom()", "use key_by() or rebalance()")
+        chooses = as_function(partitioner, Partitioner, CallablePartitioner)
+        if type(chooses).open is not Partitioner.open:
+            raise UsageError(
+                f"{type(chooses).__name__}.open() would never be called: a partitioner runs between operators and has "
+                f"no runtime context; prepare what it needs in __init__ or at the first call of partition()"
+            )
+        selector = as_function(key_selector, KeySelector, CallableKeySelector)
+        check_function(chooses, "partition_custom")
+        check_function(selector, "key_by")
+        return self._partition("Custom", CustomPartition(chooses, selector))
 
     @overload
     def connect(self, ds: "DataStream") -> ConnectedStreams: ...
@@ -363,6 +395,9 @@ class DataStream(NodeSettings):
         check_function(function, kind)
         spec = OperatorSpec(kind, function, config or {})
         return DataStream(self._environment, self._add("operator", name, spec, resolve_type(output_type)))
+
+    def _partition(self, name: str, payload: PartitionTo | CustomPartition) -> "DataStream":
+        return DataStream(self._environment, self._add("partition", name, payload, self.get_type()))
 
     def _sink(self, name: str, spec: SinkSpec) -> DataStreamSink:
         return DataStreamSink(self._add("sink", name, spec, self.get_type()))

@@ -174,6 +174,10 @@ class KeyedStream(DataStream):
         """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()
 
+    def global_(self) -> NoReturn:
+        """Not supported: the key decides which subtask a record goes to."""
+        _fixed_partitioning()
+
     def broadcast(self, *broadcast_state_descriptors: Any) -> NoReturn:
         """Not supported: the key decides which subtask a record goes to."""
         _fixed_partitioning()

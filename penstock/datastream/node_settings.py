@@ -55,7 +55,9 @@ class NodeSettings:
         return self
 
     def slot_sharing_group(self: _Self, slot_sharing_group: Any) -> _Self:
-        """Accepted and without effect: Spark places the tasks."""
+        """Accepted and without effect: Spark places the tasks. A line of the job's output says so once."""
+        name = getattr(slot_sharing_group, "get_name", lambda: slot_sharing_group)()
+        self._node.slot_sharing_group = _text(name, "slot sharing group")
         return self
 
     def _require_operator(self, method: str) -> None:

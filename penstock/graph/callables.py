@@ -13,6 +13,7 @@ from penstock.model.functions import (
     Function,
     KeySelector,
     MapFunction,
+    Partitioner,
     ReduceFunction,
 )
 
@@ -72,12 +73,24 @@ class CallableKeySelector(KeySelector):
         raise NotImplementedError
 
 
+class CallablePartitioner(Partitioner):
+    """A callable as Partitioner."""
+
+    def __init__(self, function: Callable[[Any, int], int]) -> None:
+        vars(self)["partition"] = function
+
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """Replaced by the callable."""
+        raise NotImplementedError
+
+
 _METHODS: dict[type, str] = {
     CallableMap: "map",
     CallableFlatMap: "flat_map",
     CallableFilter: "filter",
     CallableReduce: "reduce",
     CallableKeySelector: "get_key",
+    CallablePartitioner: "partition",
 }
 
 

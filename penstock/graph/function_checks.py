@@ -28,6 +28,7 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
     "filter": {"filter": ("value",)},
     "reduce": {"reduce": ("value1", "value2")},
     "key_by": {"get_key": ("value",)},
+    "partition_custom": {"partition": ("key", "num_partitions")},
     "process": {"process_element": _ELEMENT},
     "keyed_process": {"process_element": _ELEMENT, "on_timer": _TIMER},
     "broadcast": {"process_element": _ELEMENT, "process_broadcast_element": _ELEMENT},
@@ -75,7 +76,7 @@ _CALLERS = {
     "keyed_co_process": "process",
 }
 """Kind -> the method of the stream, where it has another name."""
-_ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "extract_timestamp")
+_ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "partition", "extract_timestamp")
 _REGISTER = ("register_event_time_timer", "register_processing_time_timer")
 _COUNTS = ("no arguments", "one argument", "two arguments", "three arguments")
 

@@ -16,10 +16,11 @@ from typing import Any, Literal
 from penstock.graph.stream_graph import EventTime, JvmOp, SinkSpec, SourceSpec
 from penstock.model.types import TypeInformation
 
-Partitioning = Literal["key", "forward", "rebalance", "broadcast"]
+Partitioning = Literal["key", "forward", "rebalance", "rescale", "shuffle", "broadcast", "global", "custom"]
 """key: by key group. forward: from a source that needs no key, or from subtask i to subtask i of a stage with the same
 parallelism. rebalance: evenly over all subtasks, where the parallelism changes or the program asks for it. broadcast:
-every record to every subtask, also of a keyed stage."""
+every record to every subtask, also of a keyed stage. rescale, shuffle: what the program asked for; done as rebalance.
+global: everything to the first subtask. custom: the upstream stage chooses the subtask of each record."""
 
 SPARK_SINK = "spark"
 """`EdgePlan.target` of an edge that ends in `JobGraph.spark_sinks`."""
@@ -90,12 +91,14 @@ class EdgePlan:
     key_selector: bytes | None = None
     """A pickled KeySelector, called in the upstream stage; the key travels as extra columns."""
     key_types: tuple[TypeInformation, ...] = ()
+    partitioner: bytes | None = None
+    """A pickled `CustomPartition`, called in the upstream stage; the target travels in the rows."""
     jvm_ops: tuple[JvmOp, ...] = ()
     """Only after a source: applied to its DataFrame, in order."""
     event_time: EventTime | None = None
     """Only after a source; its column is one of the source's, read before `jvm_ops`."""
     created: str = ""
-    """The line of the program with its `key_by`, for messages."""
+    """The line of the program with its `key_by` or `partition_custom`, for messages."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from typing import Any
 from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, JobGraph, SourceRef, StagePlan
 from penstock.graph.pickling import function_name, loads
 
-_STRATEGIES = {"key": "HASH", "forward": "FORWARD", "rebalance": "REBALANCE", "broadcast": "BROADCAST"}
-
 
 def plan_json(job: JobGraph) -> str:
     """What `get_execution_plan` returns: Flink's form (`nodes`), and `stages` with their chained names.
@@ -93,7 +91,10 @@ class _Plan:
             return self._arrival(passed_on)
         else:
             origin = self._ids[edge.source.stage_id, edge.source.position]
-        found = {**_forward(origin), "ship_strategy": _STRATEGIES[edge.partitioning]}
+        found = {
+            **_forward(origin),
+            "ship_strategy": "HASH" if edge.partitioning == "key" else edge.partitioning.upper(),
+        }
         if edge.key_columns is not None:
             found["key"] = ", ".join(edge.key_columns)
         if edge.jvm_ops:

@@ -8,6 +8,7 @@ same way is shipped once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from penstock.errors import UsageError
 from penstock.graph.callables import is_wrapped
@@ -18,6 +19,7 @@ from penstock.graph.job_graph import (
     EdgePlan,
     JobGraph,
     OperatorPlan,
+    Partitioning,
     SinkPlan,
     SourcePlan,
     SourceRef,
@@ -30,11 +32,13 @@ from penstock.graph.pickling import dumps
 from penstock.graph.runtime_mode import FINAL_REDUCE, choose_batch, kind_in_mode
 from penstock.graph.stream_graph import (
     BroadcastTo,
+    CustomPartition,
     JvmOp,
     JvmSpec,
     KeyBy,
     Node,
     OperatorSpec,
+    PartitionTo,
     SinkSpec,
     SourceSpec,
     StreamGraph,
@@ -208,7 +212,7 @@ class _Stages:
         index = feeds[0].stage
         if index is None or not (self.settings.chaining and node.chain_before):
             return None
-        together = all(feed.stage == index and feed.exchange is None and feed.chain for feed in feeds)
+        together = all(feed.stage == index and self._stays(feed) and feed.chain for feed in feeds)
         if _has_two_inputs(node) and len({feed.position for feed in feeds}) < len(feeds):
             return None  # what arrives would not show which of the two inputs it is
         return self.stages[index] if together and self.stages[index].parallelism == parallelism else None
@@ -231,9 +235,10 @@ class _Stages:
         return stage
 
     def _after_selector(self, feed: _Feed) -> _Feed:
-        """The same records. If the key of a source is computed in Python, a stage for that comes first."""
+        """The same records. If Python computes the key or target of a source's, a stage for that comes first."""
         key_by = self._key_by(feed)
-        if feed.source is None or key_by is None or key_by.selector is None:
+        in_python = self._custom(feed) is not None or (key_by is not None and key_by.selector is not None)
+        if feed.source is None or not in_python:
             return feed
         stage = self._stage_for((replace(feed, exchange=None),), self.settings.parallelism, share=True)
         return _Feed(feed.record_type, stage=stage.index, position=-1, exchange=feed.exchange)
@@ -249,6 +254,14 @@ class _Stages:
 
     def _is_broadcast(self, feed: _Feed) -> bool:
         return feed.exchange is not None and isinstance(self.graph[feed.exchange].payload, BroadcastTo)
+
+    def _stays(self, feed: _Feed) -> bool:
+        """Whether the program lets the records stay in their subtask."""
+        return feed.exchange is None or self.graph[feed.exchange].payload == PartitionTo("forward")
+
+    def _custom(self, feed: _Feed) -> CustomPartition | None:
+        payload = self.graph[feed.exchange].payload if feed.exchange is not None else None
+        return payload if isinstance(payload, CustomPartition) else None
 
     def _edge(self, feed: _Feed, target: _OpenStage) -> EdgePlan:
         """A new edge to a stage: by key, to all subtasks, to the same subtask, or evenly spread."""
@@ -266,13 +279,34 @@ class _Stages:
                 key_types=key_by.key_types,
                 created=created,
             )
-        elif self._is_broadcast(feed):
-            edge = replace(edge, partitioning="broadcast")
-        elif feed.exchange is not None or self._upstream_parallelism(feed, target) != target.parallelism:
+        elif feed.exchange is not None:
+            edge = self._partitioned(edge, feed, self.graph[feed.exchange], target)
+        elif self._upstream_parallelism(feed, target) != target.parallelism:
             edge = replace(edge, partitioning="rebalance")
         if feed.stage is not None:
             self.stages[feed.stage].outputs.append(edge)
         return edge
+
+    def _partitioned(self, edge: EdgePlan, feed: _Feed, node: Node, target: _OpenStage) -> EdgePlan:
+        match node.payload:
+            case BroadcastTo():
+                return replace(edge, partitioning="broadcast")
+            case CustomPartition() as custom:
+                data = dumps(custom, node.name, node.created)
+                return replace(edge, partitioning="custom", partitioner=data, created=node.created)
+            case PartitionTo(strategy="forward"):
+                upstream = self._upstream_parallelism(feed, target)
+                if upstream != target.parallelism:
+                    raise UsageError(
+                        f"Forward partitioning does not allow change of parallelism. The operator before forward() "
+                        f"has {upstream}, the one after it {target.parallelism} (created at {node.created}); use "
+                        f"rebalance(), or set_parallelism({upstream}) after it"
+                    )
+                return edge
+            case PartitionTo(strategy=strategy):
+                return replace(edge, partitioning=cast(Partitioning, strategy))
+            case _:
+                return replace(edge, partitioning="rebalance")
 
     def _upstream_parallelism(self, feed: _Feed, target: _OpenStage) -> int:
         """A source is read with whatever parallelism its reader has."""
@@ -371,6 +405,8 @@ def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Seque
 
 def _warnings(nodes: Sequence[Node]) -> list[str]:
     found = []
+    if any(node.slot_sharing_group is not None for node in nodes):
+        found.append("slot_sharing_group() has no effect: Spark places the tasks")
     for node in nodes:
         place = f" ({site_line(node.created)})" if node.created else ""
         if explicit_uid(node) is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from penstock.errors import UnsupportedValueError
 from penstock.graph.creation_site import creation_site
 from penstock.graph.pickling import function_name
 from penstock.model.types import TypeInformation
@@ -77,6 +78,31 @@ class BroadcastTo:
 
 
 @dataclass(frozen=True)
+class PartitionTo:
+    """The payload of another partition node: rebalance, rescale, shuffle, forward or global."""
+
+    strategy: str
+
+
+@dataclass(frozen=True)
+class CustomPartition:
+    """The payload of a partition node whose partitioner chooses the subtask of each record."""
+
+    partitioner: Any
+    selector: Any
+
+    def target(self, record: Any, count: int) -> int:
+        """The subtask, of so many, that a record goes to; the key is what the program's function returns."""
+        chosen = self.partitioner.partition(self.selector.get_key(record), count)
+        if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise UnsupportedValueError(
+                f"the partitioner {function_name(self.partitioner)} returned {chosen!r}; it must return a number from "
+                f"0 to {count - 1}, the number of subtasks is its second argument"
+            )
+        return chosen
+
+
+@dataclass(frozen=True)
 class SinkSpec:
     """Where records go. sink: a `model.sink.Sink`; print: the identifier or None; spark: the user's callable."""
 
@@ -104,6 +130,7 @@ class Node:
     single: bool = False
     """Its parallelism is 1 and stays so."""
     description: str | None = None
+    slot_sharing_group: str | None = None
     chain_before: bool = True
     """May run in the same stage as its input."""
     chain_after: bool = True

@@ -153,6 +153,14 @@ class KeySelector(Function):
         """The key. It must always be the same for the same record."""
 
 
+class Partitioner(Function):
+    """Chooses the subtask that records of a key go to. `open` is not called."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The subtask, from 0 to `num_partitions` - 1."""
+
+
 class AggregateFunction(Function):
     """Combines values in an accumulator, which may have another type."""
 

@@ -3,8 +3,9 @@
 Into a stage:  `__edge` (input position, -1 for a barrier), `__barrier`,
                `__ts` (event time, where a job has one), then `i<edge>_<n>` per record field of every input edge and
                `k<edge>_<n>` per key column where the key came from a Python selector.
-Out of a stage, per edge: `__target` (subtask of a barrier), `__barrier`, `__ts`, `c<n>` per record field,
-               `k<n>` per key column. The JVM turns one form into the other and computes hash and target itself.
+Out of a stage, per edge: `__target` (subtask of a barrier, or of a record that a partitioner places), `__barrier`,
+               `__ts`, `c<n>` per record field, `k<n>` per key column.
+The JVM turns one form into the other and computes hash and target itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,11 +23,12 @@ from penstock.codec.row_codec import RowCodec
 from penstock.errors import InvalidKeyError, UnsupportedValueError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
+from penstock.graph.stream_graph import CustomPartition
 from penstock.model.options import execution_options
 from penstock.runtime.kept_output import KeptBatches
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier
-from penstock.runtime.user_errors import USER_ERRORS, created_lines, key_error, record_facts
+from penstock.runtime.user_errors import USER_ERRORS, created_lines, key_error, partition_error, record_facts
 
 EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
 BARRIER_EDGE = -1
@@ -216,6 +218,7 @@ class ArrowOutput:
         if edge.key_selector is not None:
             self._select = loads(edge.key_selector).get_key
         self._targets = target_parallelism
+        self._partition: CustomPartition | None = None if edge.partitioner is None else loads(edge.partitioner)
         self.schema = output_schema(edge)
         self._batches = KeptBatches(self.schema, folder)
 
@@ -225,6 +228,9 @@ class ArrowOutput:
         if not count:
             return
         arrays = [pa.nulls(count, pa.int32()), pa.nulls(count, pa.binary())]
+        if self._partition is not None:
+            chosen = select_targets(self._edge, self._partition, batch.records, self._targets)
+            arrays[0] = pa.array(chosen, pa.int32())
         arrays.append(_timestamp_column(batch))
         arrays += self._codec.encode(batch.records)
         if self._keys is not None and self._select is not None:
@@ -253,6 +259,17 @@ def select_keys(edge: EdgePlan, codec: KeyCodec, select: Callable[[Any], Any], r
     except USER_ERRORS as error:
         raise key_error(edge, error, records[len(keys)]) from error
     return keys
+
+
+def select_targets(edge: EdgePlan, custom: CustomPartition, records: Sequence[Any], count: int) -> list[int]:
+    """The subtask of each record by the program's partitioner; what it raises becomes an error with the record."""
+    targets: list[int] = []
+    try:
+        for record in records:
+            targets.append(custom.target(record, count))
+    except USER_ERRORS as error:
+        raise partition_error(edge, error, records[len(targets)]) from error
+    return targets
 
 
 def output_schema(edge: EdgePlan) -> pa.Schema:

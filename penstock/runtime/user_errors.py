@@ -38,6 +38,10 @@ _SEVERAL_RECORDS = (
     "broadcast",
     "keyed_broadcast",
     "keyed_epoch",
+    "co_flat_map",
+    "keyed_co_flat_map",
+    "co_process",
+    "keyed_co_process",
 )
 _CALLS_THE_USER = tuple(
     os.path.join(PACKAGE, *parts)
@@ -67,6 +71,12 @@ def key_error(edge: EdgePlan, error: BaseException, record: Any) -> UserFunction
     """The error of a key selector."""
     facts = created_lines(edge.created, record_facts(record))
     return UserFunctionError("key_by", "when it computed a key", describe_error(error), "", facts)
+
+
+def partition_error(edge: EdgePlan, error: BaseException, record: Any) -> UserFunctionError:
+    """The error of a custom partitioner or of its key selector."""
+    facts = created_lines(edge.created, record_facts(record))
+    return UserFunctionError("partition_custom", "when it chose a subtask", describe_error(error), "", facts)
 
 
 def describe_error(error: BaseException) -> str:

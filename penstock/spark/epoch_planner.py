@@ -184,7 +184,9 @@ def _placement(stage: StagePlan, edge: EdgePlan, keys: list[str]) -> str:
     if edge.partitioning == "key":
         group = f"pmod(hash({', '.join(keys)}), {stage.max_parallelism})"
         return f"cast({group} * {stage.parallelism} div {stage.max_parallelism} as int)"
-    number = "monotonically_increasing_id()" if edge.partitioning == "rebalance" else "spark_partition_id()"
+    if edge.partitioning in ("global", "custom"):
+        return "0"  # a custom edge's rows have their target with them
+    number = "spark_partition_id()" if edge.partitioning == "forward" else "monotonically_increasing_id()"
     return f"cast(pmod({number}, {stage.parallelism}) as int)"
 
 

@@ -13,7 +13,7 @@ from penstock.model.ids import SubtaskId
 from penstock.model.key_groups import key_group_of, subtask_of
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import DRIVER
-from penstock.runtime.exchange_rows import select_keys
+from penstock.runtime.exchange_rows import select_keys, select_targets
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.sorted_rows import BROADCAST, KEYED, REGULAR, input_rank
@@ -78,6 +78,10 @@ class Exchange:
             keys = select_keys(edge, codec, partial(self._key_of, edge), batch.records)
             places = [key_group_of(codec.hash(key), stage.max_parallelism) for key in keys]
             targets = [subtask_of(group, stage.max_parallelism, stage.parallelism) for group in places]
+        elif edge.partitioning == "global":
+            targets = [0] * len(batch)
+        elif edge.partitioner is not None:
+            targets = select_targets(edge, loads(edge.partitioner), batch.records, stage.parallelism)
         else:
             # In blocks, so that records of one key keep their order on their way through the subtasks.
             targets = [number * stage.parallelism // len(batch) for number in range(len(batch))]

@@ -178,9 +178,8 @@ def test_union_with_a_keyed_stream_takes_its_records(env: Env):
 def test_partitioning_methods_make_an_exchange(env: Env):
     for method in ("rebalance", "rescale", "shuffle"):
         getattr(env.from_collection([1]).map(str), method)().map(str)
-    assert [stage.inputs[0].partitioning for stage in build(env).stages] == ["forward", "rebalance"] * 3
-    stream = env.from_collection([1])
-    assert stream.forward() is stream
+    found = [stage.inputs[0].partitioning for stage in build(env).stages]
+    assert found == ["forward", "rebalance", "forward", "rescale", "forward", "shuffle"]
 
 
 def test_v2_names_parallelism_and_chaining_are_set_on_the_operator(env: Env):
@@ -292,7 +291,6 @@ def test_a_stream_cannot_be_used_inside_a_function(env: Env):
 @pytest.mark.parametrize(
     ("method", "count"),
     [
-        ("partition_custom", 2),
         ("cache", 0),
     ],
 )

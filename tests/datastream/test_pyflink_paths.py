@@ -92,7 +92,6 @@ PYFLINK = {
 }
 MISSING = {
     "functions are not asynchronous": "AsyncDataStream AsyncFunction",
-    "there are no custom partitioners": "Partitioner",
     "streams are not cached": "CachedDataStream",
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSourceBuilder FileSplitAssignerProvider

@@ -23,15 +23,8 @@ def test_k12_a_partitioner_of_one_s_own_is_refused_with_unaligned_checkpoints(en
         stream.partition_custom(lambda key, count: 0, lambda value: value)
 
 
-def test_k12_force_leaves_only_that_there_is_no_such_partitioner(env: Env) -> None:
+def test_k12_force_allows_a_partitioner_of_one_s_own(env: Env) -> None:
     stream = env.from_collection([1, 2])
     config = env.get_checkpoint_config().enable_unaligned_checkpoints().set_force_unaligned_checkpoints()
-    assert config.is_force_unaligned_checkpoints()
-    with pytest.raises(UsageError, match=r"^partition_custom\(\) is not available; use key_by\(\) or rebalance\(\)$"):
-        stream.partition_custom(lambda key, count: 0, lambda value: value)
-
-
-def test_k12_force_is_accepted_and_said_to_change_nothing(env: Env) -> None:
-    env.get_checkpoint_config().set_force_unaligned_checkpoints()
-    (line,) = settings_without_effect(env._configuration)
-    assert line.startswith("execution.checkpointing.unaligned.forced has no effect here")
+    assert config.is_force_unaligned_checkpoints() and not settings_without_effect(env._configuration)
+    assert stream.partition_custom(lambda key, count: 0, lambda value: value).get_type() == stream.get_type()

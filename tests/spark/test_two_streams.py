@@ -1,4 +1,4 @@
-"""Side outputs and operators with two inputs on real Spark."""
+"""Side outputs, operators with two inputs and partitioning on real Spark."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.common import Types
-from penstock.datastream import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, OutputTag
+from penstock.datastream import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, MapFunction, OutputTag
 from penstock.datastream.state import ValueStateDescriptor
 from tests.spark.jobs import Jobs, collect
 
@@ -78,3 +78,21 @@ def test_streams_without_a_key_and_a_stream_with_itself_are_connected(jobs: Jobs
     signed = numbers.connect(numbers).map(Signs(), Types.LONG())
     found = collect(signed.connect(by_key).map(Signs(), Types.LONG()))
     assert found == Counter([*range(20), *range(-19, 0, 2), *range(-109, -100, 2)])
+
+
+class Where(MapFunction):
+    """Each record with the index of its subtask."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.index = runtime_context.get_index_of_this_subtask()
+
+    def map(self, value: Any) -> Any:
+        return self.index, value
+
+
+def test_records_reach_the_subtask_that_the_program_chooses(jobs: Jobs) -> None:
+    env = jobs.environment(3)
+    numbers = env.from_collection(list(range(30)), Types.LONG())
+    custom = numbers.partition_custom(lambda key, count: key % count, lambda n: n // 10).map(Where())
+    first = custom.global_().map(Where())
+    assert collect(first) == Counter((0, (n // 10 % 3, n)) for n in range(30))

@@ -152,8 +152,7 @@ FORCE_UNALIGNED = Option(
     _CHECKPOINTING + "unaligned.forced",
     Boolean(),
     False,
-    "Whether unaligned checkpoints stay on where Flink switches them off.",
-    no_effect="Flink switches them off for iterations and custom partitioners, which do not exist here",
+    "Whether `partition_custom` may be used with unaligned checkpoints.",
 )
 ALIGNED_TIMEOUT = Option(
     _CHECKPOINTING + "aligned-checkpoint-timeout",
