@@ -98,13 +98,20 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "a job always continues from the newest checkpoint that can be read",
         "execution.checkpointing.prefer-checkpoint-for-recovery",
     ),
-    *_without_effect("a job restarts as a whole", "execution.checkpointing.approximate-local-recovery"),
+    *_without_effect(
+        "a job restarts as a whole",
+        "execution.checkpointing.approximate-local-recovery",
+        "execution.state-recovery.approximate-local-recovery",
+    ),
     *_without_effect("snapshots are always written asynchronously", "state.backend.async"),
     *_without_effect(
         "functions access state synchronously",
         "execution.async-state.buffer-size",
         "execution.async-state.buffer-timeout",
         "execution.async-state.in-flight-records-limit",
+        "execution.async-state.active-buffer-size",
+        "execution.async-state.active-buffer-timeout",
+        "execution.async-state.total-buffer-size",
     ),
     *_without_effect(
         _BUFFERS, "execution.buffer-timeout", "execution.buffer-timeout.interval", "execution.buffer-timeout.enabled"
@@ -161,7 +168,9 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "pipeline.vertex-name-include-index-prefix",
     ),
     *_without_effect(
-        "watermarks of sources are not aligned", "pipeline.watermark-alignment.allow-unaligned-source-splits"
+        "watermarks of sources are not aligned",
+        "pipeline.watermark-alignment.allow-unaligned-source-splits",
+        "pipeline.watermark-alignment.buffer-size",
     ),
     *_without_effect(
         "event time comes from the watermark strategy of a stream, or from `event_time=`",
@@ -189,7 +198,11 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect("metrics are " + _NOT_YET, "python.metric.enabled", "python.profile.enabled"),
     *_without_effect("set `spark.executor.cores`", "taskmanager.numberOfTaskSlots"),
     *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
-    *_without_effect(_TASKS, "scheduler-mode"),
+    *_without_effect(
+        _TASKS, "scheduler-mode", "task.cancellation-interval", "timerservice.exceptional.shutdown.timeout"
+    ),
+    *_without_effect("`penstock status` shows all failed attempts of a job", "job-manager.max-attempts-history-size"),
+    *_without_effect("functions are Python", "library-cache-manager.cleanup.interval"),
     *_without_effect(_NO_STANDBY, "high-availability"),
     *_without_effect(_FRAME_SIZE, "akka.framesize", "pekko.framesize"),
     *_without_effect(_TASKS, "shuffle-service-factory.class"),
@@ -261,7 +274,11 @@ FAMILIES = (
     KeyFamily("zookeeper.", no_effect=_NO_STANDBY),
     KeyFamily("job-result-store.", no_effect="the job log in the checkpoint folder says how a job ended"),
     KeyFamily("job-event.", no_effect="the job log in the checkpoint folder is all that a driver needs to continue"),
+    KeyFamily("application-result-store.", no_effect="the job log in the checkpoint folder says how a job ended"),
+    KeyFamily("completed-application-store.", no_effect=_SESSION),
     KeyFamily("cleanup-strategy.", no_effect=_CLEANUP),
+    KeyFamily("pipeline.cep.sharedbuffer.cache.", no_effect="the events of patterns have no cache of their own"),
+    KeyFamily("source.reader.", no_effect="Spark reads the sources"),
     KeyFamily("sink.committer.", no_effect="a failing commit is retried for `penstock.sink.commit-timeout`"),
     KeyFamily("collect-sink.", no_effect="records are collected through the driver, not through a socket"),
     KeyFamily("task.cancellation.", no_effect=_TASKS),
@@ -284,6 +301,7 @@ FAMILIES = (
     KeyFamily("external-resources", no_effect=_CLUSTER),
     KeyFamily("kubernetes.", no_effect="use the keys `spark.kubernetes.*`"),
     KeyFamily("yarn.", no_effect="use the keys `spark.yarn.*`"),
+    KeyFamily("flink.yarn.", no_effect="use the keys `spark.yarn.*`"),
     KeyFamily("mesos.", no_effect=_CLUSTER),
     KeyFamily("containerized.", no_effect="use the keys `spark.executorEnv.*` and `spark.yarn.appMasterEnv.*`"),
     KeyFamily("local.", no_effect=_CLUSTER),
@@ -297,6 +315,7 @@ FAMILIES = (
     KeyFamily("queryable-state.", no_effect=_QUERIES),
     KeyFamily("query.", no_effect=_QUERIES),
     KeyFamily("table.", no_effect="there is no Table API: use Spark SQL"),
+    KeyFamily("materialized-table.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("sql-gateway.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("sql-client.", no_effect="there is no Table API: use Spark SQL"),
     KeyFamily("s3.", no_effect="credentials and endpoints come from the storage's environment variables"),
