@@ -1,5 +1,6 @@
 """The DataStream API: the environment, streams, and the interfaces of functions."""
 
+from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.broadcast_stream import (
     BroadcastConnectedStream,
     BroadcastStream,
@@ -25,6 +26,7 @@ from penstock.datastream.job_client import JobClient
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from penstock.model.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
@@ -77,6 +79,10 @@ __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
     "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",

@@ -95,6 +95,7 @@ def graph_settings(configuration: Configuration, spark: Any) -> GraphSettings:
         chaining=configuration.get(pipeline_options.CHAINING),
         generate_uids=configuration.get(pipeline_options.AUTO_GENERATE_UIDS),
         mode=configuration.get(pipeline_options.RUNTIME_MODE),
+        async_wait_ms=configuration.get(execution_options.ASYNC_WAIT),
     )
 
 

@@ -12,11 +12,18 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import ArgumentError, UsageError
-from penstock.graph.callables import as_written, is_wrapped
+from penstock.graph.callables import as_written, describe_given, is_wrapped
+from penstock.model.async_functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryStrategy,
+    NoRetryStrategy,
+)
 from penstock.model.broadcast_functions import KeyedBroadcastProcessFunction
 from penstock.model.co_functions import KeyedCoProcessFunction
 from penstock.model.functions import Function, KeyedProcessFunction
 from penstock.model.operator_state import CheckpointedFunction, CheckpointListener
+from penstock.model.time import milliseconds
 from penstock.model.watermark import CallableAssigner, WatermarkStrategy
 
 _Parameters = tuple[str, ...]
@@ -56,6 +63,7 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
         "handleInitialState": ("key", "initialState", "timerValues"),
         "close": (),
     },
+    "async_wait": {"async_invoke": ("value",), "timeout": ("value",)},
     "timestamps": {"extract_timestamp": ("value", "record_timestamp")},
 }
 _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
@@ -68,6 +76,7 @@ _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
 }
 _CALLERS = {
     "timestamps": "with_timestamp_assigner",
+    "async_wait": "the operator",
     "broadcast": "process",
     "keyed_broadcast": "process",
     "co_map": "map",
@@ -87,6 +96,9 @@ def check_function(function: Any, kind: str) -> None:
         function = function.timestamp_assigner if isinstance(function, WatermarkStrategy) else function
         if function is None:
             return
+    if isinstance(function, AsyncFunctionDescriptor):
+        check_async(function)
+        function = function.async_function
     plain = kind if kind in _METHODS else kind.removeprefix("keyed_")
     caller = _CALLERS.get(plain, plain.removeprefix("keyed_"))
     if plain.startswith("window_"):
@@ -100,6 +112,24 @@ def check_function(function: Any, kind: str) -> None:
     elements = [getattr(function, method) for method in _METHODS[plain] if method.startswith("process_element")]
     if "on_timer" in _METHODS[plain] and not handles_timers(function) and any(map(_registers_timers, elements)):
         raise UsageError(no_on_timer(function))
+
+
+def check_async(call: AsyncFunctionDescriptor) -> None:
+    """Raise unless an AsyncFunction can be called as described."""
+    strategy, capacity = call.async_retry_strategy, call.capacity
+    if not isinstance(call.async_function, AsyncFunction):
+        raise ArgumentError(
+            f"async I/O takes an AsyncFunction, not {describe_given(call.async_function)}; give an instance of a "
+            f"subclass of AsyncFunction"
+        )
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+        raise ArgumentError(f"capacity is {capacity!r}; it must be 1 or more")
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise ArgumentError(f"async_retry_strategy is {strategy!r}; give one such as AsyncRetryStrategy.fixed_delay(…)")
+    if strategy.get_retry_predicate() is None:
+        raise ArgumentError(f"the retry predicate of {type(strategy).__name__} is None; return an AsyncRetryPredicate")
+    if milliseconds(call.timeout) == 0 and not isinstance(strategy, NoRetryStrategy):
+        raise ArgumentError("Timeout should be configured when do async with retry; give one of more than 0")
 
 
 def check_writer(write: Any) -> None:
@@ -137,7 +167,10 @@ def _check_method(function: Any, method: str, parameters: _Parameters, caller: s
     call = "the operator" if caller == "the operator" else f"{caller}()"
     _check_parameters(called, parameters, what, call, method)
     body = _body(called)
-    if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
+    if method == "async_invoke":
+        if not inspect.iscoroutinefunction(body):
+            raise ArgumentError(f"{what} should be declared as 'async def'")
+    elif inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
         raise ArgumentError(f"{what} is async, but functions are called one record at a time; write def, not async def")
     if method in _ONE_RESULT and inspect.isgeneratorfunction(body):
         instead = "use flat_map(), or return the value" if method == "map" else "return the value"

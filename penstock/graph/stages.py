@@ -47,6 +47,7 @@ from penstock.graph.uids import assign_uids, explicit_uid
 from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.key_groups import check_parallelism, default_max_parallelism
 from penstock.model.operator_state import CheckpointedFunction
+from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.types import TypeInformation
 
 
@@ -59,6 +60,7 @@ class GraphSettings:
     chaining: bool = True
     generate_uids: bool = True
     mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
+    async_wait_ms: int = ASYNC_WAIT.default
 
 
 def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
@@ -189,6 +191,8 @@ class _Stages:
         if _has_two_inputs(node):
             second = positions[len(self._feeds[node.inputs[0]]) :]
             operator = replace(operator, config={**operator.config, "second_inputs": list(second)})
+        if operator.kind == "async_wait":
+            operator = replace(operator, config={**operator.config, "wait_ms": self.settings.async_wait_ms})
         stage.operators.append(operator)
         position = len(stage.operators) - 1
         stage.generators.extend(_generators(node, self.uids[node.id], position))
@@ -429,6 +433,6 @@ _KEPT_SOURCES = ("dataframe", "file")
 
 
 def _keeps_state(spec: OperatorSpec) -> bool:
-    if spec.kind in ("reduce", "broadcast") or isinstance(spec.function, CheckpointedFunction):
+    if spec.kind in ("reduce", "broadcast", "async_wait") or isinstance(spec.function, CheckpointedFunction):
         return True
     return is_keyed(spec.kind) and not is_wrapped(spec.function)

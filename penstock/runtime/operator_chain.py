@@ -78,6 +78,8 @@ class OperatorChain:
         """Of every operator after the last finished epoch of this attempt."""
         self._held = HeldOutput(self.emit) if self._stage.batch and self._stage.keyed else None
         """What keyed operators have emitted in batch mode."""
+        self._holding: set[int] = set()
+        """Positions behind which records of the epoch are still to come: an operator has held them back."""
         self._epoch = 0
         self._processed: dict[int, int] = {}
         """How many records each operator has processed in the running epoch."""
@@ -113,7 +115,7 @@ class OperatorChain:
         plan = self._stage.operators[position]
         context = OperatorContext(plan, self._info, self._backends.get(plan.uid), self._operator_states[plan.uid])
         operator = make_operator(plan, context)
-        # The watermark of a generator in this stage is not known after a restore: it is not the input's.
+        # Behind a generator, or requests in flight, it is not the input's, and not known after a restore.
         unknown = MIN_WATERMARK if position in self._own_time else watermark
         operator.watermark = self._watermarks.get(position, unknown)
         if isinstance(operator, Timestamps):
@@ -126,6 +128,11 @@ class OperatorChain:
             with suppress(Exception):  # it is thrown away with whatever state it is in
                 operator.close()
         self._operators.clear()
+
+    def abandon(self) -> None:
+        """End the threads of operators, without a call of the user's code."""
+        for operator in self._operators.values():
+            operator.abandon()
 
     def close(self) -> None:
         """Close functions and sinks; nothing becomes durable by it."""
@@ -264,6 +271,7 @@ class OperatorChain:
         `watermarks` has those of the inputs, by position; those of the operators are added to it. `waits`: rows of the
         epoch are left for later ones, here or upstream.
         """
+        self._holding.clear()
         for position, plan in enumerate(self._stage.operators):
             if plan.kind == "sink":
                 continue
@@ -272,9 +280,12 @@ class OperatorChain:
             operator = self._operators[position]
             reached = max(operator.watermark, min(watermarks[source] for source in plan.inputs))
             emitted = self._advance(operator, reached, header.now_ms)
-            watermarks[position] = reached
+            watermarks[position] = operator.output_watermark
+            if operator.is_holding or not self._holding.isdisjoint(plan.inputs):
+                self._holding.add(position)
             if isinstance(operator, Timestamps):
-                watermarks[position] = _generated_watermark(header, plan.uid, waits=waits)
+                is_behind = waits or position in self._holding
+                watermarks[position] = _generated_watermark(header, plan.uid, waits=is_behind)
             if emitted is not None:
                 self.emit(position, emitted)
 
@@ -292,6 +303,7 @@ class OperatorChain:
         for operator in self._operators.values():
             step = partial(snapshot_function, operator.function, operator.context, header)
             self._call(operator.plan, f"in snapshot_state() in epoch {header.epoch}", step)
+            operator.snapshot()
 
     def pre_commit(self, epoch: int) -> list[Committable]:
         """End the transactions of all sinks; the JobManager commits them."""
@@ -303,7 +315,8 @@ class OperatorChain:
         for position, edges in self._outputs.items():
             for edge_id, output in edges:
                 name = channel(edge_id, self._place.id)
-                barrier = Barrier(header.epoch, header.checkpoint, name, watermarks[position], waits)
+                is_behind = waits or position in self._holding
+                barrier = Barrier(header.epoch, header.checkpoint, name, watermarks[position], is_behind)
                 outputs[edge_id] = output.end(barrier)
         return outputs
 
@@ -370,11 +383,11 @@ def _readers(stage: StagePlan) -> dict[int, list[int]]:
 
 
 def _own_time(stage: StagePlan) -> set[int]:
-    """Positions of operators whose watermarks are generated in this stage."""
+    """Positions of operators whose watermarks are generated or held back in this stage."""
     found: set[int] = set()
     for index, plan in enumerate(stage.operators):
         if any(
-            position in found or stage.operators[position].kind == "timestamps"
+            position in found or stage.operators[position].kind in ("timestamps", "async_wait")
             for position in plan.inputs
             if position >= 0
         ):

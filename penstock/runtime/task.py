@@ -124,6 +124,10 @@ class Subtask:
         """Close functions and sinks; nothing becomes durable by it."""
         self._chain.close()
 
+    def abandon(self) -> None:
+        """The process is lost: end the threads of operators, without a call of the user's code."""
+        self._chain.abandon()
+
     # ---- one epoch
 
     def run(
@@ -132,6 +136,7 @@ class Subtask:
         """Process the epoch's input to its end. Leaves the state changed; `finish_epoch` or `roll_back` must follow."""
         started_s, delay_ms = self._clock.monotonic_s(), max(0, self._clock.now_ms() - header.now_ms)
         self._begin(header)
+        self.info.is_cancelled = cancelled
         self.notify(header.completed, header.aborted)
         barriers = self._intake.run(header, items, cancelled)
         if self._sorted is not None:
@@ -157,6 +162,7 @@ class Subtask:
 
     def _begin(self, header: EpochHeader) -> None:
         self.info.now_ms = header.now_ms
+        self.info.ends_time = header.ends_time
         self._result = EpochResult()
         self._epoch = header.epoch  # after its result: see `rows_so_far`
         self._seen = dict(self.max_timestamps)

@@ -42,6 +42,7 @@ _SEVERAL_RECORDS = (
     "keyed_co_flat_map",
     "co_process",
     "keyed_co_process",
+    "async_wait",
 )
 _CALLS_THE_USER = tuple(
     os.path.join(PACKAGE, *parts)

@@ -24,6 +24,7 @@ from penstock.graph.pickling import dumps
 from penstock.graph.runtime_mode import kind_in_mode
 from penstock.graph.stream_graph import SinkSpec, SourceSpec
 from penstock.graph.window_operation import KEYED_WINDOW, WINDOW_CONTENTS, SameKey, WindowOperation, check_operation
+from penstock.model.async_functions import AsyncFunction, AsyncFunctionDescriptor
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.model.co_functions import (
     CoFlatMapFunction,
@@ -51,6 +52,7 @@ from penstock.model.functions import (
     ReduceFunction,
 )
 from penstock.model.key_groups import default_max_parallelism
+from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.type_information import as_key_type
@@ -81,6 +83,7 @@ KINDS: list[tuple[type, str]] = [
     (MapFunction, "map"),
     (FlatMapFunction, "flat_map"),
     (FilterFunction, "filter"),
+    (AsyncFunctionDescriptor, "async_wait"),
 ]
 
 
@@ -113,6 +116,8 @@ class FunctionProgram:
     accumulator_type: Any = None
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
     """BATCH: everything is processed by `finish`, one key after the other."""
+    async_wait_ms: int = ASYNC_WAIT.default
+    """How long an epoch waits at its end for the requests of an AsyncFunction."""
     created: str = ""
     """The line of the test that made it."""
 
@@ -157,6 +162,9 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     if program.broadcast:
         edges.append(EdgePlan(2, SourceRef(1), "s0", TAGGED, "broadcast"))
         config = {"descriptors": dumps(program.broadcast, FUNCTION_UID), "broadcast_inputs": [-2]}
+    if isinstance(program.function, (AsyncFunction, AsyncFunctionDescriptor)):
+        program = replace(program, function=_described(program.function))
+        config = {"wait_ms": program.async_wait_ms}
     operation = program.function
     if program.window is not None:
         kind, operation = KEYED_WINDOW, window_operation(program)
@@ -232,6 +240,10 @@ def window_operation(program: FunctionProgram) -> WindowOperation:
     operation = WindowOperation(program.window, trigger, contents, after, program.allowed_lateness, program.late_data)
     check_operation(operation, FUNCTION_UID)
     return operation
+
+
+def _described(function: AsyncFunction | AsyncFunctionDescriptor) -> AsyncFunctionDescriptor:
+    return AsyncFunctionDescriptor(function, 60_000) if isinstance(function, AsyncFunction) else function
 
 
 def _sink_operator(sink: SinkPlan) -> OperatorPlan:

@@ -54,12 +54,12 @@ from penstock.runtime.ownership import Kept
 from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.snapshots.local_copies import LocalCopies
+from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_registry import find_backend
 from penstock.state.backend.backend_settings import BackendSettings
-from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
-from penstock.testing.harness_folder import close_backends, fast_folder, remove_folder
+from penstock.testing.harness_folder import close_processes, fast_folder, remove_folder
 from penstock.testing.harness_options import (
     CHECKPOINT,
     CRASH,
@@ -87,9 +87,9 @@ class Harness:
         self._exchange = Exchange(graph)
         self._folder = fast_folder() / f"penstock-harness-{uuid.uuid4().hex}"
         """Made when a backend needs it, gone with the harness."""
-        self._backends: list[KeyedBackend] = []
+        self._subtasks: list[Subtask] = []
         """Of the processes that run now."""
-        weakref.finalize(self, remove_folder, self._backends, self._folder)
+        weakref.finalize(self, remove_folder, self._subtasks, self._folder)
         self._items: list[Any] = []
         """Everything that was ever fed, with its control items: the replayable source."""
         self._position = 0
@@ -126,7 +126,9 @@ class Harness:
 
     @classmethod
     def non_keyed(cls, function: Any, **settings: Any) -> "Harness":
-        """A harness around one function on a stream without a key, with the same settings but the key's."""
+        """A harness around one function on a stream without a key, with the same settings but the key's.
+
+        An AsyncFunctionDescriptor calls an AsyncFunction; `async_wait_ms=` is `penstock.async.wait`."""
         if "key" in settings:
             raise UsageError("non_keyed() takes no key=; use Harness.keyed(function, key=...)")
         return cls._around(function, settings)
@@ -300,7 +302,7 @@ class Harness:
             copies=LocalCopies(self.options.local, JOB_ID, self.clock),
             job_parameters=self.options.job_parameters,
         )
-        close_backends(self._backends)
+        close_processes(self._subtasks)
         limits = self.options.limits
         in_manifest = limits is not None and limits.max_state_bytes is not None
         self._host = SubtaskHost(place, None if in_manifest else self.storage, self, self.clock)
@@ -310,7 +312,7 @@ class Harness:
             deployed = self._host.deploy({stage.id: stage for stage in self._graph.stages}, deploy)
             self.restored = deployed.restored
         finally:
-            self._backends.extend(b for subtask in self._host.subtasks() for b in subtask.backends.values())
+            self._subtasks.extend(self._host.subtasks())
         failpoint.set_role("driver")
         failpoint.after("C2")
         versions: dict[SubtaskId, Version] = dict(deployed.versions)

@@ -1,11 +1,11 @@
-"""The folder of a harness, in which backends keep files."""
+"""What the processes of a harness leave behind: their threads, and the folder in which backends keep files."""
 
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.runtime.task import Subtask
 
 
 def fast_folder() -> Path:
@@ -14,13 +14,16 @@ def fast_folder() -> Path:
     return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
 
 
-def close_backends(backends: list[KeyedBackend]) -> None:
-    """Close all backends and forget them."""
-    while backends:
-        backends.pop().close()
+def close_processes(subtasks: list[Subtask]) -> None:
+    """End the threads of lost subtasks, close their backends, and forget them."""
+    while subtasks:
+        subtask = subtasks.pop()
+        subtask.abandon()
+        for backend in subtask.backends.values():
+            backend.close()
 
 
-def remove_folder(backends: list[KeyedBackend], folder: Path) -> None:
+def remove_folder(subtasks: list[Subtask], folder: Path) -> None:
     """First the files are closed: RocksDB waits long for a folder that has gone."""
-    close_backends(backends)
+    close_processes(subtasks)
     shutil.rmtree(folder, ignore_errors=True)

@@ -91,7 +91,6 @@ PYFLINK = {
         TumblingProcessingTimeWindows Window WindowAssigner""",
 }
 MISSING = {
-    "functions are not asynchronous": "AsyncDataStream AsyncFunction",
     "streams are not cached": "CachedDataStream",
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSourceBuilder FileSplitAssignerProvider

@@ -31,6 +31,13 @@ EPOCH_TARGET = Option(
     "down to 1 s. A limit that is set wins: `penstock.epoch.max-files`, or `maxFilesPerTrigger`, "
     "`maxBytesPerTrigger` or `latestFirst` of a source. Sources that do not read files are not limited. 0: no limit.",
 )
+ASYNC_WAIT = Option(
+    "penstock.async.wait",
+    Milliseconds(),
+    500,
+    "How long an epoch waits at its end for requests of async I/O. Requests that take longer belong to a later epoch. "
+    "The last epoch waits for all.",
+)
 BATCH_ROWS = Option(
     "penstock.batch.rows",
     Integer(least=1),

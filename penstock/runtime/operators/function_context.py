@@ -1,6 +1,6 @@
 """What a user's function sees: its runtime context with state, its context of each record, its timers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ NOT_KEYED = (
 
 @dataclass
 class SubtaskInfo:
-    """Facts about the subtask that its functions can read; `now_ms` is the running epoch's."""
+    """Facts about the subtask that its functions and operators can read; the last ones are those of the epoch."""
 
     stage_name: str
     index: int
@@ -40,6 +40,10 @@ class SubtaskInfo:
     attempt: int
     now_ms: int = 0
     job_parameters: dict[str, str] = field(default_factory=dict)
+    ends_time: bool = False
+    """The input or at least event time ends with the epoch."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    """Whether the epoch's run was cancelled."""
 
 
 class OperatorContext(RuntimeContext):

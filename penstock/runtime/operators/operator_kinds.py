@@ -3,6 +3,7 @@
 from penstock.errors import TypeMismatchError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.window_operation import KEYED_WINDOW
+from penstock.runtime.operators.async_operator import AsyncWait
 from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.co_operators import CO_KINDS
 from penstock.runtime.operators.epoch_operator import KeyedEpoch
@@ -19,6 +20,7 @@ EVERY_KIND: dict[str, type[Operator]] = {
     "keyed_epoch": KeyedEpoch,
     "side_output": SideOutput,
     KEYED_WINDOW: WindowOperator,
+    "async_wait": AsyncWait,
 }
 
 

@@ -66,6 +66,24 @@ class Operator(ABC):
         self.watermark = watermark
         return None
 
+    def snapshot(self) -> None:
+        """Write what the operator itself keeps besides its function, at the end of every epoch."""
+        return
+
+    def abandon(self) -> None:
+        """The process is lost: end the operator's threads, without a call of the function."""
+        return
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether records of ended epochs are in the operator that have not left it."""
+        return False
+
+    @property
+    def output_watermark(self) -> int:
+        """The watermark after the operator: it does not overtake records that are held."""
+        return self.watermark
+
     def next_timer(self, domain: TimeDomain) -> int | None:
         """When the next timer of that domain is due."""
         return None if self.timers is None else self.timers.next_timestamp(domain)
