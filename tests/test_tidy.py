@@ -39,6 +39,7 @@ LAYERS: list[set[str]] = [
     {"state"},
     {"storage", "codec"},
     {"model"},
+    {"compat"},
     {"errors", "clock", "failpoint", "import_interrupts"},
 ]
 RANK = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}

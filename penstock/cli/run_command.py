@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from penstock import compat
 from penstock.checkpoint.snapshot.snapshot_location import locate
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, open_registry, parse_choice, parse_settings
 from penstock.cli.job_target import TOKEN_VARIABLE
@@ -65,6 +66,9 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     spark_log: Annotated[
         str | None, typer.Option("--spark-log", metavar="LEVEL", help="Show Spark's own log, from this level up.")
     ] = None,
+    pyflink: Annotated[
+        bool, typer.Option("--pyflink", help="Run a program written for PyFlink: `import pyflink` means penstock.")
+    ] = False,
     settings: SettingsFlag = None,
     json: JsonFlag = False,
     debug: DebugFlag = False,
@@ -83,6 +87,7 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
         resume_only=resume_only,
         allow_fallback=allow_fallback,
         spark_log=parse_choice("--spark-log", spark_log, LOG_LEVELS),
+        pyflink=pyflink,
         overrides=parse_settings(settings),
         arguments=tuple(arguments or ()),
     )
@@ -113,6 +118,8 @@ def run_attached(submission: Submission) -> int:
     progress = Progress()
     try:
         shown = replace(submission, report=progress, announce=progress.announce)
+        if submission.pyflink:
+            compat.install()
         with INTERRUPTS.handled(progress.close), submitted(shown):
             exit_code = run_program(submission.job_file, submission.arguments)
     finally:

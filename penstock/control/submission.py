@@ -32,6 +32,8 @@ class Submission:
     """With `resume`: refuse to start a new job."""
     allow_fallback: bool = False
     spark_log: str | None = None
+    pyflink: bool = False
+    """The program imports pyflink and means penstock."""
     overrides: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     """Of the program."""
@@ -76,6 +78,7 @@ def to_arguments(submission: Submission) -> list[str]:
         "--resume": submission.resume and not submission.resume_only,
         "--resume-only": submission.resume_only,
         "--allow-fallback": submission.allow_fallback,
+        "--pyflink": submission.pyflink,
         "--json": MODE.json,
         "--debug": MODE.debug,
     }

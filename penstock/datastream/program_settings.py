@@ -1,5 +1,6 @@
 """The settings of a program: its own, those of the flags of `penstock run`, and those of the configuration files."""
 
+import logging
 import os
 import re
 import sys
@@ -134,6 +135,7 @@ def make_session(configuration: Configuration) -> Any:
         prepare_taskmanagers(_local_parallelism(configuration))  # they import while the JVM starts
     try:
         spark_log = submission.spark_log if submission is not None else None
+        logging.getLogger("py4j").setLevel(logging.WARNING)  # or a program that logs to stdout shows its calls
         session = make(settings, spark_log, class_archive=configuration.get(execution_options.CLASS_ARCHIVE))
     except BaseException as error:
         end_ready_taskmanagers()

@@ -95,7 +95,7 @@ class OperatorChain:
             if plan.kind == "sink" and position not in self._sinks:
                 place = self._place
                 context = SinkContext(place.job_id, place.attempt, plan.uid, place.id, plan.input_type)
-                self._sinks[position] = open_sink(plan, context)
+                self._sinks[position] = open_sink(plan, context, self._stage.parallelism)
 
     def open_functions(
         self, watermark: int, max_timestamps: Mapping[str, int], restored_checkpoint: int | None

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from penstock import failpoint
+from penstock import compat, failpoint
 from penstock.clock import SystemClock
 from penstock.errors import (
     ConnectionLostError,
@@ -319,6 +319,8 @@ def main() -> None:
     for number in (signal.SIGHUP, signal.SIGTERM):  # the executor ends
         signal.signal(number, lambda received, _: exit_now(signal.Signals(received).name))
     sys.path[:] = list(dict.fromkeys(config.sys_path + sys.path))
+    if config.pyflink:
+        compat.install()
     gc.set_threshold(*GC_THRESHOLDS)
     ProcessWatch(config.watch).start()
     logging.getLogger("penstock.taskmanager").info("TaskManager %s started", config.taskmanager)

@@ -45,6 +45,7 @@ class TaskManagerTemplate:
     """The driver's process, if it is on the same machine."""
     limits: InlineLimits = InlineLimits()
     local: LocalBackup = LocalBackup()
+    pyflink: bool = False
 
 
 def slot_count(session: SparkSession) -> int:
@@ -133,6 +134,7 @@ def configuration_of(template: TaskManagerTemplate, index: int, watch: list[tupl
         watch=watch + ([template.driver] if template.driver is not None else []),
         limits=template.limits,
         local=template.local,
+        pyflink=template.pyflink,
     )
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from penstock import compat
 from penstock.cli.main import main
 from penstock.control.registry import JobRecord
 from penstock.control.submission import Submission, current_submission, resume_command, to_arguments
@@ -52,11 +53,22 @@ def test_every_flag_reaches_the_program(tmp_path: Path, capsys: pytest.CaptureFi
         "resume_only": False,
         "allow_fallback": True,
         "spark_log": "WARN",
+        "pyflink": False,
         "overrides": {"a.b": "2", "c": "x=y"},
         "arguments": (),
         "suspends": True,
     }
     assert current_submission() is None
+
+
+def test_a_program_of_pyflink_imports_penstock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = program(tmp_path, "from pyflink.common import Types; print(Types.__module__)")
+    try:
+        assert main(["run", "--pyflink", job]) == 0
+    finally:
+        compat.uninstall()
+    assert capsys.readouterr().out == "penstock.model.types\n"
+    assert main(["run", job]) == 1
 
 
 def test_what_follows_the_file_belongs_to_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

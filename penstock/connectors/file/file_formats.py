@@ -19,10 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from penstock import compat
 from penstock.codec.columns import decode_column
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.file.json_lines import JsonLines
 from penstock.errors import UnsupportedValueError, UsageError
+from penstock.model.flink_text import flink_text
 from penstock.model.type_information import TypeInformation, row_of, tuple_of
 
 ROW_GROUP_ROWS = 128 * 1024
@@ -50,7 +52,7 @@ class FileFormat:
     def encoder(self, record_type: TypeInformation) -> RecordEncoder:
         """An encoder for records of that type; UsageError if the format needs a declared type and has none."""
         if self.name == "text":
-            return _text_encoder(self.charset)
+            return _text_encoder(self.charset, flink_text(record_type) if compat.is_installed() else str)
         if self.name == "json":
             return RecordEncoder(JsonLines(record_type).encode)
         columns = _columns(record_type, self.name)
@@ -81,10 +83,10 @@ def _columns(record_type: TypeInformation, format_name: str) -> TypeInformation:
     return record_type
 
 
-def _text_encoder(charset: str) -> RecordEncoder:
+def _text_encoder(charset: str, text_of: Callable[[Any], str]) -> RecordEncoder:
     def encode(records: Sequence[Any]) -> bytes:
         try:
-            return "".join([f"{record}\n" for record in records]).encode(charset)
+            return "".join([f"{text_of(record)}\n" for record in records]).encode(charset)
         except UnicodeEncodeError as error:
             raise UnsupportedValueError(f"a record cannot be encoded in {charset}: {error}; use UTF-8") from error
 

@@ -138,7 +138,9 @@ class EpochTracker:
             raise self._failure
         state = self._state
         epoch, subtasks = state.epoch + 1, list(state.versions)
-        now_ms = max(self._clock.now_ms(), self._reached_ms)
+        reached_ms = self._reached_ms
+        # The end of the input follows its last rows at once: how long Spark takes to notice it is no matter of theirs.
+        now_ms = reached_ms if final and reached_ms else max(self._clock.now_ms(), reached_ms)
         request = self._savepoints.due() if savepoint else None
         self._coordinator.check_fenced()
         checkpoint = self._coordinator.start(epoch, subtasks, forced=final or forced or request is not None)

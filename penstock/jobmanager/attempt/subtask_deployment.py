@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock import compat
 from penstock.graph.execution_graph import ExecutionGraph, assign_subtasks
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.jobmanager.attempt.attempt_progress import STARTING, StartPhases
@@ -60,6 +61,7 @@ def deploy_subtasks(
         driver=identity(os.getpid()) if is_local else None,
         limits=settings.storage.limits,
         local=local_backup(settings.checkpoints),
+        pyflink=compat.is_installed(),
     )
     phases.enter(STARTING, lambda: taskmanagers.registered_count, count)
     start_taskmanagers(spark, template, count)

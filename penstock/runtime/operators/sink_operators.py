@@ -5,9 +5,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from penstock import compat
 from penstock.codec.row_codec import RowCodec
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
+from penstock.model.flink_text import flink_text
 from penstock.model.ids import SubtaskId
 from penstock.model.sink import SinkContext, SinkWriter
 from penstock.model.snapshot import Committable
@@ -52,18 +54,25 @@ class Transactions:
 
 
 class Printed:
-    """`stream.print()`: lines that the JobManager prints when the epoch commits."""
+    """`stream.print()`: lines that the JobManager prints when the epoch commits.
 
-    def __init__(self, plan: OperatorPlan, subtask: SubtaskId) -> None:
+    A program that runs as a program of PyFlink prints as there: no number of a subtask where there is only one.
+    """
+
+    def __init__(self, plan: OperatorPlan, subtask: SubtaskId, parallelism: int) -> None:
         identifier = loads(plan.function).config
-        self._prefix = f"{identifier}:{subtask.index + 1}> " if identifier else f"{subtask.index + 1}> "
+        as_in_flink = compat.is_installed()
+        number = "" if as_in_flink and parallelism == 1 else str(subtask.index + 1)
+        place = ":".join(filter(None, (identifier, number)))
+        self._prefix = f"{place}> " if place else ""
+        self._text = flink_text(plan.input_type) if as_in_flink else str
         self.lines: list[str] = []
 
     def begin_epoch(self) -> None:
         self.lines = []
 
     def write(self, records: Sequence[Any]) -> None:
-        self.lines.extend(f"{self._prefix}{record}" for record in records)
+        self.lines.extend(f"{self._prefix}{self._text(record)}" for record in records)
 
     def roll_back(self) -> None:
         self.lines = []
@@ -100,11 +109,11 @@ class Collected:
         self.payloads = []
 
 
-def open_sink(plan: OperatorPlan, context: SinkContext) -> EpochSink:
+def open_sink(plan: OperatorPlan, context: SinkContext, parallelism: int) -> EpochSink:
     """The sink of a plan, ready for its first epoch."""
     kind = plan.config["sink"]
     if kind == "print":
-        return Printed(plan, context.subtask)
+        return Printed(plan, context.subtask, parallelism)
     if kind == "collect":
         return Collected(plan)
     return Transactions(plan, context)

@@ -28,6 +28,8 @@ class TaskManagerConfig(msgspec.Struct, frozen=True):
     limits: InlineLimits = InlineLimits()
     """With `max_state_bytes` every state is sent to the JobManager: nothing is read or written here."""
     local: LocalBackup = LocalBackup()
+    pyflink: bool = False
+    """`import pyflink` means penstock, as in the driver."""
 
 
 class DeployedPlan(msgspec.Struct):

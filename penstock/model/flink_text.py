@@ -1,0 +1,72 @@
+"""The text of a record as Flink prints it: of declared types the text of the Java object, otherwise Python's own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.model.types import TypeInformation
+
+
+def flink_text(record_type: TypeInformation) -> Callable[[Any], str]:
+    """The function that turns records of a type into text.
+
+    >>> from penstock.model.types import Types
+    >>> flink_text(Types.TUPLE([Types.STRING(), Types.BOOLEAN()]))(("ada", True))
+    '(ada,true)'
+    """
+    return str if record_type.kind != "arrow" else _typed(record_type)
+
+
+def _typed(kind: TypeInformation) -> Callable[[Any], str]:
+    text = _of_value(kind)
+    return lambda value: "null" if value is None else text(value)
+
+
+def _of_value(kind: TypeInformation) -> Callable[[Any], str]:
+    if kind.kind != "arrow":
+        return str
+    parts = [_typed(child) for child in kind.children]
+    if kind.name == "TUPLE":
+        return lambda value: f"({','.join([text(item) for text, item in zip(parts, value, strict=True)])})"
+    if kind.name == "ROW":
+        return lambda row: f"{_kind_of(row)}[{', '.join([text(item) for text, item in zip(parts, row, strict=True)])}]"
+    if kind.name == "LIST":
+        return lambda value: f"[{', '.join([parts[0](item) for item in value])}]"
+    if kind.name == "MAP":
+        return lambda value: f"{{{', '.join([f'{parts[0](key)}={parts[1](item)}' for key, item in value.items()])}}}"
+    return _SCALARS.get(kind.name, str)
+
+
+def _kind_of(row: Any) -> str:
+    kind = getattr(row, "get_row_kind", None)
+    return str(kind()) if kind is not None else "+I"
+
+
+def _of_boolean(value: Any) -> str:
+    return "true" if value else "false"
+
+
+def _of_number(value: Any) -> str:
+    """A floating point number as Java writes it: with a point, and with an exponent outside of 10^-3 to 10^7."""
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        text = repr(number)
+        return text if "e" not in text else f"{number:f}"
+    return _scientific(number)
+
+
+def _scientific(number: float) -> str:
+    """The shortest digits that give the number, one of them before the point, and the exponent."""
+    digits = repr(number)
+    sign = "-" if digits.startswith("-") else ""
+    plain, _, power = digits.lstrip("-").partition("e")
+    whole, _, fraction = plain.partition(".")
+    exponent = int(power or 0) + len(whole) - 1
+    figures = whole + fraction
+    leading = len(figures) - len(figures.lstrip("0"))
+    figures = figures[leading:].rstrip("0")
+    return f"{sign}{figures[0]}.{figures[1:] or '0'}E{exponent - leading}"
+
+
+_SCALARS: dict[str, Callable[[Any], str]] = {"BOOLEAN": _of_boolean, "FLOAT": _of_number, "DOUBLE": _of_number}

@@ -1,0 +1,55 @@
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from penstock.model.flink_text import flink_text
+from penstock.model.row import Row, RowKind
+from penstock.model.types import TAGGED, Types
+
+PAIR = [Types.STRING(), Types.DOUBLE()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (Types.STRING(), "a b", "a b"),
+        (Types.BOOLEAN(), True, "true"),
+        (Types.LONG(), 5, "5"),
+        (Types.STRING(), None, "null"),
+        (Types.TUPLE(PAIR), ("ada", 2.0), "(ada,2.0)"),
+        (Types.TUPLE([Types.TUPLE(PAIR), Types.INT()]), (("a", None), 1), "((a,null),1)"),
+        (Types.ROW(PAIR), Row("ada", 2.5), "+I[ada, 2.5]"),
+        (Types.ROW_NAMED(["a", "b"], PAIR), Row.of_kind(RowKind.DELETE, a="x", b=1.0), "-D[x, 1.0]"),
+        (Types.ROW(PAIR), ("ada", 2.5), "+I[ada, 2.5]"),
+        (Types.LIST(Types.INT()), [1, 2], "[1, 2]"),
+        (Types.MAP(Types.STRING(), Types.BOOLEAN()), {"a": False}, "{a=false}"),
+        (Types.BIG_DEC(), Decimal("1.50"), "1.50"),
+        (Types.SQL_DATE(), datetime.date(2024, 1, 2), "2024-01-02"),
+        (TAGGED, ("ada", 2.0), "('ada', 2.0)"),
+        (Types.TUPLE([Types.PICKLED_BYTE_ARRAY()]), ({"a": 1},), "({'a': 1})"),
+    ],
+)
+def test_the_text_of_a_value(kind: Any, value: Any, text: str) -> None:
+    assert flink_text(kind)(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.5, "-0.5"),
+        (0.001, "0.001"),
+        (0.0001, "1.0E-4"),
+        (-0.00025, "-2.5E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456789.25, "1.2345678925E8"),
+        (1.5e300, "1.5E300"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_numbers_are_written_as_in_java(number: float, text: str) -> None:
+    assert flink_text(Types.DOUBLE())(number) == text
