@@ -22,6 +22,7 @@ from scripts.generated import mark, write_or_check  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference" / "api"
 MODULES = {
+    "penstock.cep": None,
     "penstock.common": None,
     "penstock.datastream": None,
     "penstock.datastream.connectors": None,

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-PACKAGES = ("penstock.common", "penstock.datastream", "penstock.state_processor", "penstock.testing")
+PACKAGES = ("penstock.cep", "penstock.common", "penstock.datastream", "penstock.state_processor", "penstock.testing")
 LIST = Path(__file__).resolve().parent.parent / "tests" / "datastream" / "public_api.txt"
 _OUR_PATH = re.compile(r"\bpenstock(?:\.\w+)*\.(?=[A-Z])")
 

@@ -26,6 +26,7 @@ EVERY_FILE = [
 LAYERS: list[set[str]] = [
     {"__main__"},
     {"cli", "ui"},
+    {"cep"},
     {"common"},
     {"datastream", "state_processor", "query"},
     {"jobmanager"},
@@ -43,7 +44,7 @@ LAYERS: list[set[str]] = [
     {"errors", "clock", "failpoint", "import_interrupts"},
 ]
 RANK = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
-FOLLOWS_PYFLINK = ("datastream", "common", "model")
+FOLLOWS_PYFLINK = ("cep", "datastream", "common", "model")
 DOMAIN_NAMES = ("TaskManager", "JobManager")
 PYFLINK_NAMES = {
     "BaseBuilder",
