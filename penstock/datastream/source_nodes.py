@@ -83,9 +83,9 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
     """A source of `penstock.connectors`."""
     kind = next((kind for connector, kind in _CONNECTORS if isinstance(source, connector)), None)
     if kind is None:
-        hint = "; call .build() on it" if hasattr(source, "build") else ", such as FileSource or NumberSequenceSource"
+        hint = "call .build() on it" if hasattr(source, "build") else "give a FileSource or NumberSequenceSource"
         raise ArgumentError(
-            f"not a source: an object of type {type(source).__name__}{hint}; a DataFrame goes to from_dataframe()"
+            f"not a source: an object of type {type(source).__name__}; {hint}; a DataFrame goes to from_dataframe()"
         )
     if type_info is not None and resolve_type(type_info) != source.record_type:
         raise TypeMismatchError(

@@ -43,6 +43,15 @@ def test_the_output_is_readable_without_a_terminal() -> None:
     assert "\x1b" not in out.getvalue()
 
 
+def test_a_line_is_not_repeated_without_a_terminal() -> None:
+    out, clock = io.StringIO(), ManualClock()
+    view = DemoView(Console(file=out, highlight=False), 1_000, clock)
+    for _ in range(30):
+        view.show_progress(job_record(rows=100, attempt=1))
+        clock.advance(1_000)
+    assert len(out.getvalue().splitlines()) == 1
+
+
 def test_a_terminal_shows_checkpoints_the_kill_and_the_recovery() -> None:
     out = io.StringIO()
     view = DemoView(Console(file=out, force_terminal=True, width=100, highlight=False, color_system=None), 1_000)

@@ -53,7 +53,7 @@ def next_commands(kept: KeptFolder, savepoint: str, user: str) -> list[tuple[str
     return [
         (f"{penstock} state ls {place}", "the state that the job had in the middle"),
         (f"{penstock} state show {place} --operator totals --state totals --key {user}", "the totals of one user"),
-        (f"{penstock} run -p 2 {_typed(kept.program)}", "a first program of your own; Ctrl-C ends it"),
+        (f"{penstock} run -p 2 {_typed(kept.program)}", "a first program of your own; Ctrl-C suspends it"),
     ]
 
 

@@ -30,6 +30,7 @@ class DemoView:
         self._progress: Progress | None = None
         self._line_at_s: float | None = None
         self._shown: tuple[str, int] | None = None
+        self._line: str | None = None
         self._last_checkpoint: int | None = None
         self._events = Text("   checkpoints", overflow="ellipsis", no_wrap=True)
 
@@ -82,10 +83,12 @@ class DemoView:
             self._progress.update(task, completed=record.rows, status=record.status.lower(), record=record)
             return
         now_s = self._clock.monotonic_s()
+        line = progress_line(record)
         changed = self._shown != (record.status, record.attempt)
-        if changed or self._line_at_s is None or now_s - self._line_at_s >= LINE_INTERVAL_S:
-            self._line_at_s, self._shown = now_s, (record.status, record.attempt)
-            self._note(progress_line(record))
+        is_due = self._line_at_s is None or now_s - self._line_at_s >= LINE_INTERVAL_S
+        if changed or (is_due and line != self._line):
+            self._line_at_s, self._shown, self._line = now_s, (record.status, record.attempt), line
+            self._note(line)
 
     def killed(self, process: ProcessRecord, record: JobRecord) -> None:
         """A TaskManager has been killed."""

@@ -222,7 +222,7 @@ class KeyedBackend(ABC):
         return [(self._infos[name], self._migrations.get(name)) for name in self._handles]
 
     def info(self, name: str) -> StateTableInfo | None:
-        """What is known of a state, be it declared or only restored; None if there is none of this name."""
+        """What is known about a state, declared or only restored; None if there is none of this name."""
         return self._infos.get(name)
 
     def is_declared(self, name: str) -> bool:

@@ -17,7 +17,7 @@ ABSENT = Absent()
 
 
 class IterableMap(Protocol):
-    """What an iterator needs of a map state."""
+    """What an iterator needs from a map state."""
 
     changes: int
 

@@ -9,7 +9,7 @@ from penstock.state.backend.keyed_backend import KeyedBackend
 
 @runtime_checkable
 class MergesAccumulators(Protocol):
-    """An aggregating state, which stores something else than it returns."""
+    """An aggregating state, which stores something other than what it returns."""
 
     def accumulator(self) -> Any:
         """The stored accumulator; None if nothing was added."""
