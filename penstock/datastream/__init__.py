@@ -22,7 +22,9 @@ from penstock.datastream.current_backends import (
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.environment import StreamExecutionEnvironment
+from penstock.datastream.interval_joined import IntervalJoin, IntervalJoined
 from penstock.datastream.job_client import JobClient
+from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
@@ -56,6 +58,12 @@ from penstock.model.functions import (
     ReduceFunction,
     RuntimeContext,
     TimerService,
+)
+from penstock.model.join_functions import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    JoinFunction,
+    ProcessJoinFunction,
 )
 from penstock.model.memory_size import MemorySize
 from penstock.model.operator_state import (
@@ -93,6 +101,8 @@ __all__ = [
     "CheckpointingMode",
     "CloseableIterator",
     "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
@@ -105,13 +115,18 @@ __all__ = [
     "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "FsStateBackend",
     "Function",
     "GlobalWindow",
     "HashMapStateBackend",
+    "IntervalJoin",
+    "IntervalJoined",
     "JobClient",
     "JobManagerCheckpointStorage",
+    "JoinFunction",
+    "JoinedStreams",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -126,6 +141,7 @@ __all__ = [
     "PredefinedOptions",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ProcessingTimeTrigger",
     "ReduceFunction",

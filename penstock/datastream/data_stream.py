@@ -67,6 +67,7 @@ from penstock.model.window_assigners import WindowAssigner
 
 if TYPE_CHECKING:
     from penstock.datastream.environment import StreamExecutionEnvironment
+    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
@@ -315,6 +316,18 @@ class DataStream(NodeSettings):
         if not isinstance(ds, DataStream):
             raise ArgumentError(f"connect() takes a stream, or stream.broadcast(descriptor), not {ds!r}")
         return ConnectedStreams(self, ds)
+
+    def join(self, other_stream: "DataStream") -> "JoinedStreams":
+        """This stream with another one, to join pairs of records with one key in one window; not in PyFlink."""
+        from penstock.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: "DataStream") -> "CoGroupedStreams":
+        """This stream with another one, to get all records of a key and window together; not in PyFlink."""
+        from penstock.datastream.joined_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream":
         """All records of the stream divided into windows. One subtask evaluates them."""

@@ -29,6 +29,7 @@ from penstock.model.window_assigners import WindowAssigner
 
 if TYPE_CHECKING:
     from penstock.datastream.environment import StreamExecutionEnvironment
+    from penstock.datastream.interval_joined import IntervalJoin
     from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 REDUCE_STATE = "_reduce"
@@ -133,6 +134,12 @@ class KeyedStream(DataStream):
     def union(self, *streams: DataStream) -> DataStream:
         """The records of this stream and of others of the same type, without a key."""
         return self._origin.union(*streams)
+
+    def interval_join(self, other_stream: "KeyedStream") -> "IntervalJoin":
+        """This stream with another keyed one, to join records of one key whose timestamps are near; not in PyFlink."""
+        from penstock.datastream.interval_joined import IntervalJoin
+
+        return IntervalJoin(self, other_stream)
 
     def project(self, *field_indexes: int) -> DataStream:
         """The records reduced to some of their fields, without a key."""

@@ -16,6 +16,7 @@ from penstock.model.functions import (
     Partitioner,
     ReduceFunction,
 )
+from penstock.model.join_functions import JoinFunction
 
 
 class CallableMap(MapFunction):
@@ -73,6 +74,17 @@ class CallableKeySelector(KeySelector):
         raise NotImplementedError
 
 
+class CallableJoin(JoinFunction):
+    """A callable as JoinFunction."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        vars(self)["join"] = function
+
+    def join(self, first: Any, second: Any) -> Any:
+        """Replaced by the callable."""
+        raise NotImplementedError
+
+
 class CallablePartitioner(Partitioner):
     """A callable as Partitioner."""
 
@@ -91,6 +103,7 @@ _METHODS: dict[type, str] = {
     CallableReduce: "reduce",
     CallableKeySelector: "get_key",
     CallablePartitioner: "partition",
+    CallableJoin: "join",
 }
 
 

@@ -64,6 +64,10 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
         "close": (),
     },
     "async_wait": {"async_invoke": ("value",), "timeout": ("value",)},
+    "co_interval_join": {"process_element": ("left", "right", "ctx")},
+    "join": {"join": ("first", "second")},
+    "flat_join": {"join": ("first", "second")},
+    "co_group": {"co_group": ("first", "second")},
     "timestamps": {"extract_timestamp": ("value", "record_timestamp")},
 }
 _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
@@ -83,6 +87,10 @@ _CALLERS = {
     "co_flat_map": "flat_map",
     "co_process": "process",
     "keyed_co_process": "process",
+    "co_interval_join": "process",
+    "join": "apply",
+    "flat_join": "apply",
+    "co_group": "apply",
 }
 """Kind -> the method of the stream, where it has another name."""
 _ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "partition", "extract_timestamp")

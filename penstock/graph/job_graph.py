@@ -52,7 +52,8 @@ class OperatorPlan:
     name: str
     kind: str
     """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce (in batch
-    mode final_reduce); broadcast or keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_; keyed_window;
+    mode final_reduce); broadcast or keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_;
+    keyed_co_interval_join; keyed_window;
     keyed_epoch; timestamps; side_output; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
@@ -68,7 +69,7 @@ class OperatorPlan:
     config: Mapping[str, Any] = field(default_factory=dict)
     """sink: `{"sink": SinkSpec.kind}`; reduce: `{"state": "_reduce"}`; timestamps: `out_of_orderness_ms` (None where no
     watermarks are made) and `idle_after_ms`; broadcast: `descriptors` (pickled) and `broadcast_inputs` (positions);
-    co_…: `second_inputs` (positions); side_output: `tag`."""
+    co_…: `second_inputs` (positions); keyed_co_interval_join: `bounds` too; side_output: `tag`."""
     uid_hash: str | None = None
     """The operator whose state is restored: its id, or its derived uid."""
     created: str = ""

@@ -7,6 +7,7 @@ from typing import Any
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.callables import describe_given
 from penstock.graph.function_checks import check_function
+from penstock.graph.interval_bounds import INTERVAL_JOIN, IntervalBounds
 from penstock.graph.job_graph import (
     SIDE_OUTPUT,
     SPARK_SINK,
@@ -51,6 +52,7 @@ from penstock.model.functions import (
     ProcessFunction,
     ReduceFunction,
 )
+from penstock.model.join_functions import ProcessJoinFunction
 from penstock.model.key_groups import default_max_parallelism
 from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.output_tag import OutputTag
@@ -66,6 +68,7 @@ KEYED_KINDS: list[tuple[type, str]] = [
     (KeyedProcessFunction, "keyed_process"),
     (KeyedBroadcastProcessFunction, "keyed_broadcast"),
     (KeyedCoProcessFunction, "keyed_co_process"),
+    (ProcessJoinFunction, INTERVAL_JOIN),
     (CoMapFunction, "keyed_co_map"),
     (CoFlatMapFunction, "keyed_co_flat_map"),
     (MapFunction, "keyed_map"),
@@ -111,6 +114,8 @@ class FunctionProgram:
     allowed_lateness: int = 0
     late_data: OutputTag | None = None
     """The side output of records that are too late."""
+    between: tuple[int, int] | None = None
+    """The bounds of an interval join in milliseconds, both inclusive; `late_data` is for both streams."""
     window_function: Any = None
     """Gets what `function` has reduced or aggregated."""
     accumulator_type: Any = None
@@ -174,6 +179,8 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     if "co_" in kind:
         edges.append(replace(edge, id=2, source=SourceRef(1), key_selector=_second_selector(program)))
         config = {"second_inputs": [-2]}
+    if kind == INTERVAL_JOIN:
+        config["bounds"] = _bounds(program)
     batch = program.runtime_mode is not RuntimeExecutionMode.STREAMING  # what a harness is fed ends
     function = OperatorPlan(
         FUNCTION_UID,
@@ -205,6 +212,13 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     names = ["source", "second" if "second_inputs" in config else "broadcast"][: len(edges)]
     sources = [SourcePlan(index, name, name, spec, TAGGED, None, bounded=True) for index, name in enumerate(names)]
     return JobGraph((stage,), tuple(sources), tuple(sinks), (), max_parallelism, batch=batch)
+
+
+def _bounds(program: FunctionProgram) -> IntervalBounds:
+    if program.between is None:
+        raise UsageError("an interval join needs between=(lower, upper), in milliseconds")
+    tag = None if program.late_data is None else program.late_data.tag_id
+    return IntervalBounds(*program.between, TAGGED, TAGGED, tag, tag)
 
 
 def _second_selector(program: FunctionProgram) -> bytes:

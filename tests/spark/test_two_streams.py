@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Types
-from penstock.datastream import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, MapFunction, OutputTag
+from penstock.common import Time, Types, WatermarkStrategy
+from penstock.datastream import (
+    CoGroupFunction,
+    CoMapFunction,
+    DataStream,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    OutputTag,
+    ProcessJoinFunction,
+)
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
 from tests.spark.jobs import Jobs, collect
 
 ODD = OutputTag("odd", "name string, count bigint")
@@ -96,3 +106,53 @@ def test_records_reach_the_subtask_that_the_program_chooses(jobs: Jobs) -> None:
     custom = numbers.partition_custom(lambda key, count: key % count, lambda n: n // 10).map(Where())
     first = custom.global_().map(Where())
     assert collect(first) == Counter((0, (n // 10 % 3, n)) for n in range(30))
+
+
+ORDERS = [(f"k{n % 5}", n) for n in range(60)]
+PAYMENTS = [(f"k{n % 5}", n + 3) for n in range(60)]
+NEAR = Counter((a, b) for a in ORDERS for b in PAYMENTS if a[0] == b[0] and abs(a[1] - b[1]) <= 6)
+
+
+class Pairs(ProcessJoinFunction):
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Iterator[Any]:
+        yield tuple(left), tuple(right)
+
+
+class Both(CoGroupFunction):
+    def co_group(self, first: Any, second: Any) -> Iterator[Any]:
+        yield len(first), len(second)
+
+
+def two_timed_streams(jobs: Jobs) -> list[DataStream]:
+    env = jobs.environment(3, {"penstock.epoch.max-rows": "40"})
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, before: row.at)
+    streams = [env.from_collection(rows, "name string, at bigint") for rows in (ORDERS, PAYMENTS)]
+    return [stream.assign_timestamps_and_watermarks(strategy) for stream in streams]
+
+
+def test_an_interval_join_finds_every_near_pair_once(jobs: Jobs) -> None:
+    orders, payments = two_timed_streams(jobs)
+    joined = orders.key_by("name").interval_join(payments.key_by("name"))
+    assert collect(joined.between(Time.milliseconds(-6), Time.milliseconds(6)).process(Pairs())) == NEAR
+
+
+def test_a_window_join_finds_every_pair_of_a_window_once(jobs: Jobs) -> None:
+    orders, payments = two_timed_streams(jobs)
+    windows = (
+        orders.join(payments).where("name").equal_to("name").window(TumblingEventTimeWindows.of(Time.milliseconds(20)))
+    )
+    found = collect(windows.apply(lambda order, payment: (tuple(order), tuple(payment))))
+    assert found == Counter((a, b) for a in ORDERS for b in PAYMENTS if a[0] == b[0] and a[1] // 20 == b[1] // 20)
+
+
+def test_a_co_group_gets_the_records_of_both_streams(jobs: Jobs) -> None:
+    orders, payments = two_timed_streams(jobs)
+    windows = (
+        orders.co_group(payments)
+        .where("name")
+        .equal_to("name")
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(20)))
+    )
+    groups = {(name, at // 20) for name, at in [*ORDERS, *PAYMENTS]}
+    counts = [Counter((name, at // 20) for name, at in rows) for rows in (ORDERS, PAYMENTS)]
+    assert collect(windows.apply(Both())) == Counter((counts[0][group], counts[1][group]) for group in groups)

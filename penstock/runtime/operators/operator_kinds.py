@@ -1,6 +1,7 @@
 """Which operator runs which kind of function."""
 
 from penstock.errors import TypeMismatchError
+from penstock.graph.interval_bounds import INTERVAL_JOIN
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.window_operation import KEYED_WINDOW
 from penstock.runtime.operators.async_operator import AsyncWait
@@ -8,6 +9,7 @@ from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.co_operators import CO_KINDS
 from penstock.runtime.operators.epoch_operator import KeyedEpoch
 from penstock.runtime.operators.function_context import OperatorContext
+from penstock.runtime.operators.interval_join_operator import IntervalJoinOperator
 from penstock.runtime.operators.record_operators import KINDS, Operator
 from penstock.runtime.operators.side_outputs import SideOutput
 from penstock.runtime.operators.window_operator import WindowOperator
@@ -17,6 +19,7 @@ EVERY_KIND: dict[str, type[Operator]] = {
     "broadcast": BroadcastOperator,
     "keyed_broadcast": BroadcastOperator,
     **CO_KINDS,
+    INTERVAL_JOIN: IntervalJoinOperator,
     "keyed_epoch": KeyedEpoch,
     "side_output": SideOutput,
     KEYED_WINDOW: WindowOperator,
