@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from penstock.errors import UsageError
 from penstock.graph.creation_site import site_line
-from penstock.graph.stream_graph import Node, SourceSpec
+from penstock.graph.stream_graph import Node, OperatorSpec, SourceSpec
+from penstock.model.epoch_functions import KeyedEpochFunction
 from penstock.model.execution import RuntimeExecutionMode
 
 FINAL_REDUCE = "final_reduce"
@@ -30,7 +31,20 @@ def choose_batch(nodes: Sequence[Node], mode: RuntimeExecutionMode) -> bool:
             f"env.spark.readStream instead of .read, pass a small one to env.from_collection(df.collect()), or, if "
             f"every source ends, call env.set_runtime_mode(RuntimeExecutionMode.BATCH)"
         )
+    if batch:
+        _refuse_initial_state(nodes)
     return batch
+
+
+def _refuse_initial_state(nodes: Sequence[Node]) -> None:
+    """In batch mode a subtask has the state of one key at a time."""
+    for node in nodes:
+        function = node.payload.function if isinstance(node.payload, OperatorSpec) else None
+        if isinstance(function, KeyedEpochFunction) and function.has_initial_records:
+            raise UsageError(
+                f"operator {_named(node)} has an initial_state=, which batch mode does not load; run the program with "
+                f"RuntimeExecutionMode.STREAMING, or give the processor those rows as input"
+            )
 
 
 def kind_in_mode(kind: str, *, batch: bool) -> str:

@@ -29,6 +29,8 @@ class KeyedEpochFunction(Function):
     """Of its timers; None: it has none. In event time, late records are dropped."""
     discarded_states: frozenset[str] = frozenset()
     """Names of states whose entries are deleted in the first epoch, if a snapshot has brought any. Set in `open`."""
+    has_initial_records = False
+    """Whether `initial_records` returns any in the first epoch."""
     record_method = "process_records()"
     """What error messages call the method that processes records."""
 

@@ -68,6 +68,7 @@ class SparkProcessorFunction(KeyedEpochFunction, CheckpointedFunction):
         check_function(processor, "stateful_processor")
         self.processor = processor
         self.settings = settings
+        self.has_initial_records = bool(settings.initial_rows)
         self.time_domain = TIME_DOMAINS[settings.time_mode]
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:

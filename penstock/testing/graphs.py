@@ -57,7 +57,7 @@ from penstock.model.key_groups import default_max_parallelism
 from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
-from penstock.model.type_information import as_key_type
+from penstock.model.type_information import TypeInformation, as_key_type
 from penstock.model.types import TAGGED, Types, resolve_type
 from penstock.model.window_assigners import WindowAssigner
 from penstock.model.window_triggers import Trigger
@@ -121,6 +121,11 @@ class FunctionProgram:
     accumulator_type: Any = None
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
     """BATCH: everything is processed by `finish`, one key after the other."""
+    uid: str = FUNCTION_UID
+    restore_from: str | None = None
+    """Of the settings of a harness: `restored_operator` reads it."""
+    key_types: tuple[TypeInformation, ...] = ()
+    """Instead of `key_type`, for a key of several columns."""
     async_wait_ms: int = ASYNC_WAIT.default
     """How long an epoch waits at its end for the requests of an AsyncFunction."""
     created: str = ""
@@ -158,7 +163,7 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         program = replace(program, side_outputs=(*program.side_outputs, program.late_data))
     max_parallelism = program.max_parallelism or default_max_parallelism(program.parallelism)
     keyed = program.key is not None
-    key_types = (as_key_type(resolve_type(program.key_type)),) if keyed else ()
+    key_types = (program.key_types or (as_key_type(resolve_type(program.key_type)),)) if keyed else ()
     selector = dumps(Selector(program.key, program.timestamp), "key_by")
     partitioning: Partitioning = "key" if keyed else "forward"
     edge = EdgePlan(0, SourceRef(0), "s0", TAGGED, partitioning, key_selector=selector, key_types=key_types)
@@ -183,7 +188,7 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         config["bounds"] = _bounds(program)
     batch = program.runtime_mode is not RuntimeExecutionMode.STREAMING  # what a harness is fed ends
     function = OperatorPlan(
-        FUNCTION_UID,
+        program.uid,
         FUNCTION_UID,
         kind_in_mode(kind, batch=batch),
         dumps(operation, FUNCTION_UID),

@@ -13,7 +13,7 @@ thread, everything in memory, no exchange over a network.
 import random
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -49,16 +49,15 @@ from penstock.model.execution import CheckpointingMode
 from penstock.model.ids import StageId, SubtaskId, Version
 from penstock.model.output_tag import OutputTag
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointEvent, SourcePosition
-from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept
-from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, TaskHeader
+from penstock.runtime.process.messages import EpochHeader, SubtaskReport, TaskHeader
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.runtime.task import Subtask
 from penstock.state.backend.backend_registry import find_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
-from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed
+from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed, cut
 from penstock.testing.harness_folder import close_processes, fast_folder, remove_folder
 from penstock.testing.harness_options import (
     CHECKPOINT,
@@ -71,7 +70,8 @@ from penstock.testing.harness_options import (
     batch_records,
     check_settings,
 )
-from penstock.testing.state_reader import owns, read_state
+from penstock.testing.restored_operator import with_restored_operator
+from penstock.testing.state_reader import backends_of, find_state, list_keys
 
 
 class Harness:
@@ -119,8 +119,9 @@ class Harness:
                 `Second(record)`; the same as those of the first if not given),
                 side_outputs= (tags for `side_output`), window= (an assigner) with trigger=, allowed_lateness=,
                 late_data= (a tag), window_function= and accumulator_type=, runtime_mode= (with BATCH everything is
-                processed by `finish`), seed=, clock=, storage=, limits=, local=, mode=, crashed=, retained=,
-                allow_fallback=, warn=, job_parameters=.
+                processed by `finish`), restore_from= (the path of a savepoint or checkpoint whose state the function
+                starts with) and uid= (of its operator there, if several have state), seed=, clock=, storage=, limits=,
+                local=, mode=, crashed=, retained=, allow_fallback=, warn=, job_parameters=.
         """
         return cls._around(function, {**settings, "key": key})
 
@@ -136,6 +137,7 @@ class Harness:
     @classmethod
     def _around(cls, function: Any, settings: dict[str, Any]) -> "Harness":
         check_settings(settings, FunctionProgram)
+        settings = with_restored_operator(settings)
         program = {name: settings.pop(name) for name in list(settings) if name in FunctionProgram.__dataclass_fields__}
         backend = settings.pop("backend", "hashmap")
         chosen = backend if isinstance(backend, BackendSettings) else BackendSettings(find_backend(backend)())
@@ -216,19 +218,25 @@ class Harness:
         """The number of the attempt that runs."""
         return self._attempt.number
 
-    def state(self, name: str, key: Any, uid: str = FUNCTION_UID, *, namespace: Any = None) -> Any:
+    def state(self, name: str, key: Any, uid: str | None = None, *, namespace: Any = None) -> Any:
         """The value of a state for a key, in a namespace if it has any: a value, a list, a dict, or None."""
-        for subtask in self._host.subtasks():
-            backend = subtask.backends.get(uid)
-            if backend is not None and owns(backend, key):
-                return read_state(backend, name, key, namespace)
-        return None
+        return find_state(backends_of(self._host, uid or self._uid), name, key, namespace)
 
-    def operator_state(self, name: str, uid: str = FUNCTION_UID, *, broadcast: bool = False) -> list[Any]:
+    def keys(self, name: str, uid: str | None = None) -> list[Any]:
+        """The keys that have a value, a list or entries in a state, in no particular order."""
+        return [key for backend in backends_of(self._host, uid or self._uid) for key in list_keys(backend, name)]
+
+    def operator_state(self, name: str, uid: str | None = None, *, broadcast: bool = False) -> list[Any]:
         """An operator state of every subtask, by index: lists, or dictionaries of broadcast state."""
+        uid = uid or self._uid
         owned = sorted(self._host.subtasks(), key=lambda subtask: subtask.place.index)
         found = [subtask.operator_states[uid] for subtask in owned if uid in subtask.operator_states]
         return [states.content(name, broadcast=broadcast) for states in found]
+
+    @property
+    def _uid(self) -> str:
+        """Of the function's operator."""
+        return self._program.uid if self._program is not None else FUNCTION_UID
 
     # ---- attempts
 
@@ -449,7 +457,7 @@ class Harness:
         admitted = self._host.admit(task)
         failpoint.after("C3")
         failpoint.set_role("tm")
-        items = _cut(feed.items(subtask), self.options.lost_after(tries))
+        items = cut(feed.items(subtask), self.options.lost_after(tries))
         try:
             kept = admitted if isinstance(admitted, Kept) else self._host.execute(task, admitted, items)
         except ConnectionLostError:
@@ -484,11 +492,3 @@ class Harness:
 
     def aborted(self, checkpoint: int, reason: str) -> None:
         """A checkpoint was given up."""
-
-
-def _cut(items: Iterable[EdgeBatch | Barrier], limit: int | None) -> Iterator[EdgeBatch | Barrier]:
-    """The first items, and then the end of the connection."""
-    for number, item in enumerate(items):
-        if number == limit:
-            raise ConnectionLostError("the task is lost")
-        yield item

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from penstock.codec.keys import KeyCodec
+from penstock.errors import ConnectionLostError
 from penstock.graph.job_graph import SPARK_SINK, EdgePlan, JobGraph, SourceRef, StageOutput, StagePlan
 from penstock.graph.pickling import loads
 from penstock.model.ids import SubtaskId
@@ -188,3 +189,11 @@ def _key_and_time(item: EdgeBatch) -> tuple[Any, int]:
 
 def _pick(values: list[Any] | None, chosen: Sequence[int]) -> list[Any] | None:
     return None if values is None else [values[number] for number in chosen]
+
+
+def cut(items: Iterable[EdgeBatch | Barrier], limit: int | None) -> Iterator[EdgeBatch | Barrier]:
+    """The first items, and then the end of the connection."""
+    for number, item in enumerate(items):
+        if number == limit:
+            raise ConnectionLostError("the task is lost")
+        yield item

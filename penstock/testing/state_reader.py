@@ -1,9 +1,11 @@
 """Reads the state of a key, for tests."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from penstock.model.key_groups import key_group_of
 from penstock.model.state import ListState, MapState, ValueState
+from penstock.runtime.process.subtask_host import SubtaskHost
 from penstock.state.backend.keyed_backend import KeyedBackend
 
 
@@ -12,6 +14,27 @@ def owns(backend: KeyedBackend, key: Any) -> bool:
     codec = backend.key_codec
     group = key_group_of(codec.hash(codec.to_state_key(key)), backend.max_parallelism)
     return backend.key_groups[0] <= group <= backend.key_groups[1]
+
+
+def backends_of(host: SubtaskHost, uid: str) -> list[KeyedBackend]:
+    """The keyed state of an operator, in all of its subtasks."""
+    found = (subtask.backends.get(uid) for subtask in host.subtasks())
+    return [backend for backend in found if backend is not None]
+
+
+def find_state(backends: Iterable[KeyedBackend], name: str, key: Any, namespace: Any = None) -> Any:
+    """`read_state` of the backend that owns the key; None without one."""
+    owner = next((backend for backend in backends if owns(backend, key)), None)
+    return None if owner is None else read_state(owner, name, key, namespace)
+
+
+def list_keys(backend: KeyedBackend, name: str) -> list[Any]:
+    """The keys with entries in a state, as users know them; each once, whatever its namespaces."""
+    info = backend.info(name)
+    found = backend.keys_with(name) if backend.is_declared(name) else []
+    if info is not None and info.namespace is not None:
+        found = list(dict.fromkeys(key for key, _ in found))
+    return list(map(backend.key_codec.to_user_key, found))
 
 
 def read_state(backend: KeyedBackend, name: str, key: Any, namespace: Any = None) -> Any:

@@ -11,7 +11,11 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.pickling import loads
+from penstock.graph.runtime_mode import choose_batch
 from penstock.graph.stages import GraphSettings, build_job_graph
+from penstock.graph.stream_graph import OperatorSpec
+from penstock.model.execution import RuntimeExecutionMode
+from penstock.spark.stateful_processors import ProcessorSettings, SparkProcessorFunction
 
 Env = StreamExecutionEnvironment
 OUTPUT = "key string, n bigint"
@@ -79,3 +83,13 @@ def test_event_time_may_come_from_timestamps_that_were_assigned(env: Env) -> Non
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row.value)
     keyed = rows.assign_timestamps_and_watermarks(strategy).key_by("key")
     keyed.transform_with_state(Nothing(), OUTPUT, time_mode="EventTime")
+
+
+def test_an_initial_state_is_refused_in_batch_mode(keyed: KeyedStream) -> None:
+    settings = ProcessorSettings(initial_rows=(("a", ("a", 1)),))
+    function = SparkProcessorFunction(Nothing(), settings)
+    graph = keyed.get_execution_environment()._graph
+    graph.add("operator", "Seeded", [keyed._node.id], OperatorSpec("keyed_epoch", function), keyed.get_type())
+    with pytest.raises(UsageError, match="'Seeded'.* has an initial_state=, which batch mode does not load"):
+        choose_batch(graph.to_execute(), RuntimeExecutionMode.BATCH)
+    assert not choose_batch(graph.to_execute(), RuntimeExecutionMode.STREAMING)

@@ -14,6 +14,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from penstock.errors import ArgumentError, UserFunctionError
 from penstock.jobmanager.attempt.recovery import StartOptions
+from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.row import row_class
 from penstock.model.types import Types, resolve_type
 from penstock.spark.stateful_processors import ProcessorSettings, SparkProcessorFunction
@@ -138,6 +139,12 @@ def test_the_end_of_the_input_expires_all_timers_in_event_time() -> None:
     h = harness(Alarm(), time_mode="EventTime", timestamp=lambda r: r[2])
     h.feed([reading("a", 1, 100)]).finish()
     assert h.output == [("a", 1)]
+
+
+def test_batch_mode_processes_one_key_after_the_other() -> None:
+    h = harness(Alarm(), time_mode="EventTime", timestamp=lambda r: r[2], runtime_mode=RuntimeExecutionMode.BATCH)
+    h.feed([reading("b", 1, 100), reading("a", 2, 300), reading("b", 4, 200)]).finish()
+    assert sorted(h.output) == [("a", 2), ("b", 5)]
 
 
 class Stubborn(StatefulProcessor):

@@ -60,14 +60,15 @@ class KeyedEpoch(Operator):
         before = self.watermark
         super().advance(watermark, now_ms)
         self._out, self._timestamps = [], []
+        processing_ms = self.context.subtask.now_ms  # in batch mode `now_ms` only says which timers are due
         # Records are not processed at the end of time, which comes with the last ones.
-        time = EpochTime(now_ms, watermark if watermark < MAX_WATERMARK else before)
+        time = EpochTime(processing_ms, watermark if watermark < MAX_WATERMARK else before)
         if not self._is_started:
             self._start(time)
         self.timer_method = self.function.record_method
         self._process_records(time, before)
         self.timer_method = "on_timer()"
-        self._fire(EpochTime(now_ms, watermark))
+        self._fire(EpochTime(processing_ms, watermark), now_ms)
         return Batch(self._out, self._timestamps) if self._out else None
 
     def _start(self, time: EpochTime) -> None:
@@ -104,11 +105,11 @@ class KeyedEpoch(Operator):
                     newest = max((t for t in timestamps or () if t is not None), default=None)
                     self._emit(call(to_user_key(key), records, time), newest)
 
-    def _fire(self, time: EpochTime) -> None:
+    def _fire(self, time: EpochTime, now_ms: int) -> None:
         """Call the function for the timers that are due. One that it registers meanwhile waits for the next epoch."""
         backend = self.context.backend()
         keys, call = backend.keys, self.function.on_timer
-        due = [(keys.key, timestamp) for timestamp, _ in self._service.fire(time.watermark, time.processing_ms)]
+        due = [(keys.key, timestamp) for timestamp, _ in self._service.fire(time.watermark, now_ms)]
         for state_key, timestamp in due:
             keys.key = state_key
             self._emit(call(backend.key_codec.to_user_key(state_key), timestamp, time), timestamp)
