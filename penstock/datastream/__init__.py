@@ -71,6 +71,7 @@ from penstock.model.operator_state import (
     CheckpointListener,
 )
 from penstock.model.output_tag import OutputTag
+from penstock.model.sink_functions import SinkFunction
 from penstock.model.slot_sharing_group import SlotSharingGroup
 from penstock.model.time import TimeDomain
 from penstock.model.window_assigners import MergingWindowAssigner, WindowAssigner
@@ -148,6 +149,7 @@ __all__ = [
     "RocksDBStateBackend",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SinkFunction",
     "SlotSharingGroup",
     "StateBackend",
     "StreamExecutionEnvironment",

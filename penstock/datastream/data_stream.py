@@ -61,6 +61,7 @@ from penstock.model.functions import (
 )
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
+from penstock.model.sink_functions import SinkFunction
 from penstock.model.types import TypeInformation, resolve_type
 from penstock.model.watermark import WatermarkStrategy
 from penstock.model.window_assigners import WindowAssigner
@@ -368,9 +369,13 @@ class DataStream(NodeSettings):
             raise ArgumentError(f"sink_to() takes a sink{hint}, not {sink!r}")
         return self._sink("Writer", SinkSpec("sink", sink))
 
-    def add_sink(self, sink_func: Sink) -> DataStreamSink:
-        """The same as `sink_to`."""
-        return self.sink_to(sink_func)
+    def add_sink(self, sink_func: SinkFunction | Sink) -> DataStreamSink:
+        """Call a SinkFunction for every record, at least once. A sink with transactions is written as by `sink_to`."""
+        if not isinstance(sink_func, SinkFunction):
+            return self.sink_to(sink_func)
+        check_function(sink_func, "sink_function")
+        spec = OperatorSpec("sink_function", sink_func)
+        return DataStreamSink(self._values()._add("operator", "Sink", spec, self.get_type()))
 
     def to_spark(self, write: Callable[[Any, Any], None]) -> DataStreamSink:
         """Call `write(df, epoch)` in the driver with each epoch's records as a Spark DataFrame, at least once.

@@ -44,6 +44,7 @@ from penstock.model.operator_state import (
     FunctionSnapshotContext,
     RawState,
 )
+from penstock.model.sink_functions import SinkFunction
 from penstock.model.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -86,6 +87,7 @@ __all__ = [
     "RawState",
     "ReduceFunction",
     "RuntimeContext",
+    "SinkFunction",
     "TimerService",
     "WindowFunction",
 ]

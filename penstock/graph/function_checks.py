@@ -63,6 +63,7 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
         "handleInitialState": ("key", "initialState", "timerValues"),
         "close": (),
     },
+    "sink_function": {"invoke": ("value", "context"), "finish": ()},
     "async_wait": {"async_invoke": ("value",), "timeout": ("value",)},
     "co_interval_join": {"process_element": ("left", "right", "ctx")},
     "join": {"join": ("first", "second")},
@@ -81,6 +82,7 @@ _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
 _CALLERS = {
     "timestamps": "with_timestamp_assigner",
     "async_wait": "the operator",
+    "sink_function": "add_sink",
     "broadcast": "process",
     "keyed_broadcast": "process",
     "co_map": "map",

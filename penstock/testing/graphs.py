@@ -57,6 +57,7 @@ from penstock.model.key_groups import default_max_parallelism
 from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
+from penstock.model.sink_functions import SinkFunction
 from penstock.model.type_information import TypeInformation, as_key_type
 from penstock.model.types import TAGGED, Types, resolve_type
 from penstock.model.window_assigners import WindowAssigner
@@ -87,6 +88,7 @@ KINDS: list[tuple[type, str]] = [
     (FlatMapFunction, "flat_map"),
     (FilterFunction, "filter"),
     (AsyncFunctionDescriptor, "async_wait"),
+    (SinkFunction, "sink_function"),
 ]
 
 

@@ -94,7 +94,7 @@ MISSING = {
     "streams are not cached": "CachedDataStream",
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSourceBuilder FileSplitAssignerProvider
-        InputFormat RowDataBulkWriterFactory SinkFunction Source SourceFunction""",
+        InputFormat RowDataBulkWriterFactory Source SourceFunction""",
     "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema DeliveryGuarantee
         FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
         JsonRowDeserializationSchema JsonRowSerializationSchema KafkaSink KafkaSource ParquetColumnarRowInputFormat

@@ -12,6 +12,7 @@ from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.interval_join_operator import IntervalJoinOperator
 from penstock.runtime.operators.record_operators import KINDS, Operator
 from penstock.runtime.operators.side_outputs import SideOutput
+from penstock.runtime.operators.sink_function_operator import SinkFunctionOperator
 from penstock.runtime.operators.window_operator import WindowOperator
 
 EVERY_KIND: dict[str, type[Operator]] = {
@@ -24,6 +25,7 @@ EVERY_KIND: dict[str, type[Operator]] = {
     "side_output": SideOutput,
     KEYED_WINDOW: WindowOperator,
     "async_wait": AsyncWait,
+    "sink_function": SinkFunctionOperator,
 }
 
 

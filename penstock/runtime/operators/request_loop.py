@@ -25,7 +25,7 @@ NOT_RECORDS = (str, bytes, bytearray, dict)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RequestOutcome:
     """How a request ended."""
 
     results: list[Any]
@@ -48,7 +48,7 @@ class Request:
         """What the state keeps while the request is in flight."""
         self.number = -1
         """Its place among the requests that were started."""
-        self.outcome: Outcome | None = None
+        self.outcome: RequestOutcome | None = None
 
 
 class RequestLoop:
@@ -129,13 +129,13 @@ class RequestLoop:
         except asyncio.CancelledError as error:
             if self._is_closing:
                 raise
-            outcome = Outcome([], error, "async_invoke()")  # cancelled by the user's own code
+            outcome = RequestOutcome([], error, "async_invoke()")  # cancelled by the user's own code
         with self._changed:
             request.outcome = outcome
             self._finished.append(request)
             self._changed.notify_all()
 
-    async def _ask_in_time(self, record: Any) -> Outcome:
+    async def _ask_in_time(self, record: Any) -> RequestOutcome:
         """The outcome of a request and its repetitions, or that of `timeout` once the time is over."""
         if self._timeout_s <= 0:
             return await self._ask(record)
@@ -148,19 +148,19 @@ class RequestLoop:
         if done:
             return asking.result()
         try:
-            return Outcome(_records(self._function.timeout(record), "timeout"))
+            return RequestOutcome(_records(self._function.timeout(record), "timeout"))
         except USER_ERRORS as error:
-            return Outcome([], error, "timeout()")
+            return RequestOutcome([], error, "timeout()")
 
-    async def _ask(self, record: Any) -> Outcome:
+    async def _ask(self, record: Any) -> RequestOutcome:
         attempts = 0
         while True:
             attempts += 1
             try:
-                outcome = Outcome(_records(await self._function.async_invoke(record), "async_invoke"))
+                outcome = RequestOutcome(_records(await self._function.async_invoke(record), "async_invoke"))
                 is_bad = self._is_bad_result(outcome.results)
             except USER_ERRORS as error:
-                outcome = Outcome([], error, "async_invoke()")
+                outcome = RequestOutcome([], error, "async_invoke()")
                 is_bad = isinstance(error, Exception) and self._is_bad_error(error)
             if not is_bad or not self._strategy.can_retry(attempts):
                 return outcome

@@ -12,6 +12,8 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from penstock.codec import tagged
 from penstock.codec.columns import copier, copy_plain, decode_column, encode_column
 from penstock.codec.keys import INTEGER_BITS
@@ -63,6 +65,8 @@ class Guard:
         """The form in which elements of a list are kept. Raises if one of them does not fit."""
         if values is None:
             raise UnsupportedValueError("List of values to add cannot be null.")
+        if isinstance(values, np.ndarray):
+            values = values.tolist()  # plain numbers take the fast path
         return [self.element(value) for value in values]
 
 
@@ -208,6 +212,8 @@ def _store_list(type_info: TypeInformation) -> Convert:
     child = _optional(storer(type_info.children[0]))
 
     def store(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
         return [child(item) for item in value] if type(value) is list else convert(value)
 
     return store

@@ -9,6 +9,8 @@ from user code (PROTOCOL R10). Without a current key, hashing the key raises Sta
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from penstock.errors import UnsupportedValueError
 from penstock.model.state import ListState, MapState, ValueState
 from penstock.state.backend.current_key import CurrentKey
@@ -105,6 +107,8 @@ class HeapListState(ListState[Any]):
     def _all_stored(self, values: Iterable[Any]) -> list[Any]:
         if values is None:
             raise UnsupportedValueError("List of values to add cannot be null.")
+        if isinstance(values, np.ndarray):
+            values = values.tolist()  # plain numbers take the fast path
         return [value if type(value) in self._plain else self._stored(value) for value in values]
 
 
