@@ -82,6 +82,8 @@ class TwoStreamWindows:
             stream._operator("map", f"{name} of {self._call}", TagSide(number), self._union_type())
             for number, name, stream in zip((1, 2), ("First", "Second"), self._streams, strict=True)
         ]
+        for side in sides:
+            side._node.takes_uid = False
         keyed = sides[0].union(sides[1]).key_by(SideKey(*self._selectors), key_type)
         self._windows = keyed.window(window_assigner)
         self._graph.unfinished.pop(self._windows, None)  # the message of this object says more

@@ -135,7 +135,7 @@ class Node:
     """May run in the same stage as its input."""
     chain_after: bool = True
     takes_uid: bool = True
-    """The program can set its uid; not that of a source behind the timestamps of `from_source`."""
+    """The program can set its uid; not that of a source behind the timestamps of `from_source`, or a part of a join."""
     created: str = ""
     """The line of the program that added it, as `file:line: code`."""
 

@@ -33,7 +33,7 @@ def assign_uids(nodes: Sequence[Node], *, generate: bool = True) -> dict[int, st
             tokens[node.id] = identity
             continue
         explicit = explicit_uid(node)
-        if explicit is None and not generate and not _is_side_output(node):
+        if explicit is None and not generate and not _needs_no_uid(node):
             raise UsageError(
                 f"auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
                 f"{node.name!r}; call .uid(...) on it"
@@ -67,6 +67,11 @@ def _description(node: Node) -> str:
     if isinstance(payload, KeyBy):
         return payload.label
     return ""
+
+
+def _needs_no_uid(node: Node) -> bool:
+    """Whether the program cannot give it one: a part of another operator, without state."""
+    return _is_side_output(node) or (node.kind == "operator" and not node.takes_uid)
 
 
 def _is_side_output(node: Node) -> bool:

@@ -189,3 +189,13 @@ def test_a_join_without_a_function_is_an_error_of_the_program(env: Env) -> None:
     first.print()
     with pytest.raises(UsageError, match=r"join\(\) \(.*\) does nothing yet; write first.join\(second\)"):
         build(env)
+
+
+def test_a_join_needs_one_uid(env: Env) -> None:
+    streams = [timed(env).uid(f"timed-{n}") for n in range(2)]
+    for node in env._graph.nodes:
+        node.uid = node.uid or f"source-{node.id}"
+    joined = streams[0].join(streams[1]).where("a").equal_to("a").window(TEN)
+    joined.apply(Sums()).uid("sums").print().uid("print")
+    graph = build_job_graph(env._graph, GraphSettings(2, generate_uids=False))
+    assert {operator.uid for operator in graph.stages[-1].operators} == {"sums", "print"}
