@@ -194,7 +194,8 @@ def _stored(rows: pa.RecordBatch | None, path: Path) -> Iterator[pa.RecordBatch]
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+    """The blocks of a run. They are read, not mapped: mapped pages would count as memory of the process."""
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.common import Types
 from penstock.datastream import (
+    AsyncFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -16,6 +17,7 @@ from penstock.datastream import (
     ReduceFunction,
     RuntimeExecutionMode,
 )
+from penstock.datastream.functions import AsyncFunctionDescriptor
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import UserFunctionError
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
@@ -243,3 +245,14 @@ def test_w3_a_lost_task_is_run_again_from_empty_state() -> None:
     assert harness.lost_tasks == 1
     expected = Harness.keyed(Collect(), key=key_of, runtime_mode=BATCH).feed(events(3)).finish()
     assert harness.output == expected.output
+
+
+class Doubled(AsyncFunction):
+    async def async_invoke(self, value: Event) -> list[Event]:
+        return [(value[0], 2 * value[1])]
+
+
+def test_w2_requests_in_flight_are_answered_before_the_job_ends() -> None:
+    harness = Harness.non_keyed(AsyncFunctionDescriptor(Doubled(), 60_000), runtime_mode=BATCH, parallelism=2)
+    harness.feed([*events(5), CRASH]).finish()
+    assert sorted(harness.output) == sorted((key, 2 * amount) for key, amount in events(5))
