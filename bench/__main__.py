@@ -14,7 +14,7 @@ from bench.report import to_json, to_table
 from bench.rounds import Plan, run_plan
 
 FOLDER = Path(__file__).parents[1] / ".bench"
-WORKLOADS = ("w1",)
+WORKLOADS = ("w1", "w2")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +37,12 @@ def make_parser() -> argparse.ArgumentParser:
     """The options of the command."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Penstock and its peers side by side.")
     add = parser.add_argument
-    add("--workload", choices=WORKLOADS, default="w1", help="w1: running count and sum per key (default)")
+    add(
+        "--workload",
+        choices=WORKLOADS,
+        default="w1",
+        help="w1: running count and sum per key (default); w2: count and sum per key in windows of 10 s",
+    )
     add("--json", type=Path, metavar="FILE", help="write the result as JSON too")
     add(
         "--engines",
@@ -60,12 +65,16 @@ def make_plan(options: argparse.Namespace) -> Plan:
         raise BenchUsageError(f"--rounds is {rounds}; it must be at least 1")
     rows_per_batch = options.rows_per_batch if options.rows_per_batch is not None else dataset.rows_per_batch
     dataset.files_per_trigger(rows_per_batch)
-    names = options.engines.split(",") if options.engines else default_names()
+    names = options.engines.split(",") if options.engines else default_names(options.workload)
+    engines = tuple(load_engine(name.strip()) for name in dict.fromkeys(names))
+    for engine in engines:
+        if options.workload not in engine.workloads:
+            raise BenchUsageError(f"engine {engine.name!r} has no program for workload {options.workload}")
     return Plan(
         workload=options.workload,
         dataset=dataset,
         rows_per_batch=rows_per_batch,
-        engines=tuple(load_engine(name.strip()) for name in dict.fromkeys(names)),
+        engines=engines,
         rounds=rounds,
         limit_s=options.limit_s,
         folder=FOLDER,

@@ -28,6 +28,7 @@ class Round:
     rows: int
     files_per_trigger: int
     work: Path
+    workload: str = "w1"
 
     def events(self, process_index: int = 0) -> Path:
         """Where a process of the engine reports its batches."""
@@ -51,6 +52,8 @@ class Engine:
     """Of the input, read once more beforehand: a JVM is warm only after about ten batches."""
     by_default: bool = True
     """Whether it runs when no engines are named."""
+    workloads: tuple[str, ...] = ("w1",)
+    """Those it has a program for: `programs/<workload>_<engine>.py`."""
 
     def expected_rows(self, rows: int, rows_per_batch: int) -> int:
         """How many rows a complete run of this engine reads."""
@@ -64,9 +67,10 @@ def engine_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(engines.__path__))
 
 
-def default_names() -> list[str]:
+def default_names(workload: str = "w1") -> list[str]:
     """Names of the engines that are compared when none are named."""
-    return [name for name in engine_names() if load_engine(name).by_default]
+    engines = [load_engine(name) for name in engine_names()]
+    return [engine.name for engine in engines if engine.by_default and workload in engine.workloads]
 
 
 def load_engine(name: str) -> Engine:

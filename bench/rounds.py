@@ -45,6 +45,7 @@ def run_plan(plan: Plan, console: Console) -> Report:
                 rows=plan.dataset.rows,
                 files_per_trigger=plan.dataset.files_per_trigger(plan.rows_per_batch),
                 work=plan.folder / "work" / f"{engine.name}-{number}",
+                workload=plan.workload,
             )
             try:
                 run = run_round(plan, engine, round_, console)

@@ -9,7 +9,7 @@ from bench.venvs import Venv
 def commands(round_: Round) -> list[list[str]]:
     """One command per process of the cluster."""
     addresses = ";".join(f"127.0.0.1:{port}" for port in free_ports(PARALLELISM))
-    program = [str(round_.python), str(PROGRAMS / "w1_bytewax.py"), "--data", str(round_.data / "csv")]
+    program = [str(round_.python), str(PROGRAMS / f"{round_.workload}_bytewax.py"), "--data", str(round_.data / "csv")]
     return [
         [*program, "--addresses", addresses, "--process", str(index), "--events", str(round_.events(index))]
         for index in range(PARALLELISM)
@@ -25,4 +25,10 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-ENGINE = Engine(name="bytewax", venv=Venv("bytewax", ("bytewax==0.21.1",)), commands=commands, warmup_batches=0)
+ENGINE = Engine(
+    name="bytewax",
+    venv=Venv("bytewax", ("bytewax==0.21.1",)),
+    commands=commands,
+    warmup_batches=0,
+    workloads=("w1", "w2"),
+)

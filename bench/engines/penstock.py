@@ -16,7 +16,7 @@ def commands(round_: Round) -> list[list[str]]:
     return [
         [
             str(round_.python),
-            str(PROGRAMS / "w1_penstock.py"),
+            str(PROGRAMS / f"{round_.workload}_penstock.py"),
             *("--data", str(round_.data / "parquet")),
             *("--files-per-trigger", str(round_.files_per_trigger)),
             *("--rows", str(round_.rows)),
@@ -29,5 +29,10 @@ def commands(round_: Round) -> list[list[str]]:
 
 
 ENGINE = Engine(
-    name="penstock", venv=VENV, commands=commands, warmup_batches=REPEATED_BATCHES, repeated_batches=REPEATED_BATCHES
+    name="penstock",
+    venv=VENV,
+    commands=commands,
+    warmup_batches=REPEATED_BATCHES,
+    repeated_batches=REPEATED_BATCHES,
+    workloads=("w1", "w2"),
 )

@@ -131,6 +131,7 @@ def status_text(record: JobRecord) -> str:
         "backlog": "more files wait than an epoch may read" if record.has_backlog else None,
         "in epoch": f"{count_of_rows(record.epoch_rows)} so far" if record.epoch_rows else None,
         "dropped": f"{count_of_rows(record.rows_dropped)} without event time" if record.rows_dropped else None,
+        "late": f"{count_of_rows(record.rows_late)} dropped by windows" if record.rows_late else None,
         "watermark": watermark_text(record.watermark) + lag_text(record.watermark, record.updated_ms),
         "checkpoint": record.last_checkpoint,
         "checkpoints": record.checkpoint_dir,

@@ -110,6 +110,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     """The last epoch has read as many files as it may: more of them wait."""
     rows_dropped: int = 0
     """Rows without event time, if `penstock.event-time.null` is `drop`."""
+    rows_late: int = 0
+    """Records that windows have dropped because they came too late."""
     rows_per_s: float = 0.0
     processes: list[ProcessRecord] = []
     failure: str | None = None

@@ -465,6 +465,7 @@ class Job:
             epoch_rows=epoch_rows,
             has_backlog=attempt is not None and attempt.has_backlog,
             rows_dropped=self._rows.dropped,
+            rows_late=self._rows.late,
             rows_per_s=self._rows.per_second,
             processes=processes,
             failure=str(self._failure) if self._failure is not None else None,

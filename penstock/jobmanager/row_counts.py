@@ -17,6 +17,7 @@ class RowCounts:
         self._checkpointing = checkpointing
         self._rows = EpochCount()
         self._dropped = EpochCount()
+        self._late = EpochCount()
         self._rate = Rate(clock)
         self._committed_epoch = 0
         self._lock = threading.Lock()
@@ -30,6 +31,11 @@ class RowCounts:
     def dropped(self) -> int:
         """Dropped because they had no event time."""
         return self._dropped.total
+
+    @property
+    def late(self) -> int:
+        """Dropped by windows because they came too late."""
+        return self._late.total
 
     @property
     def per_second(self) -> float:
@@ -53,6 +59,7 @@ class RowCounts:
         with self._lock:
             self._rows.add(summary.epoch, summary.rows_in)
             self._dropped.add(summary.epoch, summary.untimed)
+            self._late.add(summary.epoch, summary.late)
             self._committed_epoch = summary.epoch
             self._rate.note(self._rows.total)
         if not self._checkpointing:
@@ -62,12 +69,14 @@ class RowCounts:
         """A checkpoint of this epoch is complete."""
         self._rows.release(epoch)
         self._dropped.release(epoch)
+        self._late.release(epoch)
 
     def roll_back(self, epoch: int) -> None:
         """Epochs after this one run again."""
         with self._lock:
             self._rows.roll_back(epoch)
             self._dropped.roll_back(epoch)
+            self._late.roll_back(epoch)
             self._committed_epoch = epoch
 
 

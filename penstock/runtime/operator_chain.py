@@ -161,6 +161,8 @@ class OperatorChain:
         """Start with new outputs and counters."""
         self._epoch = epoch
         self._processed.clear()
+        for operator in self._operators.values():
+            operator.late_records = 0
         self.rows_out = 0
         if self._held is not None:
             self._held.discard()
@@ -329,6 +331,11 @@ class OperatorChain:
         """The greatest timestamp that each generator of this stage has assigned, by its uid."""
         operators = self._operators.values()
         return {o.plan.uid: o.max_timestamp for o in operators if isinstance(o, Timestamps)}
+
+    @property
+    def late_records(self) -> int:
+        """Records that windows have dropped in this epoch."""
+        return sum(operator.late_records for operator in self._operators.values())
 
     @property
     def printed(self) -> list[str]:

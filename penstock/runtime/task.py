@@ -48,6 +48,8 @@ class EpochResult:
     rows_out: int = 0
     untimed: int = 0
     """Rows of a source that were dropped because they had no event time."""
+    late: int = 0
+    """Records that windows have dropped because they came too late."""
     processed_bytes: int = 0
     figures: BarrierFigures = BarrierFigures()
     committables: list[Committable] = field(default_factory=list)
@@ -158,6 +160,7 @@ class Subtask:
             self._result.committables = self._chain.pre_commit(header.epoch)
         self._result.outputs = self._chain.end_outputs(header, watermarks, waits=waits)
         self._result.rows_out = self._chain.rows_out
+        self._result.late = self._chain.late_records
         return self._result
 
     def _begin(self, header: EpochHeader) -> None:
@@ -251,6 +254,7 @@ class Subtask:
             collected=self._chain.collected,
             untimed=result.untimed,
             waiting=self.spool.rows,
+            late=result.late,
         )
 
     def next_timer(self, domain: TimeDomain) -> int | None:

@@ -3,7 +3,7 @@
 With namespaces: registered for the current key and namespace, fired in the order of (timestamp, key, namespace).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.errors import UnsupportedValueError
@@ -49,6 +49,11 @@ class Timers:
         while (timer := table.first()) is not None and timer[0] <= limit:
             table.discard(*timer)
             yield timer
+
+    def take_due(self, limit: int) -> Sequence[tuple[int, Any]]:
+        """Timers up to and including `limit`, all removed at once. Timers that are registered later are not in it."""
+        take = getattr(self._table, "take_due", None)
+        return list(self.due(limit)) if take is None else take(limit)
 
     def next_timestamp(self) -> int | None:
         """The timestamp of the first pending timer, or None."""

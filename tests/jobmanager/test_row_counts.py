@@ -6,7 +6,7 @@ from penstock.testing import ManualClock
 
 
 def epoch(number: int, rows: int, dropped: int = 0) -> EpochSummary:
-    return EpochSummary(number, rows, 0, 0, [], [], [], None, dropped)
+    return EpochSummary(number, rows, 0, 0, [], [], [], None, dropped, late=dropped)
 
 
 def test_rows_of_epochs_that_a_recovery_undoes_do_not_count() -> None:
@@ -16,9 +16,9 @@ def test_rows_of_epochs_that_a_recovery_undoes_do_not_count() -> None:
     counts.release(1)
     counts.release(2)
     counts.roll_back(2)
-    assert (counts.rows, counts.dropped) == (20, 2)
+    assert (counts.rows, counts.dropped, counts.late) == (20, 2, 2)
     counts.roll_back(1)  # behind a damaged checkpoint
-    assert (counts.rows, counts.dropped) == (10, 1)
+    assert (counts.rows, counts.dropped, counts.late) == (10, 1, 1)
     counts.committed(epoch(2, 5))
     assert (counts.rows, counts.dropped) == (15, 1)
 

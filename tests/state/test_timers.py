@@ -193,3 +193,24 @@ def test_a_decimal_key_keeps_its_scale_until_its_timer_fires() -> None:
         timers.register(5)
     with epoch(backend):
         assert repr(list(timers.due(5))) == "[(5, Decimal('100.00'))]"
+
+
+@pytest.mark.parametrize("limit", [0, 3, 400, MAX_WATERMARK])
+def test_b10_timers_that_are_taken_together_are_those_that_would_fire_one_by_one(limit: int) -> None:
+    backend, other = string_backend(), string_backend()
+    timers, reference = event_timers(backend), event_timers(other)
+    pending = [(f"k{number % 7}", number % 500) for number in range(2000)]
+    for owner, own in ((backend, timers), (other, reference)):
+        with epoch(owner):
+            register(owner, own, *pending)
+            at(owner, "k3")
+            own.delete(3)
+    backend.begin_epoch()
+    expected = None
+    with epoch(other):
+        expected = list(reference.due(limit))
+    assert timers.take_due(limit) == expected
+    assert timers.next_timestamp() == reference.next_timestamp()
+    backend.roll_back()
+    with epoch(backend):
+        assert timers.take_due(limit) == expected

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.common import Time, Types
@@ -37,7 +38,9 @@ from penstock.datastream.window import (
 )
 from penstock.errors import UserFunctionError
 from penstock.jobmanager.attempt.recovery import StartOptions
+from penstock.jobmanager.restore_check import declared_states
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, Watermark
+from penstock.testing.graphs import FunctionProgram, function_graph
 
 BACKENDS = ["hashmap", "rocksdb"]
 LATE = OutputTag("late")
@@ -171,8 +174,12 @@ def test_a_late_record_fires_its_window_again_as_long_as_lateness_allows() -> No
 
 
 def test_late_records_without_a_side_output_are_dropped() -> None:
-    harness = windows(CountAndSum()).feed([("a", 1, 1), Watermark(9), ("a", 2, 2), ("a", 10, 4)]).finish()
-    assert harness.output == [(1, 1), (1, 4)]
+    harness = windows(CountAndSum()).feed([("a", 1, 1), Watermark(9), ("a", 2, 2), ("a", 10, 4)])
+    assert [
+        subtask.report(harness._book.parents[subtask.place.id], subtask._result).late
+        for subtask in harness._host.subtasks()
+    ] == [1]
+    assert harness.finish().output == [(1, 1), (1, 4)]
 
 
 def test_a_record_is_late_against_the_watermark_at_the_start_of_its_epoch() -> None:
@@ -462,3 +469,41 @@ def test_state_of_a_window_of_every_kind() -> None:
     harness = windows(Keeps(), allowed_lateness=50)
     harness.feed([("a", 1, 1), Watermark(9), ("a", 2, 2), ("a", 3, 3)])
     assert harness.output == [[1], [1, 2], [1, 2, 3]]
+
+
+def declared(function: Any, window: Any, **settings: Any) -> dict[str, tuple[str, str | None]]:
+    """The states that `penstock restore --check` sees: their kinds, and the types of their namespaces."""
+    program = FunctionProgram(function, key=lambda record: record[0], window=window, **settings)
+    (stage,) = function_graph(program).stages
+    (states,) = declared_states(stage, {}).values()
+    return {info.name: (getattr(info, "kind", ""), getattr(info, "namespace", None)) for info, _ in states}
+
+
+def test_a_restore_check_knows_the_states_of_windows_before_they_are_used() -> None:
+    time = "TUPLE<LONG, LONG>"
+    assert declared(CountAndSum(), TEN) == {"window-contents": ("aggregating", time)}
+    assert declared(Larger(), EventTimeSessionWindows.with_gap(Time.seconds(1)), trigger=CountTrigger.of(2)) == {
+        "window-contents": ("reducing", time),
+        "count": ("reducing", time),
+        "merging-window-set": ("map", None),
+    }
+    assert declared(Bounds(), CountTumblingWindowAssigner.of(2)) == {
+        "window-contents": ("list", "LONG"),
+        "count": ("reducing", "LONG"),
+        "tumble-count-assigner": ("value", None),
+    }
+
+
+def test_a_savepoint_has_a_row_for_each_key_and_window(tmp_path: Path) -> None:
+    path = (
+        windows(CountAndSum(), accumulator_type=Types.TUPLE([Types.LONG(), Types.LONG()]))
+        .feed([("a", 1, 1), ("b", 2, 2), ("a", 12, 3), CHECKPOINT])
+        .savepoint(tmp_path)
+    )
+    (file,) = Path(path).rglob("window-contents/*.parquet")
+    rows = pq.read_table(file).to_pylist()
+    assert sorted((row["namespace"]["f0"], row["namespace"]["f1"], row["value"]["f1"]) for row in rows) == [
+        (0, 10, 1),
+        (0, 10, 2),
+        (10, 20, 3),
+    ]

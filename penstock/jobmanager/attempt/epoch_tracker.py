@@ -40,6 +40,8 @@ class EpochSummary:
     checkpoint: int | None
     untimed: int = 0
     """Rows that were dropped because they had no event time."""
+    late: int = 0
+    """Records that windows have dropped because they came too late."""
 
 
 @dataclass
@@ -255,6 +257,7 @@ class EpochTracker:
             committables,
             header.checkpoint,
             sum(r.untimed for r in reports),
+            sum(r.late for r in reports),
         )
 
     def _release(self, committables: Sequence[Committable], committer: SinkCommitter) -> list[Committable]:

@@ -23,6 +23,8 @@ class Operator(ABC):
 
     timers: OperatorTimers | None = None
     """The function's timer service, if it can register timers."""
+    late_records = 0
+    """Records of the running epoch that were dropped because they came too late."""
     timer_method = "on_timer()"
     """What runs when a timer fires, for messages."""
 

@@ -108,12 +108,15 @@ class WindowFolding:
     def _sliding(self, rows: Rows, watermark: int) -> Iterator[Remainder]:
         size, slide, offset, add = self.size, self._slide, self._offset, self._add
         first_open = watermark - size + 2
-        for record, key, timestamp in rows:
+        touched = self._touched
+        for row in rows:
+            record, key, timestamp = row
             starts = range(timestamp - (timestamp - offset) % slide, timestamp - size, -slide)
             fired = []
             for start in starts:
                 if start >= first_open:
-                    add(self._window(start), (record, key, timestamp), _NO_ROWS, start, start + size)
+                    window = touched.get(start)
+                    add(self._window(start) if window is None else window, row, _NO_ROWS, start, start + size)
                 else:
                     fired.append(start)
             if fired or not starts:

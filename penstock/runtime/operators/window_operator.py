@@ -35,8 +35,6 @@ class WindowOperator(Operator):
         self.function = self._operation.function
         self._serializer = serializer_of(self._operation.assigner)
         self._timers = WindowTimers(context.backend(), self._serializer.namespace_type)
-        self.late_records = 0
-        """Late records that were dropped."""
 
     def open(self) -> None:
         operation, backend = self._operation, self.context.backend()
@@ -145,7 +143,7 @@ class WindowOperator(Operator):
         out = WindowOutput()
         if self._folding is not None:
             self._folding.flush()
-            self._folding.fire(self._timers.fire(watermark, now_ms), out)
+            self._folding.fire(self._timers.take_due(watermark, now_ms), out)
         else:
             self._fire(watermark, now_ms, out)
         return Batch(out.records, out.timestamps) if out.records else None

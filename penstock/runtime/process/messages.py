@@ -158,6 +158,8 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     """Rows of a source that were dropped because they had no event time."""
     waiting: int = 0
     """Rows that wait for the next epoch."""
+    late: int = 0
+    """Records that windows have dropped because they came too late."""
 
 
 class SubtaskFailure(msgspec.Struct, frozen=True, tag="failure"):

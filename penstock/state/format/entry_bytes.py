@@ -97,11 +97,9 @@ def address_bytes(info: StateTableInfo) -> BytesForm:
 
 def address_order(info: StateTableInfo) -> Callable[[Any], Any]:
     """A sort key for `current.key` that is the same in every process: by key, then by namespace."""
-    order = key_codec_of(info).order
-    namespaces = namespace_codec_of(info)
-    if namespaces is None:
-        return order
-    return lambda address: (order(address[0]), namespaces.order(address[1]))
+    if namespace_codec_of(info) is None:
+        return key_codec_of(info).order
+    return _same  # `KeyCodec.order` leaves keys as they are, and so pairs of them sort by key and then by namespace
 
 
 def map_key_bytes(type_info: TypeInformation) -> BytesForm:

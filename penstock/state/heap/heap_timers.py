@@ -56,6 +56,30 @@ class TimerTable:
             heappop(heap)
         return None
 
+    def take_due(self, limit: int) -> list[tuple[int, Any]]:
+        """Remove the timers up to and including `limit`; those timers, in order.
+
+        A few are taken from the heap one by one, many by sorting them.
+        """
+        heap, live, setdefault = self._heap, self.live, self.undo.setdefault
+        found: list[tuple[int, Any, Any]] = []
+        few = len(heap) >> 6
+        while heap and heap[0][0] <= limit:
+            if len(found) > few:
+                found += sorted(entry for entry in heap if entry[0] <= limit)
+                heap[:] = [entry for entry in heap if entry[0] > limit]
+                heapify(heap)
+                break
+            found.append(heappop(heap))
+        due = []
+        for timestamp, _, key in found:
+            timer = (timestamp, key)
+            if timer in live:
+                del live[timer]
+                setdefault(timer, True)
+                due.append(timer)
+        return due
+
     def pending(self) -> Iterable[tuple[int, Any]]:
         """All pending timers."""
         return self.live
