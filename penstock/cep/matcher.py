@@ -39,7 +39,7 @@ class Matcher:
         """The matches that an event completes. Time must have been advanced to its timestamp."""
         context = MatchContext(self, matches, timestamp, self._processing_time)
         step = EventStep(matches, event, timestamp, Facts(event, context))
-        outcomes: dict[tuple[str, str, bool], Outcome] = {}
+        outcomes: dict[tuple[str, str, bool], EventOutcome] = {}
         for tip in [tip for tip in matches.tips.values() if tip.waiting_for]:
             wait = self.wait(tip)
             key = (tip.position, tip.waiting_for, tip.fresh)
@@ -108,7 +108,7 @@ class Matcher:
             raise _changed(repr(position), position)
         return found
 
-    def _outcome(self, wait: "Wait", facts: Facts, *, fresh: bool, since: int) -> "Outcome":
+    def _outcome(self, wait: "Wait", facts: Facts, *, fresh: bool, since: int) -> "EventOutcome":
         """What an event does to a partial match."""
         takes: dict[str, bool] = {}
         open_choices = []
@@ -125,9 +125,9 @@ class Matcher:
             if not stops and choice.ignore is not None and choice.ignore.holds(facts):
                 open_choices.append(choice.id)
         pairs = tuple((self._position(target), goes_on) for target, goes_on in takes.items())
-        return Outcome(pairs, SEPARATOR.join(open_choices), ends)
+        return EventOutcome(pairs, SEPARATOR.join(open_choices), ends)
 
-    def _apply(self, outcome: "Outcome", tip: Tip, step: "EventStep") -> None:
+    def _apply(self, outcome: "EventOutcome", tip: Tip, step: "EventStep") -> None:
         for target, goes_on in outcome.takes:
             self._take(tip, target, step, goes_on=goes_on)
         if outcome.ends:
@@ -223,7 +223,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EventOutcome:
     """What an event does to a partial match."""
 
     takes: tuple[tuple[Position, bool], ...]
