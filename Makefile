@@ -72,6 +72,7 @@ docs-sources: $(READY) ## Write the pages and figures of docs/ that are made fro
 	@$(PY) scripts/feature_rows.py
 	@$(PY) scripts/api_reference.py
 	@$(PY) scripts/house.py
+	@$(PY) scripts/pyflink_names.py
 
 format: $(READY) ## Bring the code into form
 	@$(PY) -m ruff format .

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.generated import mark, write_or_check  # noqa: E402
-from scripts.pyflink_notes import ABSENT, DIFFERENT  # noqa: E402
+from scripts.pyflink_notes import ABSENT, DIFFERENT, EXTERNAL  # noqa: E402
 
 VERSION = "2.3.0"
 PACKAGES = ("pyflink/datastream/", "pyflink/common/")
@@ -198,27 +198,52 @@ def note(notes: dict[str, str], path: str) -> str:
 
 
 def page(comparisons: list[Comparison]) -> str:
-    """The page: the counts, what is absent, what is different, and a table for each module."""
-    counts = Counter(comparison.status for comparison in comparisons)
+    """The page: the counts, what is absent and why, and a table for each module."""
+    shown = [c for c in comparisons if not is_external(c.name)]
+    counts = Counter(c.status for c in shown)
+    absent = top_absent(shown)
     lines = [
         HEAD,
-        f"{len(comparisons)} names: {counts['same']} the same, {counts['different']} different, "
-        f"{counts['absent']} absent.\n\n",
+        f"{len(shown)} names: {counts['same']} the same, {counts['different']} different, {counts['absent']} absent "
+        f"({len(absent)}, if the members of an absent class or module are not counted on their own).\n\n",
+        "## Absent\n\n| name | why |\n|---|---|\n",
+        *(f"| `{c.name.path}` | {c.reason} |\n" for c in absent),
+        "\n## Connectors that are projects of their own\n\nPyFlink wraps them, for jars that come on their own. "
+        "A DataFrame of Spark reads and writes most of these systems: `env.from_dataframe`, `stream.to_spark`.\n\n",
+        "| module | system | names |\n|---|---|---|\n",
     ]
-    modules = [comparison.name.path for comparison in comparisons if comparison.name.kind == "module"]
-    for module in modules:
-        own = [c for c in comparisons if c.name.kind != "module" and module_of(c.name, modules) == module]
-        status = next(c for c in comparisons if c.name.path == module)
-        lines.append(f"## `{module}`\n\n")
-        if status.status != "same":
-            lines.append(f"{status.status.capitalize()}: {status.reason}.\n\n")
-        if own:
-            lines.append("| name | here | how or why |\n|---|---|---|\n")
-        for c in own:
-            shown = c.name.path.removeprefix(f"{module}.") + ("()" if c.name.kind == "function" else "")
-            lines.append(f"| `{shown}` | {c.status} | {c.reason} |\n")
-        lines.append("\n" if own else "")
+    for module, system in EXTERNAL.items():
+        found = [c for c in comparisons if c.name.path.startswith(f"{module}.")]
+        there = sum(c.status != "absent" for c in found)
+        lines.append(f"| `{module}` | {system} | {there} of {len(found)} |\n")
+    lines.append("\n")
+    for module in [c.name.path for c in shown if c.name.kind == "module" and c.status != "absent"]:
+        lines += module_table(module, shown)
     return "".join(lines).rstrip("\n") + "\n"
+
+
+def is_external(name: Name) -> bool:
+    """Whether the name belongs to a connector that is a project of its own."""
+    return any(name.path == module or name.path.startswith(f"{module}.") for module in EXTERNAL)
+
+
+def top_absent(comparisons: list[Comparison]) -> list[Comparison]:
+    """What is absent, without the members of a class or module that is absent as a whole."""
+    absent = {c.name.path: c for c in comparisons if c.status == "absent"}
+    return [c for path, c in absent.items() if not any(path.startswith(f"{other}.") for other in absent)]
+
+
+def module_table(module: str, comparisons: list[Comparison]) -> list[str]:
+    """The names of one module that are the same, and the others with what is different."""
+    modules = [c.name.path for c in comparisons if c.name.kind == "module"]
+    own = [c for c in comparisons if c.name.kind != "module" and module_of(c.name, modules) == module]
+    if not own:
+        return []
+    lines = [f"## `{module}`\n\n| name | here | how or why |\n|---|---|---|\n"]
+    for c in own:
+        name = c.name.path.removeprefix(f"{module}.") + ("()" if c.name.kind == "function" else "")
+        lines.append(f"| `{name}` | {c.status} | {c.reason} |\n")
+    return [*lines, "\n"]
 
 
 def module_of(name: Name, modules: list[str]) -> str:

@@ -38,6 +38,8 @@ from penstock.model.restart_strategies import RestartStrategyConfiguration
 from penstock.model.time import TimeSpan
 from penstock.model.watermark import WatermarkStrategy
 
+SPARK_JARS = "spark.jars"
+
 
 class StreamExecutionEnvironment:
     """A program: its streams, its settings and its Spark session. A process can have several environments.
@@ -186,6 +188,19 @@ class StreamExecutionEnvironment:
         """Whether operators that need no exchange between them run in one stage."""
         return effective_configuration(self._configuration).get(pipeline_options.CHAINING)
 
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Always True: all operators of a job have one number of key groups."""
+        return True
+
+    def get_default_local_parallelism(self) -> int:
+        """The same as `get_parallelism`."""
+        return self.get_parallelism()
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Set the parallelism, unless `set_parallelism` has set it."""
+        if not self._configuration.contains_key(pipeline_options.PARALLELISM.key):
+            self.set_parallelism(parallelism)
+
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
         """Accepted and without effect: records travel with their epoch."""
         return self
@@ -221,19 +236,25 @@ class StreamExecutionEnvironment:
         """Not available."""
         unavailable("set_python_executable()", "set PYSPARK_PYTHON or spark.pyspark.python")
 
-    def add_jars(self, *jars_path: str) -> NoReturn:
-        """Not available."""
-        unavailable("add_jars()", "set spark.jars or spark.jars.packages")
+    def add_jars(self, *jars_path: str) -> None:
+        """Add jars to `spark.jars`, for sources of DataFrames. Before the Spark session is created."""
+        if self._spark is not None:
+            raise UsageError(
+                "add_jars() comes after the Spark session was created; call it before env.spark and the first "
+                "DataFrame, or set spark.jars"
+            )
+        before = self._configuration.get_string(SPARK_JARS, "")
+        self._configuration.set_string(SPARK_JARS, ",".join(filter(None, (before, *jars_path))))
 
-    def add_classpaths(self, *classpaths: str) -> NoReturn:
-        """Not available."""
-        unavailable("add_classpaths()", "set spark.jars or spark.jars.packages")
+    def add_classpaths(self, *classpaths: str) -> None:
+        """The same as `add_jars`."""
+        self.add_jars(*classpaths)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> NoReturn:
         """Not available."""
         unavailable("register_cached_file()", "read the file in open()")
 
-    def create_input(self, input_format: Any) -> NoReturn:
+    def create_input(self, input_format: Any, type_info: Any = None) -> NoReturn:
         """Not available."""
         unavailable("create_input()", "use from_source() or from_dataframe()")
 

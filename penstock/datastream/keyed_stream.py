@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.datastream.data_stream import DataStream
@@ -38,6 +39,15 @@ REDUCE_STATE = "_reduce"
 
 class KeyedStream(DataStream):
     """A stream whose functions have access to the state of each record's key."""
+
+    class AccumulateType(Enum):
+        """What `sum`, `min`, `max`, `min_by` and `max_by` do."""
+
+        MIN = 1
+        MAX = 2
+        MIN_BY = 3
+        MAX_BY = 4
+        SUM = 5
 
     def __init__(self, environment: "StreamExecutionEnvironment", node: Node, origin: DataStream) -> None:
         super().__init__(environment, node)

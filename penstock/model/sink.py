@@ -9,6 +9,7 @@ number of times.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from penstock.model.ids import SubtaskId
@@ -25,6 +26,14 @@ class SinkContext:
     sink_uid: str
     subtask: SubtaskId
     record_type: TypeInformation
+
+
+class DeliveryGuarantee(Enum):
+    """How often a sink shows a record after a failure."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
 
 
 class SinkWriter(ABC):

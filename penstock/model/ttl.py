@@ -1,5 +1,6 @@
 """`StateTtlConfig`: how long the entries of a state live, as in PyFlink."""
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TypeAlias
 
@@ -45,10 +46,13 @@ class StateTtlConfig:
             INCREMENTAL_CLEANUP = 1
             ROCKSDB_COMPACTION_FILTER = 2
 
-        class EmptyCleanupStrategy:
+        class CleanupStrategy:
+            """What all strategies are."""
+
+        class EmptyCleanupStrategy(CleanupStrategy):
             """A strategy without settings."""
 
-        class IncrementalCleanupStrategy:
+        class IncrementalCleanupStrategy(CleanupStrategy):
             """Checks some entries at each state access."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
@@ -65,7 +69,7 @@ class StateTtlConfig:
                 """Whether entries are checked at each record too."""
                 return self._run_cleanup_for_every_record
 
-        class RocksdbCompactFilterCleanupStrategy:
+        class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
             """In Flink, removes expired entries when RocksDB compacts; here, sweeps remove them."""
 
             def __init__(
@@ -86,7 +90,7 @@ class StateTtlConfig:
 
         def __init__(
             self,
-            strategies: dict["StateTtlConfig.CleanupStrategies.Strategies", "CleanupStrategy"],
+            strategies: Mapping["StateTtlConfig.CleanupStrategies.Strategies", "CleanupStrategy"],
             is_cleanup_in_background: bool,
         ) -> None:
             self._strategies = dict(strategies)

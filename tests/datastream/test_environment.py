@@ -340,8 +340,6 @@ def test_settings_without_effect_are_accepted(env: Env):
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("add_jars", ["a.jar"]),
-        ("add_classpaths", ["a"]),
         ("set_python_requirements", ["r.txt"]),
         ("add_python_archive", ["a.zip"]),
         ("set_python_executable", ["python3"]),
@@ -352,6 +350,22 @@ def test_settings_without_effect_are_accepted(env: Env):
 def test_what_is_not_there_says_so_and_what_to_do_instead(env: Env, method: str, arguments: list[Any]):
     with pytest.raises(UsageError, match=rf"{method}\(\) is not available; \w+"):
         getattr(env, method)(*arguments)
+
+
+def test_jars_are_those_of_the_spark_session(env: Env):
+    env.add_jars("a.jar", "file:///b.jar")
+    env.add_classpaths("c.jar")
+    assert env._configuration.get_string("spark.jars", "") == "a.jar,file:///b.jar,c.jar"
+    with pytest.raises(UsageError, match="after the Spark session was created"):
+        Env(Configuration(), spark=object()).add_jars("a.jar")
+
+
+def test_the_default_local_parallelism_is_used_unless_the_program_sets_one():
+    env = Env(Configuration())
+    env.set_default_local_parallelism(3)
+    assert env.get_default_local_parallelism() == env.get_parallelism() == 3
+    env.set_parallelism(2).set_default_local_parallelism(5)
+    assert env.get_parallelism() == 2 and env.is_chaining_of_operators_with_different_max_parallelism_enabled()
 
 
 def test_a_python_file_becomes_importable(env: Env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

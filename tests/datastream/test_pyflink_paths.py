@@ -92,13 +92,13 @@ PYFLINK = {
 }
 MISSING = {
     "streams are not cached": "CachedDataStream",
-    "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper BucketAssigner
-        CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSourceBuilder FileSplitAssignerProvider
+    "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper
+        CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSplitAssignerProvider
         InputFormat RowDataBulkWriterFactory Source SourceFunction""",
-    "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema DeliveryGuarantee
+    "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema
         FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
-        JsonRowDeserializationSchema JsonRowSerializationSchema KafkaSink KafkaSource ParquetColumnarRowInputFormat
-        StreamingFileSink""",
+        KafkaSink KafkaSource ParquetColumnarRowInputFormat
+        """,
     "PyFlink dropped it in 2.0, and it had no effect on streams": "ExecutionMode TimeCharacteristic",
     "there is no Table API": "SqlDialect",
 }

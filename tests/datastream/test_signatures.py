@@ -39,7 +39,7 @@ ENVIRONMENT = """get_execution_environment(configuration=None), get_config, set_
  add_python_file(file_path), set_python_requirements(requirements_file_path requirements_cache_dir=None),
  add_python_archive(archive_path target_dir=None), set_python_executable(python_exec), add_jars(*jars_path),
  add_classpaths(*classpaths), execute(job_name=None), execute_async(job_name=None), get_execution_plan,
- register_cached_file(file_path name executable=False), create_input(input_format),
+ register_cached_file(file_path name executable=False), create_input(input_format type_info=None),
  from_source(source watermark_strategy source_name type_info=None), from_collection(collection type_info=None),
  is_unaligned_checkpoints_enabled, is_force_unaligned_checkpoints, close"""
 CHECKPOINTS = """is_checkpointing_enabled, get_checkpointing_mode, set_checkpointing_mode(checkpointing_mode),

@@ -1,6 +1,7 @@
 """The names of finished part files, and when a part ends. The API is PyFlink's."""
 
 from dataclasses import dataclass
+from typing import ClassVar, NoReturn, TypeAlias
 
 from penstock.errors import UsageError
 from penstock.model.units import MIB
@@ -40,12 +41,56 @@ class RollingPolicy:
 
 
 @dataclass(frozen=True)
+class BucketAssigner:
+    """The folder of a part file: always the sink's own folder."""
+
+    @staticmethod
+    def base_path_bucket_assigner() -> "BucketAssigner":
+        """All files are in the sink's folder."""
+        return BucketAssigner()
+
+    @staticmethod
+    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> NoReturn:
+        """Not available: a replayed row would be in the folder of another hour."""
+        raise UsageError(
+            "files are not sorted into folders by the time of writing; use a sink for each folder, or "
+            "BucketAssigner.base_path_bucket_assigner()"
+        )
+
+
+class OutputFileConfigBuilder:
+    """PyFlink's builder of an OutputFileConfig."""
+
+    def __init__(self) -> None:
+        self._prefix = "part"
+        self._suffix: str | None = None
+
+    def with_part_prefix(self, prefix: str) -> "OutputFileConfigBuilder":
+        """Set how finished names start."""
+        self._prefix = prefix
+        return self
+
+    def with_part_suffix(self, suffix: str) -> "OutputFileConfigBuilder":
+        """Set how finished names end."""
+        self._suffix = suffix
+        return self
+
+    def build(self) -> "OutputFileConfig":
+        """The configuration; UsageError if finished files would look hidden."""
+        return OutputFileConfig(self._prefix, self._suffix)
+
+
+_Builder: TypeAlias = OutputFileConfigBuilder  # the class below has an attribute of the real name
+
+
+@dataclass(frozen=True)
 class OutputFileConfig:
     """The names of finished files: `<prefix>-<sink>-<subtask>-<nonce><suffix>`."""
 
     part_prefix: str = "part"
     part_suffix: str | None = None
     """None: the format's own, such as `.json`."""
+    OutputFileConfigBuilder: ClassVar = OutputFileConfigBuilder
 
     def __post_init__(self) -> None:
         prefix, suffix = self.part_prefix, self.part_suffix or ""
@@ -67,28 +112,6 @@ class OutputFileConfig:
         return self.part_suffix or ""
 
     @staticmethod
-    def builder() -> "OutputFileConfigBuilder":
+    def builder() -> _Builder:
         """Starts from prefix `part` and the format's own suffix."""
         return OutputFileConfigBuilder()
-
-
-class OutputFileConfigBuilder:
-    """PyFlink's builder of an OutputFileConfig."""
-
-    def __init__(self) -> None:
-        self._prefix = "part"
-        self._suffix: str | None = None
-
-    def with_part_prefix(self, prefix: str) -> "OutputFileConfigBuilder":
-        """Set how finished names start."""
-        self._prefix = prefix
-        return self
-
-    def with_part_suffix(self, suffix: str) -> "OutputFileConfigBuilder":
-        """Set how finished names end."""
-        self._suffix = suffix
-        return self
-
-    def build(self) -> OutputFileConfig:
-        """The configuration; UsageError if finished files would look hidden."""
-        return OutputFileConfig(self._prefix, self._suffix)

@@ -2,6 +2,6 @@
 
 from penstock.connectors.file.file_sink import FileSink
 from penstock.connectors.source_connectors import FileSource, NumberSequenceSource
-from penstock.model.sink import Sink
+from penstock.model.sink import DeliveryGuarantee, Sink
 
-__all__ = ["FileSink", "FileSource", "NumberSequenceSource", "Sink"]
+__all__ = ["DeliveryGuarantee", "FileSink", "FileSource", "NumberSequenceSource", "Sink"]

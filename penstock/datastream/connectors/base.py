@@ -1,5 +1,5 @@
 """The names of `pyflink.datastream.connectors.base`."""
 
-from penstock.model.sink import Sink
+from penstock.model.sink import DeliveryGuarantee, Sink
 
-__all__ = ["Sink"]
+__all__ = ["DeliveryGuarantee", "Sink"]

@@ -1,7 +1,20 @@
 """Sources and sinks of files."""
 
 from penstock.connectors.file.file_sink import FileSink
-from penstock.connectors.file.output_files import OutputFileConfig, RollingPolicy
-from penstock.connectors.source_connectors import BulkFormat, FileSource, StreamFormat
+from penstock.connectors.file.output_files import BucketAssigner, OutputFileConfig, RollingPolicy
+from penstock.connectors.source_connectors import BulkFormat, FileSource, FileSourceBuilder, StreamFormat
 
-__all__ = ["BulkFormat", "FileSink", "FileSource", "OutputFileConfig", "RollingPolicy", "StreamFormat"]
+StreamingFileSink = FileSink
+"""The name of `FileSink` in PyFlink 1."""
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+    "StreamingFileSink",
+]
