@@ -28,7 +28,7 @@ from penstock.model.windows import (
 
 T = TypeVar("T")
 W = TypeVar("W")
-W2 = TypeVar("W2")
+CW = TypeVar("CW")
 
 
 class WindowAssigner(ABC, Generic[T, W]):
@@ -70,11 +70,11 @@ Context = WindowAssigner.WindowAssignerContext
 class MergingWindowAssigner(WindowAssigner[T, W]):
     """A window assigner whose windows are merged, as sessions are."""
 
-    class MergeCallback(ABC, Generic[W2]):
+    class MergeCallback(ABC, Generic[CW]):
         """Takes the groups of windows that are merged."""
 
         @abstractmethod
-        def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
+        def merge(self, to_be_merged: Iterable[CW], merge_result: CW) -> None:
             """Merge these windows into one."""
 
     @abstractmethod

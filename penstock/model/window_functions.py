@@ -10,7 +10,7 @@ IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 KEY = TypeVar("KEY")
 W = TypeVar("W")
-W2 = TypeVar("W2")
+CW = TypeVar("CW")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
@@ -32,11 +32,11 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Evaluates a window of a keyed stream, with a context that has times and state."""
 
-    class Context(ABC, Generic[W2]):
+    class Context(ABC, Generic[CW]):
         """The window, the current times, and state."""
 
         @abstractmethod
-        def window(self) -> W2:
+        def window(self) -> CW:
             """The window that is evaluated."""
 
         @abstractmethod
@@ -67,11 +67,11 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """Evaluates a window of a stream without a key, with a context that has times and state."""
 
-    class Context(ABC, Generic[W2]):
+    class Context(ABC, Generic[CW]):
         """The window, the current times, and state."""
 
         @abstractmethod
-        def window(self) -> W2:
+        def window(self) -> CW:
             """The window that is evaluated."""
 
         @abstractmethod
