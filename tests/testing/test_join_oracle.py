@@ -134,6 +134,7 @@ def test_an_interval_join_gives_what_the_oracle_gives(bounds: Any, items: list[A
 
 @pytest.mark.full
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.timeout(1800)
 @settings(max_examples=334)
 @given(items=histories(), backend=BACKENDS)
 def test_every_interval_join_gives_what_the_oracle_gives(bounds: Any, items: list[Any], backend: str) -> None:
@@ -217,6 +218,7 @@ def test_a_join_by_window_gives_what_the_oracle_gives(
 @pytest.mark.full
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
+@pytest.mark.timeout(1800)
 @settings(max_examples=334)
 @given(items=histories(), backend=BACKENDS)
 def test_every_join_by_window_gives_what_the_oracle_gives(
