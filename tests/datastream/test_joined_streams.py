@@ -107,11 +107,11 @@ def test_an_interval_join_is_checked_when_the_program_is_built(env: Env) -> None
         first.interval_join(second).between(5, Time.milliseconds(1))
     joined = first.interval_join(second).between(1, 1)
     with pytest.raises(ArgumentError, match="takes a ProcessJoinFunction, not an object of type Sums"):
-        joined.process(Sums())  # type: ignore[arg-type]
+        joined.process(Sums())
     with pytest.raises(UsageError, match="leave no time between them"):
         joined.lower_bound_exclusive().process(Pairs())
     with pytest.raises(ArgumentError, match="late data goes to an OutputTag"):
-        joined.side_output_left_late_data("late")  # type: ignore[arg-type]
+        joined.side_output_left_late_data("late")
 
 
 def test_an_interval_join_without_a_function_is_an_error_of_the_program(env: Env) -> None:
@@ -164,7 +164,7 @@ def test_a_co_group_gets_keys_that_only_one_stream_has(env: Env) -> None:
 def test_joins_by_window_are_checked_when_the_program_is_built(env: Env) -> None:
     first, second = timed(env), timed(env)
     with pytest.raises(ArgumentError, match=r"join\(\) takes a stream of the same environment"):
-        first.join([1])  # type: ignore[arg-type]
+        first.join([1])
     with pytest.raises(UsageError, match=r"equal_to\(\) comes after where\(\)"):
         first.join(second).equal_to("name")
     with pytest.raises(UsageError, match=r"window\(\) of join\(\) comes after where"):
@@ -178,9 +178,9 @@ def test_joins_by_window_are_checked_when_the_program_is_built(env: Env) -> None
         untimed.join(untimed).where(str).equal_to(str).window(TEN)
     windows = first.co_group(second).where(str).equal_to(str).window(TEN)
     with pytest.raises(ArgumentError, match=r"apply\(\) of co_group\(\) takes a CoGroupFunction"):
-        windows.apply(Sums())  # type: ignore[arg-type]
+        windows.apply(Sums())
     with pytest.raises(ArgumentError, match=r"apply\(\) calls it with two arguments"):
-        first.join(second).where(str).equal_to(str).window(TEN).apply(lambda a: a)  # type: ignore[arg-type, misc]
+        first.join(second).where(str).equal_to(str).window(TEN).apply(lambda a: a)
 
 
 def test_a_join_without_a_function_is_an_error_of_the_program(env: Env) -> None:
