@@ -38,6 +38,9 @@ class PatternSettings:
 class PatternFunction(KeyedProcessFunction):
     """Calls a PatternProcessFunction with the matches of each key."""
 
+    timers_end = True
+    """For batch mode: a timer takes events and registers the deadlines of their matches, whose timers register none."""
+
     def __init__(self, plan: MatchPlan, function: PatternProcessFunction, settings: PatternSettings) -> None:
         self._plan = plan
         self._function = function

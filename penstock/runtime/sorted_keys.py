@@ -2,7 +2,8 @@
 
 The input is sorted by key. After the last record of a key its timers fire, those of event time first, and its state is
 dropped, so that a subtask holds the state of one key. The watermark is at its minimum while records are processed and
-at its maximum while timers fire. Timers that are registered then are ignored: they would never end.
+at its maximum while timers fire. Timers that are registered then are ignored, because they might never end, unless the
+function says that they do.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,8 @@ from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.heap.hashmap_backend import HashMapBackend
 
 NO_KEY = object()
+TIMERS_END = "timers_end"
+"""An attribute of functions whose timers register others only finitely often."""
 WITHOUT_TIMERS = frozenset(
     {"keyed_map", "keyed_flat_map", "keyed_filter", "keyed_co_map", "keyed_co_flat_map", "final_reduce"}
 )
@@ -58,7 +61,7 @@ class SortedKeys:
         for position, operator in self._operators:
             backend = self._backends[operator.plan.uid]
             self._chain.fire_timers(position, MIN_WATERMARK, MIN_WATERMARK)  # windows write what they have collected
-            backend.accept_timers(accepted=False)
+            backend.accept_timers(accepted=getattr(operator.function, TIMERS_END, False))
             for now_ms in (MIN_WATERMARK, MAX_WATERMARK):  # first the timers of event time, then all
                 self._chain.fire_timers(position, MAX_WATERMARK, now_ms)
             backend.accept_timers(accepted=True)

@@ -16,7 +16,7 @@ from penstock.cep import (
 from penstock.cep.pattern_compiler import compile_pattern
 from penstock.cep.pattern_function import PatternFunction, PatternSettings
 from penstock.common import Row, Time, Types
-from penstock.datastream import OutputTag
+from penstock.datastream import OutputTag, RuntimeExecutionMode
 from penstock.errors import UserFunctionError
 from penstock.testing import Advance, Harness, Watermark
 from tests.cep.shapes import Letters
@@ -239,3 +239,16 @@ def test_a_timed_out_match_has_no_main_output() -> None:
 
     with pytest.raises(UserFunctionError, match=r"'over', which is not for a side output; yield \(output_tag, value\)"):
         run(ab().within(5), Wrong()).feed([("a", 1)]).finish()
+
+
+@pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
+def test_what_waits_for_its_time_limit_at_the_end_of_the_input_is_emitted_in_both_modes(mode: Any) -> None:
+    alone = begin().not_followed_by("b").where(Letters("b")).within(Time.milliseconds(10))
+    made = {"key": lambda e: e[0], "timestamp": lambda e: e[1], "side_outputs": [OVER], "runtime_mode": mode}
+    events = [("a1", 5), ("a2", 7), ("a1", 50)]
+    harness = Harness.keyed(CEP.function(alone, Matches()), **made).feed(events).finish()
+    assert sorted(harness.output) == [("a1", 15), ("a1", 60), ("a2", 17)]
+
+    pair = ab().within(Time.milliseconds(10))
+    harness = Harness.keyed(CEP.function(pair, MatchesAndTimeouts()), **made).feed(events).finish()
+    assert sorted(time for _, time in harness.side_output(OVER)) == [15, 17, 60]
