@@ -269,7 +269,8 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         if state.get() != time:
             return CONTINUE
         state.clear()
-        self._wait(time, window, ctx)
+        if time < window.max_timestamp():  # the end of an event-time window may be long past
+            self._wait(time, window, ctx)
         return FIRE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Context) -> TriggerResult:

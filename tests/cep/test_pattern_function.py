@@ -244,7 +244,12 @@ def test_a_timed_out_match_has_no_main_output() -> None:
 @pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
 def test_what_waits_for_its_time_limit_at_the_end_of_the_input_is_emitted_in_both_modes(mode: Any) -> None:
     alone = begin().not_followed_by("b").where(Letters("b")).within(Time.milliseconds(10))
-    made = {"key": lambda e: e[0], "timestamp": lambda e: e[1], "side_outputs": [OVER], "runtime_mode": mode}
+    made: dict[str, Any] = {
+        "key": lambda e: e[0],
+        "timestamp": lambda e: e[1],
+        "side_outputs": [OVER],
+        "runtime_mode": mode,
+    }
     events = [("a1", 5), ("a2", 7), ("a1", 50)]
     harness = Harness.keyed(CEP.function(alone, Matches()), **made).feed(events).finish()
     assert sorted(harness.output) == [("a1", 15), ("a1", 60), ("a2", 17)]

@@ -19,6 +19,7 @@ from penstock.datastream import (
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
@@ -371,3 +372,11 @@ def test_a_savepoint_has_a_row_for_each_key_and_window(tmp_path: Path) -> None:
         (0, 10, 2),
         (10, 20, 3),
     ]
+
+
+def test_a_trigger_of_processing_time_fires_once_for_a_window_of_event_time_that_is_long_past() -> None:
+    trigger = ContinuousProcessingTimeTrigger.of(Time.milliseconds(5))
+    made: dict[str, Any] = {"key": lambda e: e[0], "timestamp": lambda e: e[1], "window": TEN, "trigger": trigger}
+    harness = Harness.keyed(CountAndSum(), **made)
+    assert harness.feed([("a", 1, 1), ("a", 2, 1)]).output == [(2, 2)]
+    assert harness.feed([("a", 3, 1)]).finish().output == [(2, 2), (3, 3)]
