@@ -46,4 +46,4 @@ def comparable(lines: list[str]) -> list[str]:
 
 
 def rounded(line: str) -> str:
-    return re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found.group()):.3f}", line)
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found.group()):.3f}", line)
