@@ -63,7 +63,7 @@ def all_pages() -> dict[str, str]:
         for name in names:
             homes.setdefault(getattr(module, name), module_name)
         pages[module_name] = module_page(module, names, homes)
-        links = ", ".join(f"[`{name}`]({homes[getattr(module, name)]}.md#{name.lower()})" for name in names)
+        links = ", ".join(f"[`{name}`]({_address(name, getattr(module, name), homes)})" for name in names)
         lines += [f"## [`{module_name}`]({module_name}.md)", f"{_first_line(module)} {links}"]
     pages["index"] = _joined(mark("api_reference.py"), "# Public API", ABOUT_INDEX.strip(), *lines)
     return pages
@@ -76,12 +76,21 @@ def module_page(module: ModuleType, names: list[str], homes: dict[Any, str]) -> 
         thing = getattr(module, name)
         parts.append(f"## {name}")
         if homes[thing] != module.__name__:
-            parts.append(f"See [`{homes[thing]}.{name}`]({homes[thing]}.md#{name.lower()}).")
+            parts.append(f"See [`{homes[thing]}.{_home_name(name, thing, homes)}`]({_address(name, thing, homes)}).")
         elif inspect.isclass(thing):
             parts += class_parts(name, thing, homes)
         else:
             parts += value_parts(name, thing)
     return _joined(*parts)
+
+
+def _home_name(name: str, thing: Any, homes: dict[Any, str]) -> str:
+    """The name under which a thing is described: another one if this is only PyFlink's old name for it."""
+    return name if hasattr(importlib.import_module(homes[thing]), name) else str(thing.__name__)
+
+
+def _address(name: str, thing: Any, homes: dict[Any, str]) -> str:
+    return f"{homes[thing]}.md#{_home_name(name, thing, homes).lower()}"
 
 
 def class_parts(name: str, kind: type, homes: dict[Any, str]) -> list[str]:
