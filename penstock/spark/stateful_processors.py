@@ -77,7 +77,8 @@ class SparkProcessorFunction(KeyedEpochFunction, CheckpointedFunction):
             self._loaded = store.get_union_list_state(ListStateDescriptor(INITIAL_LOADED, Types.BOOLEAN()))
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        return  # the flag was set when the initial state was loaded
+        if self.settings.initial_rows and len(list(self._loaded.get())) > 1:
+            self._loaded.update([LOADED])  # a restore gave each subtask the elements of all
 
     def open(self, runtime_context: RuntimeContext) -> None:
         settings = self.settings

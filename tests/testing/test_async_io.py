@@ -17,6 +17,7 @@ from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.types import TAGGED
 from penstock.model.watermark import WatermarkStrategy
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, MemorySink, Watermark
+from penstock.testing.harness_options import HarnessOptions
 from tests.sim.job import add_keyed, add_sink
 
 Mode = AsyncFunctionDescriptor.OutputMode
@@ -411,6 +412,45 @@ def test_a_watermark_does_not_pass_records_in_flight(chained: bool, times_first:
 def test_it_goes_on_behind_them() -> None:
     seen = watched([("a", 50), ("a", 60), ("a", 70), ("a", 80)], chained=True, times_first=True)
     assert seen[80] >= 50
+
+
+class FirstStuck(Stuck):
+    """Passes rows on, except those that are stuck in the first attempt."""
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        await super().async_invoke(value[1])
+        return [value]
+
+
+def twice_asked(sink: MemorySink, parallelism: int, *stuck: int, **options: Any) -> Harness:
+    """Rows go through two functions. `stuck` stay in the first, those of 60 and 201 wait for 300 in the second."""
+    graph = StreamGraph()
+    node = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
+    strategy = WatermarkStrategy(0).with_timestamp_assigner(lambda row, _: row[1])
+    second = called(RowsInOrder({60: 300, 201: 300}), ordered=False)
+    specs = {
+        "times": OperatorSpec("timestamps", strategy, {"out_of_orderness_ms": 0}),
+        "first": OperatorSpec("async_wait", called(FirstStuck(*stuck), ordered=False)),
+        "second": OperatorSpec("async_wait", second),
+    }
+    for uid, spec in specs.items():
+        node = graph.add("operator", uid, [node.id], spec, TAGGED)
+        node.uid = uid
+    node = add_keyed(graph, node, lambda row: row[0], KeyedWatches(), "watch")
+    add_sink(graph, node, sink, "out")
+    settings = GraphSettings(parallelism, 8, async_wait_ms=20)
+    return Harness(build_job_graph(graph, settings), HarnessOptions(**options))
+
+
+def test_a_watermark_does_not_pass_a_record_of_a_subtask_that_was_behind_others(tmp_path: Any) -> None:
+    before = twice_asked(MemorySink(), 2, 60)
+    for times in ((50, 51), (60, 100), (150, 151), (200, 201)):  # 60 holds back the watermark of one subtask only
+        before.feed([*(("a", time) for time in times), CHECKPOINT])
+    sink = MemorySink()
+    after = twice_asked(sink, 1, start=StartOptions(path=before.savepoint(tmp_path, then="stop")))
+    after.run_empty_epochs(5).feed([("a", 300)]).finish()
+    seen = dict(sink.rows)
+    assert seen[60] < 60 and seen[201] < 201
 
 
 # ---- wrong use

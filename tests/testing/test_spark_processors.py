@@ -17,7 +17,7 @@ from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.row import row_class
 from penstock.model.types import Types, resolve_type
-from penstock.spark.stateful_processors import ProcessorSettings, SparkProcessorFunction
+from penstock.spark.stateful_processors import INITIAL_LOADED, ProcessorSettings, SparkProcessorFunction
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, Watermark
 
 READING = resolve_type("sensor string, value bigint, at bigint")
@@ -231,6 +231,13 @@ def test_the_initial_state_is_loaded_once() -> None:
     h.feed([CHECKPOINT])
     h.rescale(3).feed([reading("c", 1)])
     assert h.state("count", "c") == (6,) and h.state("count", "a") == (113,)
+
+
+def test_the_mark_of_a_loaded_initial_state_does_not_grow_with_restores() -> None:
+    h = harness(Seeded(), parallelism=2, **START)
+    for _ in range(4):
+        h.feed([reading("a", 1), CHECKPOINT, CRASH, reading("a", 1), CHECKPOINT])
+    assert h.operator_state(INITIAL_LOADED) == [[True], [True]]
 
 
 class Frames(StatefulProcessor):

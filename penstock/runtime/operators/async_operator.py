@@ -106,8 +106,8 @@ class AsyncWait(Operator):
 
     @property
     def output_watermark(self) -> int:
-        oldest = next(self._unanswered(), None)
-        return self.watermark if oldest is None else min(self.watermark, oldest.watermark)
+        # Not only that of the first one: restored requests may come from subtasks that were ahead of this one.
+        return min((request.watermark for request in self._unanswered()), default=self.watermark)
 
     def next_timer(self, domain: TimeDomain) -> int | None:
         """Requests in flight are looked at again soon, by an epoch without records if need be."""

@@ -107,7 +107,7 @@ class IntervalJoinOperator(TwoInputs):
             failpoint.after("C7")
         return None
 
-    def next_timestamp(self, domain: TimeDomain) -> int | None:
+    def next_timer(self, domain: TimeDomain) -> int | None:
         return self._timers.next_timestamp() if domain is TimeDomain.EVENT_TIME else None
 
 
