@@ -6,7 +6,8 @@ import pytest
 
 from penstock.common import Configuration
 from penstock.errors import OutputIncompleteError, UsageError
-from penstock.jobmanager.attempt.batch_epoch import PersistentCommitter
+from penstock.jobmanager.attempt.batch_epoch import PersistentCommitter, announce
+from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 from penstock.jobmanager.settings.batch_mode import refuse_start
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.ids import StageId, SubtaskId
@@ -39,6 +40,14 @@ class Flaky:
 def persistent(flaky: Flaky) -> PersistentCommitter:
     clock = ManualClock()
     return PersistentCommitter(flaky, clock, 10.0, lambda seconds: clock.advance(round(1000 * seconds)))
+
+
+def test_w2_a_committed_job_whose_printed_lines_cannot_be_written_is_not_run_again() -> None:
+    def full(summary: EpochSummary) -> None:
+        raise OSError("no space left on device")
+
+    with pytest.raises(OutputIncompleteError, match="is committed, .* could not be written: no space left"):
+        announce(EpochSummary(1, 3, 3, 0, ["1> a"], [], [FIRST], None), full)
 
 
 def test_w2_a_commit_that_fails_is_repeated() -> None:

@@ -45,6 +45,16 @@ class BatchEpoch:
         return None
 
 
+def announce(summary: EpochSummary, committed: Callable[[EpochSummary], None]) -> None:
+    """Hand on what a batch job that is committed has printed and collected. If that fails, it is not run again."""
+    try:
+        committed(summary)
+    except Exception as error:
+        raise OutputIncompleteError(
+            f"the output of the batch job is committed, but what it printed or collected could not be written: {error}"
+        ) from error
+
+
 class PersistentCommitter:
     """Commits the output of a batch job. An attempt after the first commit would commit the same rows again.
 

@@ -18,7 +18,7 @@ from penstock.control.registry import PhaseRecord
 from penstock.errors import JobFailedError, PenstockError
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.attempt.attempt_progress import AttemptObserver, StartPhases
-from penstock.jobmanager.attempt.batch_epoch import BatchEpoch, PersistentCommitter
+from penstock.jobmanager.attempt.batch_epoch import BatchEpoch, PersistentCommitter, announce
 from penstock.jobmanager.attempt.completion_thread import CompletionThread
 from penstock.jobmanager.attempt.epoch_loop import POLL_S, AttemptEnd, EpochLoop, EpochParts
 from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochSummary, EpochTracker
@@ -242,7 +242,7 @@ class SparkAttempt:
         summary = batch.run()
         if summary is None:
             return Ended.CANCELLED
-        self._epoch_committed(summary)
+        announce(summary, self._epoch_committed)
         return Ended.INPUT
 
     def _wait_for_end(self) -> Ended:
