@@ -150,9 +150,9 @@ class _Head:
         """What the block's last row is sorted by."""
 
     def _at(self, index: int) -> tuple[Any, ...]:
-        """What a row is sorted by, in a form that Python compares: None after every value."""
+        """What a row is sorted by, in a form that Python compares: as in Arrow, NaN after every number, None last."""
         values = [column[index].as_py() for column in self._columns]
-        return tuple((True, 0) if value is None else (False, value) for value in values)
+        return tuple((1, value is None) if value is None or value != value else (0, value) for value in values)
 
     def take(self, last: tuple[Any, ...], *, inclusive: bool) -> pa.RecordBatch:
         """Remove the rows up to `last`."""

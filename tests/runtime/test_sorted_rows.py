@@ -141,3 +141,13 @@ def test_w5_keys_that_are_rows_are_sorted_by_their_fields(tmp_path: Path) -> Non
     for run_bytes in (1, 10**9):
         found = SortedRows(RowOrder(plan), tmp_path, run_bytes).sort([batch.slice(0, 2), batch.slice(2, 2)])
         assert numbers(list(found)) == [1, 3, 2, 0]
+
+
+def test_a_key_that_is_no_number_does_not_stop_the_merge(tmp_path: Path) -> None:
+    """It is refused later, with its record."""
+    by_number = edge(0, selector=Types.DOUBLE())
+    keys = [2.0, float("nan"), 1.0, float("nan")]
+    rows = [pa.RecordBatch.from_pydict({"__edge": pa.array([0], pa.int32()), "k0_0": pa.array([key])}) for key in keys]
+    found = list(SortedRows(RowOrder(stage(by_number)), tmp_path, run_bytes=1).sort(rows))
+    merged = [key for batch in found for key in batch.column("k0_0").to_pylist()]
+    assert merged[:2] == [1.0, 2.0] and len(merged) == 4
