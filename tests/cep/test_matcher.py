@@ -49,7 +49,7 @@ def numbered(letters: list[str], times: list[int] | None = None) -> list[Event]:
     return [(letter, number, times[number] if times else number) for number, letter in enumerate(letters)]
 
 
-@settings(max_examples=EXAMPLES * 5)
+@settings(max_examples=EXAMPLES * 3)
 @given(sequences(), streams)
 def test_every_match_is_found_and_nothing_else(parts: Any, letters: list[str]) -> None:
     expected = [match.events for match in BruteForce(parts, letters).matches()]

@@ -61,7 +61,7 @@ def renumbered(found: Assignment, numbers: list[int]) -> Assignment:
     return tuple(sorted(((name, numbers[place]) for name, place in found), key=lambda pair: pair[1]))
 
 
-@settings(max_examples=EXAMPLES // 2)
+@settings(max_examples=EXAMPLES // 3)
 @given(sequences(pending=True), arrivals(), st.integers(1, 25), st.data())
 def test_random_patterns_survive_crashes_rescaling_and_a_restore_by_another_backend(
     tmp_path_factory: pytest.TempPathFactory, parts: Any, groups: list[list[Event]], window: int, data: Any

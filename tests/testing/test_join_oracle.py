@@ -119,6 +119,7 @@ def joined_pairs(items: list[Any], lower: int, upper: int) -> Counter[Any]:
     return found
 
 
+EXAMPLES = settings().max_examples
 BOUNDS = [(-3, 3), (0, 0), (0, 7), (-7, 0), (2, 6), (-6, -2)]
 
 
@@ -127,6 +128,7 @@ def check_interval_join(bounds: tuple[int, int], items: list[Any], backend: str)
     assert found == joined_pairs(items, *bounds)
 
 
+@settings(max_examples=EXAMPLES // 2)
 @given(bounds=st.sampled_from(BOUNDS), items=histories(), backend=BACKENDS)
 def test_an_interval_join_gives_what_the_oracle_gives(bounds: Any, items: list[Any], backend: str) -> None:
     check_interval_join(bounds, items, backend)
@@ -206,6 +208,7 @@ def check_window_join(function: Any, windows: str, items: list[Any], backend: st
 FUNCTIONS = [Both(), Pair(), Older()]
 
 
+@settings(max_examples=EXAMPLES // 2)
 @given(
     function=st.sampled_from(FUNCTIONS), windows=st.sampled_from(sorted(WINDOWS)), items=histories(), backend=BACKENDS
 )
