@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,10 @@ os.environ.pop("PENSTOCK_CONF_DIR", None)
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 use_quick_jvm()
+
+# A shell lets what it starts in the background ignore Ctrl-C, and every process of a test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PATIENCE_S = 1_200
 """Of the tests on Spark and with processes, which take longer the busier the machine is."""

@@ -9,8 +9,6 @@ import pytest
 PROGRAM = """
 import signal, sys
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background hands on that it is ignored
-
 class Interrupter:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
