@@ -57,7 +57,7 @@ def install_commands(venv: Venv, folder: Path) -> list[list[str]]:
         uv = [sys.executable, "-m", "uv", "--quiet"]
         return [
             [*uv, "venv", "--python", sys.executable, str(folder)],
-            [*uv, "pip", "install", "--python", python, *packages],
+            [*uv, "pip", "install", "--compile-bytecode", "--python", python, *packages],  # pip compiles too
         ]
     return [
         [sys.executable, "-m", "venv", str(folder)],
