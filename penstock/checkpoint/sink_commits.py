@@ -6,7 +6,7 @@ from typing import Protocol
 from penstock import failpoint
 from penstock.clock import Clock
 from penstock.errors import CheckpointFailedError, FencedError, SinkTransactionLostError
-from penstock.model.snapshot import Committable, Manifest
+from penstock.model.snapshot import Committable, Manifest, commit_groups
 
 RETRY_S = 1.0
 
@@ -15,7 +15,7 @@ class SinkCommitter(Protocol):
     """The sinks of a job, as the coordinator and recovery use them."""
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Make pre-committed transactions visible; repeating it changes nothing."""
+        """Make pre-committed transactions, one of `commit_groups`, visible; repeating it changes nothing."""
         ...
 
     def sweep(self, keep: Sequence[Committable], attempt: int) -> None:
@@ -28,7 +28,7 @@ class CommitRun:
 
     def __init__(self, manifest: Manifest, clock: Clock, timeout_s: float) -> None:
         self.manifest = manifest
-        self._left = list(manifest.committables)
+        self._left = commit_groups(manifest.committables)
         self._clock = clock
         self._retry_at_s = clock.monotonic_s()
         self._deadline_s = self._retry_at_s + timeout_s
@@ -49,7 +49,7 @@ class CommitRun:
             failpoint.before("C20")
             try:
                 require_owner()
-                committer.commit(self._left[:1])
+                committer.commit(self._left[0])
             except (FencedError, SinkTransactionLostError):
                 raise
             except Exception as error:
@@ -64,7 +64,9 @@ class CommitRun:
         now_s = self._clock.monotonic_s()
         if now_s >= self._deadline_s:
             next_one = (
-                f"transaction {self._left[0].transaction!r} of sink {self._left[0].sink_uid!r}" if self._left else "it"
+                f"transaction {self._left[0][0].transaction!r} of sink {self._left[0][0].sink_uid!r}"
+                if self._left
+                else "it"
             )
             raise CheckpointFailedError(
                 f"checkpoint {self.manifest.checkpoint_id} is complete, but {next_one} was not committed in time: "

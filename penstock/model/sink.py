@@ -10,22 +10,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.model.ids import SubtaskId
 from penstock.model.snapshot import Committable
 from penstock.model.types import TypeInformation
 
 
+class StagingArea(Protocol):
+    """Where a writer can leave files for the commit: the job's checkpoint folder. Files are written once."""
+
+    @property
+    def uri(self) -> str: ...
+    def put_new(self, path: str, data: bytes) -> None: ...
+
+
 @dataclass(frozen=True)
 class SinkContext:
-    """The identity of a writer."""
+    """The identity of a writer, and where it can leave files."""
 
     job_id: str
     attempt: int
     sink_uid: str
     subtask: SubtaskId
     record_type: TypeInformation
+    staging: StagingArea | None = None
+    """None if the job has no checkpoint folder."""
 
 
 class DeliveryGuarantee(Enum):
@@ -82,6 +92,11 @@ class Sink(ABC):
 
         Raises SinkTransactionLostError if it is neither pending nor known to be committed.
         """
+
+    def commit_all(self, committables: Sequence[Committable]) -> None:
+        """Make transactions of one checkpoint visible that belong together, as `commit` does for each."""
+        for committable in committables:
+            self.commit(committable)
 
     @abstractmethod
     def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:

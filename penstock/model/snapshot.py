@@ -4,7 +4,7 @@ All structs are msgspec structs, so that the manifest is JSON and unknown or mis
 relative to the folder of the job's checkpoints or of the savepoint, with `/`, never absolute and never with `..`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -173,6 +173,19 @@ class Committable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epoch: int
     transaction: str
     data: dict[str, str | int]
+
+
+TOGETHER = "together"
+"""In a committable's data: all of its sink's transactions in a checkpoint are committed in one call."""
+
+
+def commit_groups(committables: Sequence[Committable]) -> list[list[Committable]]:
+    """The committables in the portions in which they are committed: in order, one by one or all of a sink together."""
+    groups: dict[tuple[str, str], list[Committable]] = {}
+    for committable in committables:
+        name = "" if committable.data.get(TOGETHER) else committable.transaction
+        groups.setdefault((committable.sink_uid, name), []).append(committable)
+    return list(groups.values())
 
 
 class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -94,7 +94,7 @@ class OperatorChain:
         for position, plan in enumerate(self._stage.operators):
             if plan.kind == "sink" and position not in self._sinks:
                 place = self._place
-                context = SinkContext(place.job_id, place.attempt, plan.uid, place.id, plan.input_type)
+                context = SinkContext(place.job_id, place.attempt, plan.uid, place.id, plan.input_type, place.storage)
                 self._sinks[position] = open_sink(plan, context, self._stage.parallelism)
 
     def open_functions(

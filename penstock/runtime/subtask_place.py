@@ -7,6 +7,7 @@ from penstock.model.ids import StageId, SubtaskId
 from penstock.model.key_groups import key_group_range
 from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
 from penstock.state.backend.backend_settings import BackendSettings
+from penstock.storage.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class SubtaskPlace:
     """Where this process keeps the files of backends and spools."""
     max_spool_bytes: int = MAX_SPOOL_BYTES
     job_parameters: dict[str, str] = field(default_factory=dict)
+    storage: Storage | None = None
+    """The job's checkpoint folder, if it has one that subtasks write to."""
 
     @property
     def id(self) -> SubtaskId:

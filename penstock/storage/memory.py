@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from penstock import failpoint
 from penstock.errors import FileMissingError, NameTakenError, StorageError, UnknownOutcomeError
@@ -48,6 +49,16 @@ class NoFaults:
         return None
 
 
+_storages: "WeakValueDictionary[str, MemoryStorage]" = WeakValueDictionary()
+
+
+def memory_storage(uri: str) -> "MemoryStorage":
+    """The storage of this process with that address."""
+    if uri not in _storages:
+        raise StorageError(f"{uri!r} is memory of another process, or was given up")
+    return _storages[uri]
+
+
 class MemoryStorage:
     """Files in a dictionary, with the steps and crash points of a local disk. Deterministic under its script."""
 
@@ -58,6 +69,7 @@ class MemoryStorage:
         self._unsynced: set[str] = set()
         self._temporaries = 0
         self._naming = threading.Lock()
+        _storages[self.uri] = self
 
     @property
     def uri(self) -> str:

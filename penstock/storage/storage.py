@@ -56,6 +56,10 @@ def open_storage(uri: str) -> Storage:
     Traceback (most recent call last):
     penstock.errors.ConfigurationError: no storage for addresses with 'ftp://'; use a folder, s3://, gs://, abfss:// or hdfs://
     """
+    if uri.startswith("memory://"):
+        from penstock.storage.memory import memory_storage  # only tests have one
+
+        return memory_storage(uri)
     address = parse_address(uri)
     if isinstance(address, Path):
         return LocalStorage(address)

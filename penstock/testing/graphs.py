@@ -103,6 +103,8 @@ class FunctionProgram:
     key_type: Any = None
     timestamp: Callable[[Any], int] | None = None
     sink: Sink | None = None
+    sink_type: Any = None
+    """The type of the records that the sink gets: as `output_type` in a program."""
     second_key: Callable[[Any], Any] | None = None
     """Of the records of the second stream; None: the same."""
     second_timestamp: Callable[[Any], int] | None = None
@@ -203,7 +205,7 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         config=config,
         created=program.created,
     )
-    sinks = [] if program.sink is None else [SinkPlan(SINK_UID, SINK_UID, SinkSpec("sink", program.sink), "s0", TAGGED)]
+    sinks = [] if program.sink is None else [_sink_plan(program.sink, program.sink_type)]
     stage = StagePlan(
         "s0",
         FUNCTION_UID,
@@ -267,10 +269,18 @@ def _described(function: AsyncFunction | AsyncFunctionDescriptor) -> AsyncFuncti
     return AsyncFunctionDescriptor(function, 60_000) if isinstance(function, AsyncFunction) else function
 
 
+def _sink_plan(sink: Sink, sink_type: Any) -> SinkPlan:
+    record_type = resolve_type(sink_type)
+    return SinkPlan(SINK_UID, SINK_UID, SinkSpec("sink", sink), "s0", record_type)
+
+
 def _sink_operator(sink: SinkPlan) -> OperatorPlan:
     function = dumps(sink.spec, sink.uid)
     config = {"sink": sink.spec.kind}
-    return OperatorPlan(sink.uid, sink.uid, "sink", function, TAGGED, TAGGED, (0,), keyed=False, config=config)
+    record_type = sink.record_type
+    return OperatorPlan(
+        sink.uid, sink.uid, "sink", function, record_type, record_type, (0,), keyed=False, config=config
+    )
 
 
 def kind_of(function: Any, *, keyed: bool) -> str:

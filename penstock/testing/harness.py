@@ -113,8 +113,8 @@ class Harness:
                 FlatMapFunction, FilterFunction, ReduceFunction, CoMapFunction or CoFlatMapFunction.
                 With window=, a WindowFunction, ProcessWindowFunction, ReduceFunction or AggregateFunction.
             key: The key of a record.
-            settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, backend=,
-                broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
+            settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, sink_type=,
+                backend=, broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
                 second_key= and second_timestamp= (of the other records of a function on two streams, which are fed as
                 `Second(record)`; the same as those of the first if not given),
                 side_outputs= (tags for `side_output`), window= (an assigner) with trigger=, allowed_lateness=,
@@ -326,7 +326,7 @@ class Harness:
         versions: dict[SubtaskId, Version] = dict(deployed.versions)
         state = AttemptState.of(JOB_ID, self._attempt.number, versions, self._attempt.manifest)
         is_held = self.options.mode is CheckpointingMode.EXACTLY_ONCE and not self._graph.batch
-        committer = None if is_held else GraphCommitter.of(JOB_ID, self._graph)
+        committer = None if is_held else GraphCommitter.of(JOB_ID, self._graph, None)
         attempt = self._attempt
         self._savepoints = Savepoints(
             SavepointPlace(attempt.writer, in_manifest), self.clock, attempt.log, self._coordinator

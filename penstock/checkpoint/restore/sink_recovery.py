@@ -4,7 +4,7 @@ from penstock import failpoint
 from penstock.checkpoint.log.job_log import RECENT_S, JobLog
 from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.errors import CheckpointFailedError, PenstockError
-from penstock.model.snapshot import Manifest
+from penstock.model.snapshot import Manifest, commit_groups
 
 
 def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitter) -> None:
@@ -17,10 +17,10 @@ def recover_sinks(log: JobLog, manifest: Manifest | None, committer: SinkCommitt
     # PROTOCOL R21: a later `complete` means that all were confirmed, and a sink may have forgotten them since.
     is_confirmed = manifest is not None and manifest.checkpoint_id in log.view().confirmed
     try:
-        for committable in committables if not is_confirmed else []:
+        for group in commit_groups(committables if not is_confirmed else []):
             failpoint.before("C20")
             log.check_fenced(max_age_s=RECENT_S)
-            committer.commit([committable])
+            committer.commit(group)
             failpoint.after("C20")
         log.check_fenced()
         committer.sweep(committables, log.view().attempt)

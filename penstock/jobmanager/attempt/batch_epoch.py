@@ -7,7 +7,7 @@ from penstock.clock import Clock
 from penstock.errors import OutputIncompleteError, PenstockError
 from penstock.jobmanager.attempt.epoch_loop import AttemptEnd, failure_behind
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary, EpochTracker
-from penstock.model.snapshot import Committable
+from penstock.model.snapshot import Committable, commit_groups
 from penstock.spark.batch_input import BatchInput
 from penstock.spark.epoch_runner import EpochRunner
 from penstock.spark.warm_up import wait_for_warm_up
@@ -72,17 +72,17 @@ class PersistentCommitter:
     def commit(self, committables: Sequence[Committable]) -> None:
         """Make the transactions visible. Raises OutputIncompleteError if that is not possible."""
         deadline_s = self._clock.monotonic_s() + self._timeout_s
-        for committable in committables:
-            while not self._try(committable, is_last=self._clock.monotonic_s() >= deadline_s):
+        for group in commit_groups(committables):
+            while not self._try(group, is_last=self._clock.monotonic_s() >= deadline_s):
                 self._wait(RETRY_S)
 
-    def _try(self, committable: Committable, *, is_last: bool) -> bool:
+    def _try(self, group: Sequence[Committable], *, is_last: bool) -> bool:
         try:
-            self._committer.commit([committable])
+            self._committer.commit(group)
         except Exception as error:
             if is_last:
                 raise OutputIncompleteError(
-                    f"transaction {committable.transaction!r} of sink {committable.sink_uid!r} could not be committed: "
+                    f"transaction {group[0].transaction!r} of sink {group[0].sink_uid!r} could not be committed: "
                     f"{error}; other output of this batch job may be visible: remove it before you run the job again"
                 ) from error
             return False

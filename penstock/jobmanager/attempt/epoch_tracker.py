@@ -17,7 +17,7 @@ from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError
 from penstock.graph.job_graph import JobGraph, SourceRef
 from penstock.model.ids import SubtaskId, Version
-from penstock.model.snapshot import Committable, Manifest, SourcePosition
+from penstock.model.snapshot import Committable, Manifest, SourcePosition, commit_groups
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import source_key
 from penstock.runtime.process.messages import Deployed, EpochHeader, SubtaskReport, SubtaskRows
@@ -264,9 +264,9 @@ class EpochTracker:
         """Commit the epoch's transactions; nothing is left for a checkpoint to commit."""
         if committables:
             self._coordinator.check_fenced()  # PROTOCOL R4: before commits
-        for committable in committables:
+        for group in commit_groups(committables):
             failpoint.before("C20")
-            committer.commit([committable])
+            committer.commit(group)
             failpoint.after("C20")
         return []
 

@@ -2,33 +2,50 @@
 
 from collections.abc import Mapping, Sequence
 
+from penstock.connectors.staged.staged_files import StagedRows, sweep_staged
+from penstock.connectors.staged.staged_sink import StagedSink
 from penstock.errors import UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.model.sink import Sink
-from penstock.model.snapshot import Committable
+from penstock.model.snapshot import Committable, commit_groups
+from penstock.storage.storage import Storage
 
 
 class GraphCommitter:
     """The sinks of a job, by uid."""
 
-    def __init__(self, job_id: str, sinks: Mapping[str, Sink]) -> None:
+    def __init__(self, job_id: str, sinks: Mapping[str, Sink], storage: Storage | None = None) -> None:
         self._job_id = job_id
         self._sinks = sinks
+        self._storage = storage
+        self._staged = [uid for uid, sink in sinks.items() if isinstance(sink, StagedSink)]
 
     @staticmethod
-    def of(job_id: str, graph: JobGraph) -> "GraphCommitter":
-        """The committer of a graph's transactional sinks."""
-        return GraphCommitter(job_id, {sink.uid: sink.spec.config for sink in graph.sinks if sink.spec.kind == "sink"})
+    def of(job_id: str, graph: JobGraph, storage: Storage | None) -> "GraphCommitter":
+        """The committer of a graph's transactional sinks. `storage` is the job's checkpoint folder."""
+        sinks = {sink.uid: sink.spec.config for sink in graph.sinks if sink.spec.kind == "sink"}
+        return GraphCommitter(job_id, sinks, storage)
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """Make the transactions visible; repeating it changes nothing."""
-        for committable in committables:
-            self._sink(committable).commit(committable)
+        for group in commit_groups(committables):
+            sink = self._sink(group[0])
+            sink.commit_all(group)
+            if isinstance(sink, StagedSink) and sink.keeps_marker:
+                self._delete_staged(group)
 
     def sweep(self, keep: Sequence[Committable], attempt: int) -> None:
         """Abort the transactions of attempts before `attempt`, except those in `keep`."""
         for uid, sink in self._sinks.items():
             sink.sweep(self._job_id, uid, [c for c in keep if c.sink_uid == uid], attempt)
+        if self._storage is not None and self._staged:
+            sweep_staged(self._storage, self._staged, keep, attempt)
+
+    def _delete_staged(self, committables: Sequence[Committable]) -> None:
+        """Delete rows that are published; those of another job's checkpoint stay where they are (PROTOCOL R25)."""
+        for committable in committables:
+            if committable.data.get("job") == self._job_id:
+                StagedRows(committable).delete()
 
     def _sink(self, committable: Committable) -> Sink:
         if committable.sink_uid not in self._sinks:  # PROTOCOL R26

@@ -231,7 +231,7 @@ class SparkAttempt:
         """Commits the sinks at the end of each epoch; None if checkpoints do it (PROTOCOL R28)."""
         if self._settings.commits_with_checkpoints:
             return None
-        committer = GraphCommitter.of(self._attempt.job.job_id, self._graph)
+        committer = GraphCommitter.of(self._attempt.job.job_id, self._graph, None)  # only commits
         if not self._graph.batch:
             return committer
         return PersistentCommitter(committer, self._clock, self._settings.commit_timeout_ms / 1000, self._end.over.wait)

@@ -114,6 +114,7 @@ class SubtaskHost:
                 self._place.folder,
                 self._place.max_spool_bytes,
                 self._place.job_parameters,
+                self._storage,
             )
             subtask = Subtask(place, self._place.new_output, self._clock)
             writer = SnapshotWriter(subtask, self._storage, self._clock, self._place.limits, self._place.copies)

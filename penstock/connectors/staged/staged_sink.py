@@ -1,0 +1,108 @@
+"""The base of sinks for systems whose transactions do not outlive a process: databases, Kafka, table formats.
+
+Rows wait as files with the checkpoint that covers them. When it is complete, the JobManager publishes the rows of all
+subtasks in one transaction of the other system, together with a marker. The marker is a number that grows with every
+checkpoint of the job. A commit that is repeated, by a later attempt or by a driver that slept, finds a marker that is
+as high as its own and does nothing (PROTOCOL R21, R28).
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.connectors.staged.staged_files import StagedRows
+from penstock.connectors.staged.staged_writer import ColumnEncoder, StagedEncoder, StagedWriter
+from penstock.model.sink import Sink, SinkContext, SinkWriter
+from penstock.model.snapshot import Committable
+
+EPOCH_BITS = 32
+
+
+@dataclass(frozen=True)
+class StagedOutput:
+    """The rows of one sink and checkpoint, from all subtasks."""
+
+    job_id: str
+    """The job that wrote them. Another job that starts from its checkpoint may publish them."""
+    sink_uid: str
+    attempt: int
+    epoch: int
+    parts: tuple[StagedRows, ...]
+    """In the order of subtasks; those of one subtask in the order in which they were written."""
+
+    @property
+    def owner(self) -> str:
+        """Whose marker this is: job and sink."""
+        return f"{self.job_id}/{self.sink_uid}"
+
+    @property
+    def marker(self) -> int:
+        """Grows with every checkpoint of the owner, over restarts too: publish only above the one that is stored.
+
+        A newer attempt is above every older one, even if it was restored from an older checkpoint.
+        """
+        return (self.attempt << EPOCH_BITS) + self.epoch
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return sum(part.row_count for part in self.parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows. Raises SinkTransactionLostError if a file is gone."""
+        for part in self.parts:
+            yield from part.batches()
+
+
+class StagedSink(Sink):
+    """A sink that publishes staged rows. Plain data, as every Sink."""
+
+    @property
+    def keeps_marker(self) -> bool:
+        """Whether `publish` finds out by itself that it has happened before; then rows are deleted after a commit."""
+        return True
+
+    @abstractmethod
+    def publish(self, output: StagedOutput) -> None:
+        """Make the rows visible, all at once, and store `output.marker` for `output.owner` in the same transaction.
+
+        Does nothing if the stored marker is not lower. Called in the JobManager, perhaps by two processes at once: the
+        other system must let only one of them store the marker. If the reply of a commit is lost, this raises, and the
+        next call reads the marker.
+        """
+
+    def encoder(self, context: SinkContext) -> StagedEncoder:
+        """How the records of a subtask become columns. The default has the columns of the record type."""
+        return ColumnEncoder(context.record_type)
+
+    def open(self, context: SinkContext) -> SinkWriter:
+        return StagedWriter(self.encoder(context), context)
+
+    def commit(self, committable: Committable) -> None:
+        self.commit_all([committable])
+
+    def commit_all(self, committables: Sequence[Committable]) -> None:
+        for output in staged_outputs(committables):
+            self.publish(output)
+
+    def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:
+        """Nothing to do: the other system holds no open transactions, and the JobManager deletes staged files."""
+
+
+def staged_outputs(committables: Sequence[Committable]) -> list[StagedOutput]:
+    """The rows of committables, by the attempt that wrote them, oldest first."""
+    groups: dict[tuple[int, str, str], list[Committable]] = {}
+    for committable in committables:
+        key = (int(committable.data["attempt"]), str(committable.data["job"]), committable.sink_uid)
+        groups.setdefault(key, []).append(committable)
+    return [
+        StagedOutput(job_id, sink_uid, attempt, max(c.epoch for c in group), _in_order(group))
+        for (attempt, job_id, sink_uid), group in sorted(groups.items())
+    ]
+
+
+def _in_order(group: Sequence[Committable]) -> tuple[StagedRows, ...]:
+    ordered = sorted(enumerate(group), key=lambda item: (str(item[1].subtask.stage), item[1].subtask.index, item[0]))
+    return tuple(StagedRows(committable) for _, committable in ordered)

@@ -1,0 +1,181 @@
+"""A sink whose rows wait with the checkpoint: crashes, repeated commits, drivers that slept, leftovers."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from penstock.common import Types
+from penstock.connectors.staged import staged_writer
+from penstock.connectors.staged.staged_files import FOLDER, INLINE_BYTES, StagedRows
+from penstock.connectors.staged.staged_sink import StagedOutput, StagedSink, staged_outputs
+from penstock.datastream import MapFunction
+from penstock.errors import SinkTransactionLostError
+from penstock.jobmanager.attempt.sink_committer import GraphCommitter
+from penstock.model.ids import StageId, SubtaskId
+from penstock.model.sink import SinkContext
+from penstock.model.snapshot import Committable
+from penstock.storage.memory import MemoryStorage
+from penstock.testing import CHECKPOINT, CRASH, Harness
+
+LONG = "x" * (INLINE_BYTES + 1)
+
+
+class Table(StagedSink):
+    """A table in memory with a marker per owner."""
+
+    rows: list[Any] = []
+    markers: dict[str, int] = {}
+    fail_after: list[Exception] = []
+
+    def publish(self, output: StagedOutput) -> None:
+        if output.marker <= self.markers.get(output.owner, -1):
+            return
+        found = [row["value"] for batch in output.batches() for row in batch.to_pylist()]
+        self.rows.extend(found)
+        self.markers[output.owner] = output.marker
+        if self.fail_after:
+            raise self.fail_after.pop()
+
+
+class Echo(MapFunction):
+    def map(self, value: str) -> str:
+        return value
+
+
+@pytest.fixture(autouse=True)
+def empty_table() -> Iterator[None]:
+    Table.rows, Table.markers, Table.fail_after = [], {}, []
+    yield
+
+
+def harness(**options: Any) -> Harness:
+    return Harness.non_keyed(Echo(), sink=Table(), sink_type=Types.STRING(), **options)
+
+
+def test_q5_rows_appear_with_their_checkpoint_and_once_after_a_crash() -> None:
+    job = harness().feed(["a", "b"])
+    assert Table.rows == []
+    job.feed([CHECKPOINT, "c", CRASH, CHECKPOINT])
+    assert Table.rows == ["a", "b", "c"]
+
+
+def test_a_lost_reply_is_read_back() -> None:
+    Table.fail_after = [ConnectionError("no reply")]
+    harness().feed(["a", CHECKPOINT, "b", CHECKPOINT, CRASH, "c", CHECKPOINT])
+    assert Table.rows == ["a", "b", "c"]
+
+
+def test_large_rows_are_files_that_go_with_their_commit() -> None:
+    storage = MemoryStorage()
+    job = harness(storage=storage).feed([LONG, CHECKPOINT, LONG, CHECKPOINT])
+    assert Table.rows == [LONG, LONG]
+    job.feed(["a", CRASH, CHECKPOINT])
+    assert [path for path in storage.files if path.startswith(FOLDER)] == []
+
+
+# ---- the writer alone
+
+
+def context(storage: MemoryStorage | None, attempt: int = 1, index: int = 0) -> SinkContext:
+    return SinkContext("job", attempt, "out", SubtaskId(StageId("s1"), index), Types.STRING(), storage)
+
+
+def committables(writer: Any, who: SinkContext, epoch: int) -> list[Committable]:
+    return [Committable("out", who.subtask, epoch, name, data) for name, data in writer.pre_commit()]
+
+
+def values(found: Sequence[Committable]) -> list[str]:
+    return [v for c in found for b in StagedRows(c).batches() for v in b.column("value").to_pylist()]
+
+
+def test_roll_back_returns_to_the_start_of_the_epoch_even_after_a_pre_commit() -> None:
+    who = context(MemoryStorage())
+    writer = Table().open(who)
+    writer.begin_epoch()
+    writer.write(["a"])
+    writer.begin_epoch()
+    writer.write(["b"])
+    dropped = committables(writer, who, 2)
+    writer.roll_back()
+    writer.write(["c"])
+    again = committables(writer, who, 2)
+    assert values(again) == ["a", "c"]
+    assert {c.transaction for c in dropped}.isdisjoint(c.transaction for c in again)
+
+
+def test_rows_over_the_limit_are_staged_within_an_epoch_and_can_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged_writer, "PART_BYTES", 1)
+    storage = MemoryStorage()
+    who = context(storage)
+    writer = Table().open(who)
+    writer.begin_epoch()
+    writer.write([LONG])
+    writer.begin_epoch()
+    writer.write(["b" + LONG])
+    assert len(storage.files) == 2
+    writer.roll_back()
+    writer.write(["c"])
+    assert values(committables(writer, who, 2)) == [LONG, "c"]
+
+
+def test_a_missing_file_is_lost_output() -> None:
+    storage = MemoryStorage()
+    who = context(storage)
+    writer = Table().open(who)
+    writer.begin_epoch()
+    writer.write([LONG])
+    found = committables(writer, who, 1)
+    storage.delete(next(iter(storage.files)))
+    with pytest.raises(SinkTransactionLostError, match="has lost 1 rows of subtask s1/0"):
+        Table().commit_all(found)
+
+
+# ---- drivers
+
+
+def staged(storage: MemoryStorage, attempt: int, epoch: int, row: str) -> list[Committable]:
+    who = context(storage, attempt)
+    writer = Table().open(who)
+    writer.begin_epoch()
+    writer.write([row])
+    return committables(writer, who, epoch)
+
+
+def test_i10_a_driver_that_slept_before_its_commit_publishes_nothing_later() -> None:
+    storage = MemoryStorage()
+    old = staged(storage, 1, 10, "a")
+    slept = staged_outputs(old)  # it has read everything it needs
+    committer = GraphCommitter("job", {"out": Table()}, storage)
+    committer.commit(old)  # by the next attempt
+    committer.commit(staged(storage, 2, 11, "b"))
+    for output in slept:
+        Table().publish(output)
+    assert Table.rows == ["a", "b"]
+
+
+def test_an_attempt_that_fell_back_behind_committed_output_publishes_again() -> None:
+    storage = MemoryStorage()
+    committer = GraphCommitter("job", {"out": Table()}, storage)
+    committer.commit(staged(storage, 1, 12, "a"))
+    committer.commit(staged(storage, 2, 11, "again"))  # restored behind epoch 12
+    assert Table.rows == ["a", "again"]
+
+
+def test_a_sweep_removes_what_older_attempts_and_dropped_runs_left() -> None:
+    storage = MemoryStorage()
+    needed = staged(storage, 1, 5, LONG)
+    staged(storage, 1, 6, LONG)
+    running = staged(storage, 2, 7, LONG)
+    GraphCommitter("job", {"out": Table()}, storage).sweep([*needed], 2)
+    left = {path for path in storage.files if path.startswith(FOLDER)}
+    assert left == {c.data["file"] for c in [*needed, *running]}
+
+
+def test_rows_of_another_jobs_checkpoint_are_published_and_stay_there() -> None:
+    storage = MemoryStorage()
+    found = staged(storage, 1, 5, LONG)
+    GraphCommitter("fork", {"out": Table()}, MemoryStorage()).commit(found)
+    assert Table.rows == [LONG] and len(storage.files) == 1
+    GraphCommitter("job", {"out": Table()}, storage).commit(found)  # the job itself, later
+    assert Table.rows == [LONG]
