@@ -10,7 +10,8 @@ PenstockError
 │   ├── StateAccessError
 │   ├── NotPicklableError
 │   ├── PathNotFoundError           a file or folder that a command needs is not there
-│   └── JavaNotFoundError           Spark needs a Java
+│   ├── JavaNotFoundError           Spark needs a Java
+│   └── ServiceError                a broker or database for development cannot be fetched or started
 ├── UnsupportedValueError           a value that no codec can store
 ├── UserFunctionError               the user's own code raised
 ├── InvalidKeyError                 a record whose key is null or NaN
@@ -135,6 +136,10 @@ class PathNotFoundError(UsageError):
 
 class JavaNotFoundError(UsageError):
     """There is no Java that Spark runs on; nothing has been started."""
+
+
+class ServiceError(UsageError):
+    """A broker or database for tests and development cannot be fetched, started or stopped on this machine."""
 
 
 class UnsupportedValueError(PenstockError):

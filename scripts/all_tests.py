@@ -35,6 +35,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "spark": (*TIERS, "spark"),
     "process": (*TIERS, "process"),
     "full": (*TIERS, "full"),
+    "e2e": (*TIERS, "e2e"),
     "large": (*TIERS, "large"),
     "mutants": (PYTHON, "-m", "tests.mutants"),
     "faults": (PYTHON, "-m", "tests.faults"),

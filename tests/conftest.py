@@ -11,6 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.quick_jvm import use_quick_jvm
+from tests.service_fixtures import kafka, postgres
+
+__all__ = ["kafka", "postgres"]
 
 settings.register_profile(
     "penstock",

@@ -32,6 +32,7 @@ LAYERS: list[set[str]] = [
     {"jobmanager"},
     {"rest"},
     {"control"},
+    {"services"},
     {"spark"},
     {"connectors"},
     {"runtime"},

@@ -77,6 +77,9 @@ COMMANDS = {
     "info": CommandEntry(
         "info_command", "info", "Show the plan of a program, and where each of its settings comes from."
     ),
+    "dev": CommandEntry(
+        "dev_command", "dev", "Start a broker or a database on this machine, for tests and first steps."
+    ),
     "demo": CommandEntry("demo.demo_command", "demo", "Run a job that loses a process and still counts right."),
 }
 

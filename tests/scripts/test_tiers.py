@@ -58,7 +58,7 @@ def test_an_unknown_tier_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_test_is_in_exactly_one_tier() -> None:
-    markers = ("spark", "process", "full", "large", "cluster", "sim")
+    markers = ("spark", "process", "full", "large", "cluster", "sim", "e2e")
     for chosen in product([False, True], repeat=len(markers)):
         of_test = dict(zip(markers, chosen, strict=True))
         assert sum(eval(tier.markers, of_test) for tier in tiers.TIERS.values()) == 1, of_test
