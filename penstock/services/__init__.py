@@ -4,12 +4,12 @@ A service is one module of this folder, named `<name>_service.py`, with an objec
 register. `penstock dev <name>` and `scripts/services.py <name>` find it by that name.
 """
 
-from penstock.services.service import Launch, Program, Service, cache_folder, load_service, service_names
+from penstock.services.service import Launch, Service, ServiceProgram, cache_folder, load_service, service_names
 from penstock.services.service_handle import RunningService, find_running, start_service
 
 __all__ = [
     "Launch",
-    "Program",
+    "ServiceProgram",
     "RunningService",
     "Service",
     "cache_folder",

