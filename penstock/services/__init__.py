@@ -9,9 +9,9 @@ from penstock.services.service_handle import RunningService, find_running, start
 
 __all__ = [
     "Launch",
-    "ServiceProgram",
     "RunningService",
     "Service",
+    "ServiceProgram",
     "cache_folder",
     "find_running",
     "load_service",
