@@ -7,6 +7,7 @@ PenstockError
 │   ├── ConfigurationError
 │   ├── TypeMismatchError
 │   │   └── IncompatibleStateError  saved state does not fit what the program declares
+│   ├── GuaranteeRefusedError       a job that promises less than was required of it
 │   ├── StateAccessError
 │   ├── NotPicklableError
 │   ├── PathNotFoundError           a file or folder that a command needs is not there
@@ -91,6 +92,17 @@ class ArgumentValueError(UsageError, ValueError):
 
 class ConfigurationError(UsageError):
     """A configuration key is unknown or its value has the wrong form."""
+
+
+class GuaranteeRefusedError(UsageError):
+    """`--require-exactly-once` was given, and the job promises less."""
+
+    def __init__(self, guarantee: str, weak_parts: str) -> None:
+        super().__init__(guarantee, weak_parts)
+
+    def __str__(self) -> str:
+        guarantee, weak_parts = self.args
+        return f"--require-exactly-once: nothing was started, because the job delivers {guarantee}\n{weak_parts}"
 
 
 class TypeMismatchError(UsageError):

@@ -10,6 +10,7 @@ from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_settings
 from penstock.cli.program import load_program
 from penstock.control.effective_settings import visible_value
 from penstock.control.inspect.program_inspection import Program
+from penstock.control.job_guarantees import job_guarantees
 from penstock.control.submission import Submission, submitted
 from penstock.control.terminal import print_result
 from penstock.graph.plan_json import describe_plan, plan_json
@@ -27,14 +28,16 @@ def info(
     json: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Show the plan of a program, and where each of its settings comes from."""
+    """Show the plan of a program, what it guarantees, and where each of its settings comes from."""
     submission = Submission(job_file=job_file, parallelism=parallelism, overrides=parse_settings(settings))
     with submitted(submission):
         program = load_program(job_file, arguments or [])
     line = "-" * len(HEAD)
     rows = setting_rows(program)
-    text = f"{HEAD}\n{plan_json(program.graph)}\n{line}\n{settings_text(rows)}"
-    print_result(text, {**describe_plan(program.graph), "settings": rows})
+    guarantees = job_guarantees(program.graph, program.configuration)
+    report = "\n".join(guarantees.lines)
+    text = f"{HEAD}\n{plan_json(program.graph)}\n{line}\n{report}\n{line}\n{settings_text(rows)}"
+    print_result(text, {**describe_plan(program.graph), "guarantees": guarantees.to_dict(), "settings": rows})
 
 
 def setting_rows(program: Program) -> list[dict[str, str]]:

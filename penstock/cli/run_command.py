@@ -63,6 +63,9 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     allow_fallback: Annotated[
         bool, typer.Option("--allow-fallback", help="Restore an older checkpoint if the newest is damaged.")
     ] = False,
+    require_exactly_once: Annotated[
+        bool, typer.Option("--require-exactly-once", help="Refuse a job whose output is not exactly once, end to end.")
+    ] = False,
     spark_log: Annotated[
         str | None, typer.Option("--spark-log", metavar="LEVEL", help="Show Spark's own log, from this level up.")
     ] = None,
@@ -86,6 +89,7 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
         resume=resume or resume_only,
         resume_only=resume_only,
         allow_fallback=allow_fallback,
+        require_exactly_once=require_exactly_once,
         spark_log=parse_choice("--spark-log", spark_log, LOG_LEVELS),
         pyflink=pyflink,
         overrides=parse_settings(settings),

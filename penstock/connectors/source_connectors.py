@@ -11,6 +11,7 @@ from typing import Any
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.user_paths import absolute
 from penstock.errors import UsageError
+from penstock.model.delivery import Delivery
 from penstock.model.time import Duration
 from penstock.model.types import TAGGED, TypeInformation, Types, resolve_type
 
@@ -142,6 +143,11 @@ class FileSource:
         """Whether the source ends."""
         return self.discovery_interval_ms is None
 
+    @property
+    def delivery(self) -> Delivery:
+        """Files that were read can be read again."""
+        return Delivery.exactly_once()
+
     def monitor_continuously(self, discovery_interval: Duration) -> "FileSource":
         """The same source, unbounded: it looks for new files at this interval."""
         milliseconds = discovery_interval.to_milliseconds()
@@ -179,6 +185,7 @@ class NumberSequenceSource:
     end: int
     record_type: TypeInformation = field(default=Types.LONG(), init=False)
     bounded: bool = field(default=True, init=False)
+    delivery: Delivery = field(default=Delivery.exactly_once(), init=False)
 
     def __post_init__(self) -> None:
         if not -(2**63) <= self.start <= self.end < 2**63:
@@ -197,6 +204,7 @@ class CollectionSource:
     records: tuple[Any, ...]
     record_type: TypeInformation = TAGGED
     bounded: bool = field(default=True, init=False)
+    delivery: Delivery = field(default=Delivery.exactly_once(), init=False)
 
     @staticmethod
     def of(records: Iterable[Any], type_info: object = None) -> "CollectionSource":

@@ -9,6 +9,7 @@ from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.driver_log import DriverLog
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord
+from penstock.graph.guarantees import GuaranteeReport
 from penstock.graph.job_graph import JobGraph
 
 
@@ -25,6 +26,7 @@ class JobFacts:
     """The job's own folder; None: checkpoints are in the JobManager's memory, or there are none."""
     savepoint_dir: str | None
     """The default folder of savepoints."""
+    guarantees: GuaranteeReport
 
 
 class RunningJob(Protocol):

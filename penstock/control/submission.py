@@ -31,6 +31,8 @@ class Submission:
     resume_only: bool = False
     """With `resume`: refuse to start a new job."""
     allow_fallback: bool = False
+    require_exactly_once: bool = False
+    """Refuse a job that promises less."""
     spark_log: str | None = None
     pyflink: bool = False
     """The program imports pyflink and means penstock."""
@@ -78,6 +80,7 @@ def to_arguments(submission: Submission) -> list[str]:
         "--resume": submission.resume and not submission.resume_only,
         "--resume-only": submission.resume_only,
         "--allow-fallback": submission.allow_fallback,
+        "--require-exactly-once": submission.require_exactly_once,
         "--pyflink": submission.pyflink,
         "--json": MODE.json,
         "--debug": MODE.debug,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.control.inspect.program_inspection import take_program
+from penstock.control.job_guarantees import require_guarantee
 from penstock.control.terminal import print_message
 from penstock.datastream import source_nodes
 from penstock.datastream.checkpoint_config import CheckpointConfig
@@ -334,6 +335,7 @@ class StreamExecutionEnvironment:
         settings = job_settings(self._configuration, self._choices)
         graph = self._build(settings.configuration)
         take_program(graph, settings.configuration, settings.origins)
+        require_guarantee(graph, settings.configuration)
         require_sink_folders(graph)
         self._graph.executed()
         return graph, settings.configuration

@@ -91,7 +91,7 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
         raise TypeMismatchError(
             f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"
         )
-    return SourceSpec(kind, source, source.record_type, bounded=source.bounded)
+    return SourceSpec(kind, source, source.record_type, bounded=source.bounded, delivery=source.delivery)
 
 
 def refuse_connect(thing: Any, what: str) -> None:

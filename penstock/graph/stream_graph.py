@@ -11,6 +11,7 @@ from typing import Any, Literal
 from penstock.errors import UnsupportedValueError
 from penstock.graph.creation_site import creation_site
 from penstock.graph.pickling import function_name
+from penstock.model.delivery import Delivery
 from penstock.model.types import TypeInformation
 
 JvmOp = tuple[str, ...]
@@ -39,6 +40,8 @@ class SourceSpec:
     record_type: TypeInformation
     event_time: EventTime | None = None
     bounded: bool = False
+    delivery: Delivery = Delivery()
+    """What the source promises after a failure."""
 
 
 @dataclass(frozen=True)

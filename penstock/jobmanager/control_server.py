@@ -16,6 +16,7 @@ from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.terminal import print_warning
 from penstock.control.tokens import Tokens
 from penstock.errors import StorageError
+from penstock.graph.guarantees import GuaranteeReport
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
 from penstock.rest.rest_settings import RestSettings
@@ -103,13 +104,15 @@ class JobControl:
         self._tokens.remove(self._folder)
 
 
-def job_facts(request: JobRequest) -> JobFacts:
+def job_facts(request: JobRequest, guarantees: GuaranteeReport) -> JobFacts:
     """What does not change about a job."""
     settings, storage = request.settings, request.settings.storage
     folder = storage.address
     if folder is not None and storage.create_subdir:
         folder = join_address(folder, request.identity.job_id)
-    return JobFacts(request.graph, settings.checkpoints, settings.backend.kind, folder, settings.savepoint_dir)
+    return JobFacts(
+        request.graph, settings.checkpoints, settings.backend.kind, folder, settings.savepoint_dir, guarantees
+    )
 
 
 def _warn(reason: str) -> None:

@@ -11,6 +11,7 @@ from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.clock import SystemClock
 from penstock.control.interrupts import INTERRUPTS, is_interactive
+from penstock.control.job_guarantees import job_guarantees, start_lines
 from penstock.control.registry import SUSPENDED, Registry
 from penstock.control.submission import current_submission
 from penstock.control.takeover import require_free
@@ -44,6 +45,9 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         print_message(f"note: {note}")
     for warning in (*graph.warnings, *settings.warnings, *start_warnings(configuration)):
         print_warning(warning)
+    guarantees = job_guarantees(graph, configuration)
+    for line in start_lines(graph, guarantees):
+        print_message(line)
     identity, resumed = JobIdentity(new_job_id(), name, _program()), False
     if submission is not None and submission.resume:
         _require_free(settings, configuration, name)
@@ -76,7 +80,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     else:
         with control.closed_on_error():
             job = Job(request, spark, SystemClock())
-            control.serve(job, job_facts(request))
+            control.serve(job, job_facts(request, guarantees))
     INTERRUPTS.add(job)
     return job
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+from penstock.model.delivery import Delivery
 from penstock.model.ids import SubtaskId
 from penstock.model.snapshot import Committable
 from penstock.model.types import TypeInformation
@@ -44,6 +45,16 @@ class DeliveryGuarantee(Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
     NONE = 2
+
+    @property
+    def delivery(self) -> Delivery:
+        """What a sink with this guarantee answers in the guarantee report."""
+        remedy = "choose DeliveryGuarantee.EXACTLY_ONCE for the sink"
+        if self is DeliveryGuarantee.AT_LEAST_ONCE:
+            return Delivery.at_least_once("it writes records again after a failure, as it was asked to", remedy)
+        if self is DeliveryGuarantee.NONE:
+            return Delivery.unknown("it may lose or repeat records in a failure, as it was asked to", remedy)
+        return Delivery.exactly_once()
 
 
 class SinkWriter(ABC):
@@ -81,6 +92,14 @@ class Sink(ABC):
         only promises each row at least once.
         """
         return False
+
+    @property
+    def delivery(self) -> Delivery:
+        """What the sink promises if its transactions are committed with checkpoints: exactly once.
+
+        A sink that writes in another way says so here; `penstock info` and the start of a job report it.
+        """
+        return Delivery.exactly_once()
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+from penstock.model.delivery import Delivery
 from penstock.model.functions import Function
 
 
@@ -11,6 +12,14 @@ class SinkFunction(Function):
 
     With `CheckpointedFunction` it has operator state, for example a buffer of records that are not written yet.
     """
+
+    @property
+    def delivery(self) -> Delivery:
+        """At least once. A function whose writes can be repeated without harm returns `Delivery.idempotent(…)`."""
+        return Delivery.at_least_once(
+            "invoke() is called again after a failure for records since the last checkpoint",
+            "write to a sink with transactions (sink_to), or make the writes idempotent and say so in its `delivery`",
+        )
 
     class Context(ABC):
         """The times of one record."""

@@ -78,6 +78,11 @@ def show_exceptions(call: Call) -> Answer:
     return Answer(200, job_views.exception_history(call.control.job.record(), min(most, MAX_EXCEPTIONS)))
 
 
+def show_guarantees(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, call.control.facts.guarantees.to_dict())
+
+
 def cancel(call: Call) -> Answer:
     require_job(call)
     mode = call.query.get("mode", "cancel")
@@ -196,6 +201,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("PATCH", _JOB, cancel, "admin", query=("mode",)),
     Endpoint("GET", _JOB + "/status", show_status),
     Endpoint("GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",)),
+    Endpoint("GET", _JOB + "/guarantees", show_guarantees),
     Endpoint("POST", _JOB + "/savepoints", take_savepoint, "admin", SavepointBody),
     Endpoint("GET", _JOB + "/savepoints/{triggerid}", show_savepoint),
     Endpoint("POST", _JOB + "/stop", stop, "admin", StopBody),

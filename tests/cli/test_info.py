@@ -56,6 +56,15 @@ def test_every_setting_is_listed_with_its_origin(job: str, tmp_path: Path, capsy
     assert [row["key"] for row in rows] == sorted(expected)
 
 
+def test_the_guarantee_is_part_of_the_report(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--json", *FLAGS, job]) == 0
+    found = json.loads(capsys.readouterr().out)["guarantees"]
+    assert (found["guarantee"], found["state"]) == ("at least once", "exactly once")
+    assert [part["name"] for part in found["weak_parts"]] == ["Print to Std. Out"]
+    assert main(["info", *FLAGS, job]) == 0
+    assert "delivery: at least once; state is exactly once\n  sink 'Print to Std. Out': " in capsys.readouterr().out
+
+
 def test_people_see_a_table_behind_the_plan(job: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", *FLAGS, job]) == 0
     lines = capsys.readouterr().out.splitlines()

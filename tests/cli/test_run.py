@@ -40,7 +40,7 @@ def report_job(status: str, failure: str | None = None) -> None:
 
 def test_every_flag_reaches_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = program(tmp_path, "from tests.cli.test_run import print_submission; print_submission()")
-    flags = ["-p", "3", "--name", "n", "--resume", "--allow-fallback", "--spark-log", "warn"]
+    flags = ["-p", "3", "--name", "n", "--resume", "--allow-fallback", "--require-exactly-once", "--spark-log", "warn"]
     assert main(["run", *flags, "-Da.b=1", "-D", "c = x=y", "-Da.b=2", job]) == 0
     assert eval(capsys.readouterr().out) == {
         "parallelism": 3,
@@ -52,6 +52,7 @@ def test_every_flag_reaches_the_program(tmp_path: Path, capsys: pytest.CaptureFi
         "resume": True,
         "resume_only": False,
         "allow_fallback": True,
+        "require_exactly_once": True,
         "spark_log": "WARN",
         "pyflink": False,
         "overrides": {"a.b": "2", "c": "x=y"},
@@ -283,10 +284,34 @@ def test_a_detached_run_is_started_with_the_same_flags(monkeypatch: pytest.Monke
     expected = ["-p", "2", "--name", "a b", "--spark-log", "WARN", "--resume", "--allow-fallback", "-Dk=v=w", "job.py"]
     assert to_arguments(submission) == expected
     assert to_arguments(Submission(job_file=Path("job.py"))) == ["job.py"]
-    strict = Submission(Path("job.py"), resume=True, resume_only=True, arguments=("--rows", "7"))
-    assert to_arguments(strict) == ["--resume-only", "job.py", "--rows", "7"]
+    strict = Submission(
+        Path("job.py"), resume=True, resume_only=True, require_exactly_once=True, arguments=("--rows", "7")
+    )
+    assert to_arguments(strict) == ["--resume-only", "--require-exactly-once", "job.py", "--rows", "7"]
     restored = Submission(Path("job.py"), savepoint_path="a b", allow_non_restored=True, claim_mode="claim")
     assert to_arguments(restored) == ["-s", "a b", "-cm", "claim", "-n", "job.py"]
+
+
+WEAK = """
+from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.enable_checkpointing(5000, CheckpointingMode.AT_LEAST_ONCE)
+env.from_collection([1, 2]).map(str).print()
+env.execute()
+"""
+
+
+def test_a_job_that_is_not_exact_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.datastream.environment.make_session", lambda configuration: pytest.fail("it started"))
+    job = program(tmp_path, WEAK)
+    assert main(["run", "--require-exactly-once", "-p", "1", job]) == 2
+    error = capsys.readouterr().err
+    assert "--require-exactly-once: nothing was started, because the job delivers at least once" in error
+    assert "checkpoints: in mode AT_LEAST_ONCE" in error and "choose CheckpointingMode.EXACTLY_ONCE" in error
+    assert "sink 'Print to Std. Out': " in error and f"at {job}:7" in error
 
 
 def test_an_interrupted_program_says_with_which_command_its_job_is_resumed(

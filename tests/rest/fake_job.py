@@ -17,6 +17,7 @@ from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.server_contract import LOCAL_NAMES
 from penstock.control.tokens import Tokens
 from penstock.errors import CheckpointFailedError, JobConflictError
+from penstock.graph.guarantees import FaultTolerance, report_guarantees
 from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
@@ -29,6 +30,7 @@ READ = {"Authorization": f"Bearer {TOKENS.read}"}
 JOB = f"/jobs/{A_ID}"
 STAGE = StagePlan("s0", "Source -> Total", 2, 128, None, (), (), ())
 GRAPH = JobGraph((STAGE,), (), (), (), 128)
+GUARANTEES = report_guarantees(GRAPH, FaultTolerance())
 
 
 def end_savepoint(request: SavepointRequest, failure: str | None = None) -> None:
@@ -64,7 +66,7 @@ class FakeJob:
 
     @property
     def facts(self) -> JobFacts:
-        return JobFacts(GRAPH, self.settings, "hashmap", f"/checkpoints/{A_ID}", self.savepoint_dir)
+        return JobFacts(GRAPH, self.settings, "hashmap", f"/checkpoints/{A_ID}", self.savepoint_dir, GUARANTEES)
 
     def checkpoints(self) -> CheckpointReport:
         self.tally.note(self.history)

@@ -1,0 +1,278 @@
+"""The guarantee report: what a job promises from end to end, which part weakens it, and what would mend it.
+
+Three things decide about an output: the sources that it is computed from, the checkpointing mode and the sink. Each may
+lose records or repeat them after a failure; the output is as weak as the weakest.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypeAlias
+
+from penstock.graph.job_graph import JobGraph, SinkPlan, SourcePlan, SourceRef, StageOutput
+from penstock.graph.pickling import loads
+from penstock.model.delivery import Delivery
+from penstock.model.execution import CheckpointingMode
+from penstock.model.sink import Sink
+
+Origin: TypeAlias = SourceRef | StageOutput
+
+SINK_FUNCTION = "sink_function"
+MOST_LINES = 5
+"""Weak parts that are listed when a job starts."""
+ENABLE = "call env.enable_checkpointing(…)"
+PRINTED = Delivery.at_least_once(
+    "lines since the last checkpoint are printed again after a failure", "for exact output, write to a FileSink"
+)
+WRITTEN_BY_SPARK = Delivery.at_least_once(
+    "the rows of an epoch may be handed to the writer again after a failure",
+    "write to a sink with transactions, such as FileSink",
+)
+
+
+class Guarantee(Enum):
+    """How often the result of a record is visible in the end, whatever fails."""
+
+    EXACTLY_ONCE = "exactly once"
+    EFFECTIVELY_ONCE = "effectively once"
+    """Records may be written again, which leaves the same final result."""
+    AT_LEAST_ONCE = "at least once"
+    AT_MOST_ONCE = "at most once"
+    NONE = "no guarantee"
+    """Records may be lost, and others repeated."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the final result is the one of a run without failures."""
+        return self in (Guarantee.EXACTLY_ONCE, Guarantee.EFFECTIVELY_ONCE)
+
+    @staticmethod
+    def weakest(guarantees: Iterable["Guarantee"]) -> "Guarantee":
+        """What holds for all of them."""
+        found = set(guarantees)
+        if Guarantee.NONE in found or {Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE} <= found:
+            return Guarantee.NONE
+        return max(found, key=list(Guarantee).index, default=Guarantee.EXACTLY_ONCE)
+
+
+@dataclass(frozen=True)
+class FaultTolerance:
+    """The settings of a job that decide what a failure does to it."""
+
+    mode: CheckpointingMode | None = CheckpointingMode.EXACTLY_ONCE
+    """None: the job takes no checkpoints."""
+    outlives_driver: bool = True
+    """Checkpoints are in files, so that another driver can resume the job."""
+    restarts: bool = True
+    """The job is started again by itself after a failure."""
+
+    @property
+    def replays(self) -> bool:
+        """Whether records can be processed again at all."""
+        return self.mode is not None or self.restarts
+
+    @property
+    def delivery(self) -> Delivery:
+        """What the settings promise to a sink that commits with checkpoints."""
+        if self.mode is None and not self.restarts:
+            return Delivery.at_most_once(
+                "the job takes none and ends at its first failure: records that were not written yet are lost", ENABLE
+            )
+        if self.mode is None:
+            return Delivery.at_least_once(
+                "the job takes none: after a failure it starts from the beginning, and all output comes again", ENABLE
+            )
+        if not self.outlives_driver:
+            return Delivery.at_most_once(
+                "they are in the driver's memory: if it dies, the job cannot be resumed", "store them in files"
+            )
+        if self.mode is CheckpointingMode.AT_LEAST_ONCE:
+            return Delivery.at_least_once(
+                "in mode AT_LEAST_ONCE output is visible before its checkpoint, and comes again after a failure",
+                "choose CheckpointingMode.EXACTLY_ONCE",
+            )
+        return Delivery.exactly_once()
+
+
+BATCH = FaultTolerance()
+"""A batch job commits its output once, at its end; after a failure it reads everything again."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A source, a sink, or the checkpoints of a job, with what it promises."""
+
+    role: Literal["source", "sink", "checkpoints"]
+    uid: str
+    name: str
+    delivery: Delivery
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r}" if self.name else self.role
+
+    @property
+    def advice(self) -> str:
+        """Why it weakens the guarantee, and what to do."""
+        return f"{self}: {'; '.join(filter(None, (self.delivery.reason, self.delivery.remedy)))}"
+
+    def to_dict(self) -> dict[str, str]:
+        """For JSON."""
+        identity = {"part": self.role, "uid": self.uid, "name": self.name}
+        return {**identity, "reason": self.delivery.reason, "remedy": self.delivery.remedy}
+
+
+@dataclass(frozen=True)
+class OutputGuarantee:
+    """What is promised about the output of one sink."""
+
+    sink: Part
+    guarantee: Guarantee
+    weak_parts: tuple[Part, ...]
+    """Without them it would be exactly once."""
+
+
+@dataclass(frozen=True)
+class GuaranteeReport:
+    """What a job promises, sink by sink."""
+
+    state: Guarantee
+    """How often a record has changed the state."""
+    outputs: tuple[OutputGuarantee, ...]
+    weak_parts: tuple[Part, ...]
+    """Without them everything would be exactly once."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of all outputs together; of the state in a job without sinks."""
+        if not self.outputs:
+            return self.state
+        return Guarantee.weakest(output.guarantee for output in self.outputs)
+
+    @property
+    def lines(self) -> list[str]:
+        """For people: one line, and one for each weak part."""
+        if not self.outputs:
+            first = f"delivery: the job has no sink; state is {self.state.value}"
+        elif self.guarantee is Guarantee.EXACTLY_ONCE:
+            first = "delivery: exactly once, end to end"
+        else:
+            first = f"delivery: {self.guarantee.value}; state is {self.state.value}"
+        return [first, *(f"  {part.advice}" for part in self.weak_parts)]
+
+    @property
+    def short_lines(self) -> list[str]:
+        """The same with a limit, for the start of a job."""
+        lines = self.lines
+        if len(lines) <= 1 + MOST_LINES:
+            return lines
+        return [*lines[: 1 + MOST_LINES], f"  and {len(lines) - 1 - MOST_LINES} more, see `penstock info`"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "guarantee": self.guarantee.value,
+            "state": self.state.value,
+            "outputs": [
+                {"uid": output.sink.uid, "name": output.sink.name, "guarantee": output.guarantee.value}
+                for output in self.outputs
+            ],
+            "weak_parts": [part.to_dict() for part in self.weak_parts],
+        }
+
+
+def report_guarantees(graph: JobGraph, tolerance: FaultTolerance) -> GuaranteeReport:
+    """What the job promises with these settings."""
+    tolerance = BATCH if graph.batch else tolerance
+    origins = _Origins(graph)
+    outputs = [_output(sink, origins.of(origins_of_sink), tolerance) for sink, origins_of_sink in _sinks(graph)]
+    sources = [_source(source) for source in graph.sources]
+    weak = [part for output in outputs for part in output.weak_parts]
+    weak += [part for part in sources if not part.delivery.is_exact]
+    if tolerance.delivery.may_lose:
+        weak.append(_checkpoints(tolerance))
+    return GuaranteeReport(_state(sources, tolerance), tuple(outputs), tuple(dict.fromkeys(weak)))
+
+
+def _output(sink: Part, sources: Sequence[Part], tolerance: FaultTolerance) -> OutputGuarantee:
+    parts = (*sources, _checkpoints(tolerance), sink)
+    loses = any(part.delivery.may_lose for part in parts)
+    repeats = tolerance.replays and any(part.delivery.may_repeat for part in parts)
+    harmless = sink.delivery.is_idempotent and not any(source.delivery.may_repeat for source in sources)
+    weak = [p for p in parts if p.delivery.may_lose or (p.delivery.may_repeat and tolerance.replays)]
+    guarantee = _guarantee(loses=loses, repeats=repeats, harmless=harmless)
+    return OutputGuarantee(sink, guarantee, tuple(weak))
+
+
+def _state(sources: Sequence[Part], tolerance: FaultTolerance) -> Guarantee:
+    """State goes back to the checkpoint in both modes; what a source loses or repeats is lost or repeated in it."""
+    loses = tolerance.delivery.may_lose or any(source.delivery.may_lose for source in sources)
+    return _guarantee(loses=loses, repeats=any(source.delivery.may_repeat for source in sources), harmless=False)
+
+
+def _guarantee(*, loses: bool, repeats: bool, harmless: bool) -> Guarantee:
+    if repeats and not harmless:
+        return Guarantee.NONE if loses else Guarantee.AT_LEAST_ONCE
+    if loses:
+        return Guarantee.AT_MOST_ONCE
+    return Guarantee.EFFECTIVELY_ONCE if repeats else Guarantee.EXACTLY_ONCE
+
+
+def _checkpoints(tolerance: FaultTolerance) -> Part:
+    return Part("checkpoints", "", "", tolerance.delivery)
+
+
+def _source(source: SourcePlan) -> Part:
+    return Part("source", source.uid, source.name, source.spec.delivery)
+
+
+def _sinks(graph: JobGraph) -> Iterator[tuple[Part, list[Origin]]]:
+    """Every sink, and where its records come from: transactional ones, printed lines, functions, writers of Spark."""
+    plans = {sink.uid: sink for sink in graph.sinks}
+    for stage in graph.stages:
+        for operator in stage.operators:
+            if operator.uid in plans:
+                delivery = _sink_delivery(plans[operator.uid])
+            elif operator.kind == SINK_FUNCTION:
+                delivery = loads(operator.function).delivery
+            else:
+                continue
+            origins: list[Origin] = [StageOutput(stage.id, position) for position in operator.inputs]
+            yield Part("sink", operator.uid, operator.name, delivery), origins
+    for spark_sink in graph.spark_sinks:
+        yield (
+            Part("sink", spark_sink.uid, spark_sink.name, WRITTEN_BY_SPARK),
+            [edge.source for edge in spark_sink.edges],
+        )
+
+
+def _sink_delivery(plan: SinkPlan) -> Delivery:
+    if plan.spec.kind == "sink":
+        sink: Sink = plan.spec.config
+        return sink.delivery
+    return PRINTED if plan.spec.kind == "print" else Delivery.exactly_once()
+
+
+class _Origins:
+    """The sources that records at a position of a stage are computed from."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        self._found: dict[StageOutput, frozenset[int]] = {}
+
+    def of(self, origins: Iterable[Origin]) -> list[Part]:
+        """The sources, in the order of the program."""
+        ids = {source_id for origin in origins for source_id in self._sources(origin)}
+        return [_source(source) for source in self._graph.sources if source.id in ids]
+
+    def _sources(self, origin: Origin) -> frozenset[int]:
+        if isinstance(origin, SourceRef):
+            return frozenset((origin.source_id,))
+        if origin not in self._found:
+            self._found[origin] = frozenset().union(*map(self._sources, self._inputs(origin)))
+        return self._found[origin]
+
+    def _inputs(self, origin: StageOutput) -> list[Origin]:
+        stage = self._graph.stage(origin.stage_id)
+        if origin.position < 0:
+            return [stage.inputs[-1 - origin.position].source]
+        return [StageOutput(stage.id, position) for position in stage.operators[origin.position].inputs]
