@@ -30,12 +30,14 @@ class Tier:
 
 SPREAD = ("-n", "2", "--dist", "worksteal")
 """Over two processes, where tests are independent and keep a core busy."""
+SPREAD_WAITING = ("-n", "3", "--dist", "worksteal")
+"""Over three, where tests wait for processes to start and for time to pass."""
 NOT_TODAY = "not full and not large and not cluster and not e2e"
 TIERS = {
     "unit": Tier(f"not spark and not process and not sim and {NOT_TODAY}", 4 * 60, SPREAD),
     "sim": Tier(f"sim and {NOT_TODAY}", 60),
-    "spark": Tier(f"spark and not process and not sim and {NOT_TODAY}", 5 * 60, SPREAD),
-    "process": Tier(f"process and not sim and {NOT_TODAY}", 5 * 60, SPREAD),
+    "spark": Tier(f"spark and not process and not sim and {NOT_TODAY}", 5 * 60, SPREAD_WAITING),
+    "process": Tier(f"process and not sim and {NOT_TODAY}", 5 * 60, SPREAD_WAITING),
     "full": Tier("full and not large and not cluster and not e2e", 60 * 60),
     "e2e": Tier("e2e", 60 * 60),
     "large": Tier("large and not cluster and not e2e", 60 * 60),
