@@ -32,6 +32,10 @@ PenstockError
 │   ├── CheckpointFailedError       too many failures, or a commit that does not end: recovery follows
 │   └── LogCorruptError
 │       └── LogMissingError
+├── ConnectorError                  a broker or database could not serve a request
+│   ├── ConnectorUnavailableError   it does not answer: the attempt ends, recovery follows
+│   ├── ConnectorRefusedError       it refuses, and would again: wrong password, missing topic
+│   └── RecordsLostError            records were deleted before they were read
 ├── FencedError                     a newer attempt owns the job
 ├── StateLostError                  the parent version is not held: the attempt ends, recovery follows
 ├── StaleAttemptError
@@ -304,6 +308,24 @@ class LogMissingError(LogCorruptError):
     """A folder holds checkpoints but no job log, so nothing says which job they belong to or which are complete."""
 
     code = "MISSING_IDENTITY"
+
+
+class ConnectorError(PenstockError):
+    """A system outside of Penstock, such as a broker or a database, could not serve a request."""
+
+
+class ConnectorUnavailableError(ConnectorError):
+    """A broker or database does not answer in time; the attempt ends and recovery follows."""
+
+    retryable = True
+
+
+class ConnectorRefusedError(ConnectorError):
+    """A broker or database refuses a request and would refuse it again, for example because a topic does not exist."""
+
+
+class RecordsLostError(ConnectorError):
+    """Records that a source had to read are gone, for example by the retention of a topic; going on would skip them."""
 
 
 class FencedError(PenstockError):

@@ -25,12 +25,14 @@ from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,
     CheckpointMissingError,
+    ConnectorRefusedError,
     FencedError,
     InvalidKeyError,
     JobConflictError,
     JobNotFoundError,
     OutputIncompleteError,
     PenstockError,
+    RecordsLostError,
     SinkTransactionLostError,
     SourceFileLostError,
     StorageError,
@@ -475,7 +477,10 @@ class Job:
 
 
 def _is_final(error: PenstockError) -> bool:
-    """Retrying cannot help: output or input is lost (PROTOCOL R21), a key is null, or nothing can be restored (R24)."""
+    """Retrying cannot help: output or input is lost (PROTOCOL R21), a key is null, nothing can be restored (R24), or a
+    broker or database refuses for good.
+    """
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
-    finals = SinkTransactionLostError | SourceFileLostError | OutputIncompleteError | InvalidKeyError
+    lost = SinkTransactionLostError | SourceFileLostError | RecordsLostError
+    finals = lost | OutputIncompleteError | InvalidKeyError | ConnectorRefusedError
     return isinstance(error, finals) or is_refusal

@@ -1,0 +1,166 @@
+"""The only module that imports confluent_kafka: clients are made here, and its errors become ours here.
+
+A client is a resource: close a consumer, flush a producer, keep a reference to an admin client.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from penstock.errors import (
+    ConfigurationError,
+    ConnectorError,
+    ConnectorRefusedError,
+    ConnectorUnavailableError,
+    RecordsLostError,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+Result = TypeVar("Result")
+INSTALL = "pip install 'penstock[kafka]'"
+EARLIEST, END = -2, -1
+"""Offsets that the broker resolves: the first record there is, and the one after the last."""
+
+JAVA_ONLY = frozenset(
+    {
+        "key.deserializer",
+        "value.deserializer",
+        "key.serializer",
+        "value.serializer",
+        "max.poll.records",
+        "default.api.timeout.ms",
+        "partition.discovery.interval.ms",
+        "commit.offsets.on.checkpoint",
+        "register.consumer.metrics",
+        "client.id.prefix",
+    }
+)
+"""Settings of Kafka's Java client, or of Flink, that have no counterpart here and change no result."""
+JAVA_NAMES = {"max.request.size": "message.max.bytes", "buffer.memory": "", "max.block.ms": ""}
+JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+UNAVAILABLE = frozenset(
+    {
+        "_TRANSPORT",
+        "_ALL_BROKERS_DOWN",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_MSG_TIMED_OUT",
+        "_WAIT_COORD",
+        "_RESOLVE",
+        "REQUEST_TIMED_OUT",
+        "BROKER_NOT_AVAILABLE",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "NOT_COORDINATOR",
+        "NETWORK_EXCEPTION",
+        "KAFKA_STORAGE_ERROR",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    }
+)
+"""Names of errors that may pass."""
+LOST = frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"})
+
+
+def client_settings(servers: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of librdkafka for properties in its names or in those of Kafka's Java client.
+
+    >>> client_settings("b:9092", {"sasl.jaas.config": '… username="ada" password="x";', "max.poll.records": "5"})
+    {'bootstrap.servers': 'b:9092', 'sasl.username': 'ada', 'sasl.password': 'x'}
+    """
+    settings: dict[str, Any] = {"bootstrap.servers": servers}
+    for name, value in properties.items():
+        if name.startswith(("ssl.truststore.", "ssl.keystore.")) and name != "ssl.keystore.password":
+            raise ConfigurationError(
+                f"the property {name!r} names a Java key store, which librdkafka does not read; give PEM files with "
+                f"'ssl.ca.location', 'ssl.certificate.location' and 'ssl.key.location'"
+            )
+        if name == "sasl.jaas.config":
+            settings |= {f"sasl.{found}": text.replace('\\"', '"') for found, text in JAAS.findall(value)}
+        elif name not in JAVA_ONLY and JAVA_NAMES.get(name, name):
+            settings[JAVA_NAMES.get(name, name)] = value
+    return settings
+
+
+def open_consumer(settings: Mapping[str, Any]) -> "Consumer":
+    """A consumer. librdkafka requires a `group.id`; a consumer that is assigned and never commits joins no group."""
+    library = _library()
+    consumer: Consumer = _made(lambda: library.Consumer({"group.id": "penstock", **settings, **_logging()}))
+    return consumer
+
+
+def open_producer(settings: Mapping[str, Any]) -> "Producer":
+    """A producer; with `transactional.id`, initialize its transactions before the first one."""
+    library = _library()
+    producer: Producer = _made(lambda: library.Producer({**settings, **_logging()}))
+    return producer
+
+
+def open_admin(settings: Mapping[str, Any]) -> "AdminClient":
+    """A client for topics and their settings."""
+    _library()
+    from confluent_kafka.admin import AdminClient
+
+    return _made(lambda: AdminClient({**settings, **_logging()}))
+
+
+def topic_partition(topic: str, partition: int, offset: int = -1001) -> Any:
+    """A place in a partition, as consumers take it; without an offset, the partition."""
+    return _library().TopicPartition(topic, partition, offset)
+
+
+def call(what: str, action: Callable[[], Result]) -> Result:
+    """The result of a call of a client. `what` names it in the error, for example "topic 'orders': the end offset"."""
+    library = _library()
+    try:
+        return action()
+    except library.KafkaException as error:
+        raise translated(error.args[0], what) from None
+
+
+def translated(error: Any, what: str) -> ConnectorError:
+    """A KafkaError of the library as one of ours. The caller handles those that are no failure, such as the end."""
+    name, reason = error_name(error), str(error.str())
+    text = f"{what}: Kafka answers {name}: {reason}"
+    if name in LOST:
+        return RecordsLostError(text)
+    if name in UNAVAILABLE or error.retriable():
+        return ConnectorUnavailableError(text)
+    return ConnectorRefusedError(text)
+
+
+def error_name(error: Any) -> str:
+    """The name of a KafkaError, for example `_PARTITION_EOF`."""
+    return str(error.name())
+
+
+def raise_refused(what: str, way_out: str) -> NoReturn:
+    """Raise the error for something that the broker does not have or allow."""
+    raise ConnectorRefusedError(f"{what}; {way_out}")
+
+
+def _made(make: Callable[[], Result]) -> Result:
+    library = _library()
+    try:
+        return make()
+    except library.KafkaException as error:
+        raise ConfigurationError(f"Kafka's client refuses its settings: {error.args[0].str()}") from None
+
+
+def _logging() -> dict[str, Any]:
+    """librdkafka writes to stderr by itself, also about what it repeats until it works. Failures are raised."""
+    return {"log_level": 2}
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise ConfigurationError(f"Kafka needs the package confluent-kafka; {INSTALL}") from error
+    return confluent_kafka
