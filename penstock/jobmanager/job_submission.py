@@ -20,6 +20,7 @@ from penstock.errors import JobConflictError, JobNotFoundError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt.attempt import JobIdentity
 from penstock.jobmanager.attempt.recovery import open_start
+from penstock.jobmanager.attempt.sink_committer import check_sinks
 from penstock.jobmanager.control_server import JobControl, job_facts
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
@@ -62,6 +63,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         snapshot = open_start(graph, start)  # a start that must be refused is refused before anything exists
         if snapshot is not None and has_ended(snapshot.manifest):
             print_warning(TIME_HAS_ENDED)
+    check_sinks(graph, resumed=resumed)
     control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     request = JobRequest(
         identity=identity,

@@ -101,6 +101,13 @@ class Sink(ABC):
         """
         return Delivery.exactly_once()
 
+    def check(self, record_type: TypeInformation) -> None:  # noqa: B027 - most sinks have nothing to check
+        """Raise if the sink cannot work: the other system does not answer, refuses us, or has no such table or topic.
+
+        Called in the JobManager before a job starts, so that a mistake is found before anything is written. It changes
+        nothing. A retryable error does not stop a job that is resumed: its commits wait for the other system.
+        """
+
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
         """A writer for one subtask."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.connectors.staged.staged_files import StagedRows, sweep_staged
 from penstock.connectors.staged.staged_sink import StagedSink
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.model.sink import Sink
 from penstock.model.snapshot import Committable, commit_groups
@@ -54,3 +54,15 @@ class GraphCommitter:
                 f"program has no such sink; start the program once with it, then remove it"
             )
         return self._sinks[committable.sink_uid]
+
+
+def check_sinks(graph: JobGraph, *, resumed: bool) -> None:
+    """Raise if a sink of the job cannot work. One that does not answer now is no reason to refuse a resumed job."""
+    for sink in graph.sinks:
+        if sink.spec.kind != "sink":
+            continue
+        try:
+            sink.spec.config.check(sink.record_type)
+        except PenstockError as error:
+            if not (resumed and error.retryable):
+                raise
