@@ -1,4 +1,4 @@
-"""Files in an object store or in HDFS: read and listed through `pyarrow.fs`, written through `PutIfAbsent`."""
+"""Files in an object store: read and listed through `pyarrow.fs`, written through conditional puts."""
 
 import os
 from typing import Any
@@ -8,10 +8,10 @@ import pyarrow.fs as arrow_fs
 
 from penstock import failpoint
 from penstock.errors import ConfigurationError, FileMissingError, StorageError
-from penstock.storage.address import AZURE, GCS, HDFS, S3, RemoteAddress
+from penstock.storage.address import AZURE, GCS, S3, RemoteAddress
+from penstock.storage.conditional_put import ConditionalPut
 from penstock.storage.error_text import brief_reason
 from penstock.storage.paths import Paths, confine, confine_new, folder_of, is_confined
-from penstock.storage.put_if_absent import PutIfAbsent
 
 READ_TRIES = 6
 """The tries of a read or a listing that S3 does not answer; each ends after three seconds of silence."""
@@ -22,10 +22,10 @@ MAX_FILE_BYTES = 5 * 1000**3
 class RemoteStorage:
     """The files below one prefix. Any number of processes may use it at once.
 
-    Reads and listings must show what was written before them: S3, Google Cloud Storage, Azure and HDFS do.
+    Reads and listings must show what was written before them: S3, Google Cloud Storage and Azure do.
     """
 
-    def __init__(self, uri: str, files: Any, writer: PutIfAbsent, root: str) -> None:
+    def __init__(self, uri: str, files: Any, writer: ConditionalPut, root: str) -> None:
         """`files` is a `pyarrow.fs.FileSystem`, `root` the storage's root in it: `bucket/prefix`."""
         self._uri = uri
         self._files = files
@@ -111,22 +111,14 @@ class RemoteStorage:
 
 def open_remote(address: RemoteAddress) -> RemoteStorage:
     """The storage at an address. Endpoint and credentials come from the environment, as the reference page says."""
-    if address.kind == HDFS:
-        from penstock.storage.hdfs import HdfsRename, host_and_port
-
-        files = _open(arrow_fs.HadoopFileSystem, address, *host_and_port(address.bucket))
-        root = f"/{address.prefix}".rstrip("/")
-        return RemoteStorage(str(address), files, HdfsRename.connect(address, files, root), root)
-    from penstock.storage.conditional_put import ConditionalPut
-
     writer = ConditionalPut.open(address)
     root = "/".join(filter(None, (address.bucket, address.prefix)))
     return RemoteStorage(str(address), _open(_FILE_SYSTEMS[address.kind], address), writer, root)
 
 
-def _open(make: Any, address: RemoteAddress, *arguments: Any) -> Any:
+def _open(make: Any, address: RemoteAddress) -> Any:
     try:
-        return make(*(arguments or (address,)))
+        return make(address)
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot open {address}: {brief_reason(error)}") from None
 

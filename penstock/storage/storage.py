@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from penstock.storage.address import parse_address
+from penstock.storage.address import HDFS, parse_address
 from penstock.storage.local import LocalStorage
 from penstock.storage.paths import Paths
 
@@ -63,6 +63,10 @@ def open_storage(uri: str) -> Storage:
     address = parse_address(uri)
     if isinstance(address, Path):
         return LocalStorage(address)
-    from penstock.storage.remote import open_remote  # loaded only if needed
+    if address.kind == HDFS:
+        from penstock.storage.hdfs import open_hdfs  # loaded only if needed
+
+        return open_hdfs(address)
+    from penstock.storage.remote import open_remote
 
     return open_remote(address)
