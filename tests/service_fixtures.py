@@ -1,4 +1,4 @@
-"""Real systems for tests: `kafka` and `postgres` as fixtures. Each starts when a test first asks for it.
+"""Real systems for tests: `hdfs`, `kafka` and `postgres` as fixtures. Each starts when a test first asks for it.
 
 The processes of one run share it (pytest-xdist), and it ends with the run. Where its programs cannot be fetched, tests
 fail in `make test-e2e` and are skipped elsewhere.
@@ -36,3 +36,9 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def postgres(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunningService:
     """A PostgreSQL server; tests use tables of their own, and resume it if they kill it."""
     return shared_service("postgres", request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def hdfs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunningService:
+    """HDFS; tests use folders of their own, and resume it if they kill it."""
+    return shared_service("hdfs", request, tmp_path_factory)
