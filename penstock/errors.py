@@ -20,6 +20,7 @@ PenstockError
 ├── StorageError
 │   ├── FileMissingError            no file of that name
 │   ├── PathOutsideError            a name that leads out of the storage's folder
+│   ├── StorageAwayError            not reachable, or read-only for now: nothing was changed
 │   ├── NameTakenError              a file of that name exists and is never overwritten
 │   └── UnknownOutcomeError         a write whose reply was lost
 │       └── NotDurableError         a file that a power failure may still remove
@@ -231,6 +232,10 @@ class NameTakenError(StorageError):
     """The name exists already; existing files are never overwritten."""
 
     retryable = False
+
+
+class StorageAwayError(StorageError):
+    """The storage cannot be reached, or changes nothing for now (HDFS in safe mode): the operation was not executed."""
 
 
 class UnknownOutcomeError(StorageError):

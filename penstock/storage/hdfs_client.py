@@ -14,7 +14,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.errors import ConfigurationError, FileMissingError, NameTakenError, StorageError, UnknownOutcomeError
+from penstock.errors import (
+    ConfigurationError,
+    FileMissingError,
+    NameTakenError,
+    StorageAwayError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from penstock.model.ids import new_nonce
 from penstock.model.units import MIB
 from penstock.storage.error_text import brief_reason
@@ -52,14 +59,6 @@ class HdfsEntry:
     is_folder: bool
 
 
-class _NotNowError(Exception):
-    """The call was not executed, and may be if it is repeated."""
-
-
-class _NoReplyError(Exception):
-    """The call may or may not have been executed."""
-
-
 class HdfsClient:
     """Calls to the NameNodes of one address. Paths are absolute. Thread safe.
 
@@ -67,8 +66,15 @@ class HdfsClient:
     and any other StorageError if nothing was changed and nothing will be.
     """
 
-    def __init__(self, namenodes: NameNodes, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self,
+        namenodes: NameNodes,
+        limit_s: float = LIMIT_S,
+        connect: Callable[[str, dict[str, str]], Any] | None = None,
+    ) -> None:
+        """`connect` makes the library's client for a URL and settings."""
         self._namenodes = namenodes
+        self._connect = connect or hdfs_native.AsyncClient
         self._limit_s = limit_s
         self._first = 0
         self._lock = threading.Lock()
@@ -127,25 +133,25 @@ class HdfsClient:
         try:
             self.rename(temporary, path)
         except UnknownOutcomeError as error:
-            self._find_out(temporary, path, pieces, str(error))
+            self._find_out(temporary, path, pieces, error)
         except StorageError:
             self._remove(temporary)
             raise
 
     def rename(self, old: str, new: str) -> None:
         """Give a file a free name, atomically."""
-        self._repeat("rename", old, lambda client: client.rename(old, new, False), changes=True)
+        self._repeat("rename", old, lambda client: client.rename(old, new, overwrite=False), changes=True)
 
     def delete(self, path: str) -> bool:
         """Delete a file or an empty folder; whether there was one. Without a reply it is repeated."""
         try:
-            return bool(self._repeat("delete", path, lambda client: client.delete(path, False)))
+            return bool(self._repeat("delete", path, lambda client: client.delete(path, recursive=False)))
         except FileMissingError:
             return False
 
     def make_folder(self, path: str) -> None:
         """Create a folder and those above it, if they do not exist."""
-        self._repeat("create", path, lambda client: client.mkdirs(path, 0o755, True))
+        self._repeat("create", path, lambda client: client.mkdirs(path, create_parent=True))
 
     def _write_temporary(self, path: str, pieces: Iterable[bytes]) -> str:
         """The name of a new, closed file. Every try has its own: what a failed one leaves is swept by its name."""
@@ -158,14 +164,13 @@ class HdfsClient:
                 if found != size:
                     raise StorageError(f"{temporary!r} has {found} bytes where {size} were written")
                 return temporary
-            except (_NotNowError, _NoReplyError) as error:
-                self._remove(temporary)
-                if time.monotonic() + seconds > deadline:
-                    raise self._failure("write", path, str(error)) from None
-                time.sleep(seconds)
             except StorageError as error:
                 self._remove(temporary)
-                raise self._failure("write", path, str(error)) from None
+                # Nothing has the final name yet, so even a write without a reply may be repeated.
+                may_repeat = isinstance(error, (StorageAwayError, UnknownOutcomeError))
+                if not may_repeat or time.monotonic() + seconds > deadline:
+                    raise self._failure("write", path, error) from None
+                time.sleep(seconds)
         raise AssertionError("the pauses do not end")
 
     async def _write(self, client: Any, path: str, pieces: Iterable[bytes]) -> int:
@@ -193,7 +198,8 @@ class HdfsClient:
         patience_s = _CLOSE_S[0] + 4 * sync_s  # an answer takes about as long as the sync did
         done, _ = await asyncio.wait([closing], timeout=patience_s if patience_s < _CLOSE_S[1] else self._limit_s)
         if done:
-            return closing.result()
+            closing.result()
+            return
         closing.cancel()
         await asyncio.wait([closing])
         deadline = time.monotonic() + self._limit_s
@@ -201,7 +207,6 @@ class HdfsClient:
             if time.monotonic() > deadline:
                 raise TimeoutError("the file was not closed in time")
             await asyncio.sleep(_CLOSE_S[0])
-        return None
 
     async def _recover_lease(self, client: Any, path: str) -> bool:
         try:
@@ -209,7 +214,7 @@ class HdfsClient:
         except FileExistsError:
             return False  # the last block is not reported yet
 
-    def _find_out(self, temporary: str, path: str, pieces: Iterable[bytes], reason: str) -> None:
+    def _find_out(self, temporary: str, path: str, pieces: Iterable[bytes], cause: StorageError) -> None:
         """Return if a rename without a reply has happened; raise UnknownOutcomeError if it cannot be known."""
         try:
             # Once the temporary file is deleted, a rename that is still under way finds nothing to rename.
@@ -219,7 +224,7 @@ class HdfsClient:
         except StorageError as error:
             raise UnknownOutcomeError(f"cannot tell whether {path!r} was written: {error}") from None
         if was_there:
-            raise self._failure("write", path, reason)
+            raise self._failure("write", path, cause)
         if found is None:
             raise UnknownOutcomeError(f"{path!r} disappeared from {self._namenodes.url} while it was renamed")
         if not is_own:
@@ -234,8 +239,8 @@ class HdfsClient:
     def _remove(self, temporary: str) -> None:
         """Delete a temporary file if the NameNode answers; one that stays is swept by its name."""
         try:
-            self._run(lambda client: client.delete(temporary, False), OPEN_LIMIT_S)
-        except (StorageError, _NotNowError, _NoReplyError):
+            self._run(lambda client: client.delete(temporary, recursive=False), OPEN_LIMIT_S)
+        except StorageError:
             return
 
     def _repeat(
@@ -256,18 +261,14 @@ class HdfsClient:
         for seconds in _pauses():
             try:
                 return self._run(call, None if limit_s is None else min(limit, TRY_S))
-            except _NoReplyError as error:
-                if changes:
-                    raise UnknownOutcomeError(f"no reply to {verb} {path!r}: {error}") from None
-                reason = str(error)
-            except _NotNowError as error:
-                reason = str(error)
             except (FileMissingError, NameTakenError):
                 raise
             except StorageError as error:
-                raise self._failure(verb, path, str(error)) from None
-            if time.monotonic() + seconds > deadline:
-                raise self._failure(verb, path, f"{reason} (tried for {limit:g} s)")
+                if changes and isinstance(error, UnknownOutcomeError):
+                    raise UnknownOutcomeError(f"no reply to {verb} {path!r}: {error}") from None
+                may_repeat = isinstance(error, (StorageAwayError, UnknownOutcomeError))
+                if not may_repeat or time.monotonic() + seconds > deadline:
+                    raise self._failure(verb, path, error) from None
             time.sleep(seconds)
         raise AssertionError("the pauses do not end")
 
@@ -281,7 +282,9 @@ class HdfsClient:
             return asyncio.run_coroutine_threadsafe(limited(), _event_loop()).result()
         except (TimeoutError, asyncio.TimeoutError):
             self._give_up_connection()
-            raise _NoReplyError(f"no answer from {self._hosts()}; see whether the NameNode and DataNodes run") from None
+            raise UnknownOutcomeError(
+                f"no answer from {self._hosts()}; see whether the NameNode and DataNodes run"
+            ) from None
         except (OSError, RuntimeError, NotImplementedError) as error:
             raise _translated(error, self._hosts()) from None
 
@@ -295,7 +298,7 @@ class HdfsClient:
                 tries = {"dfs.client.failover.max.attempts": str(max(0, len(self._namenodes.names) * 2 - 1))}
                 pause = {"dfs.client.failover.sleep.base.millis": "50", "dfs.client.failover.sleep.max.millis": "200"}
                 settings = {**self._namenodes.settings(self._first), **tries, **pause}
-                self._inner = hdfs_native.AsyncClient(self._namenodes.url, settings)
+                self._inner = self._connect(self._namenodes.url, settings)
             return self._inner
 
     def _give_up_connection(self) -> None:
@@ -306,8 +309,10 @@ class HdfsClient:
     def _hosts(self) -> str:
         return " or ".join(self._namenodes.hosts)
 
-    def _failure(self, verb: str, path: str, reason: str) -> StorageError:
-        return StorageError(f"cannot {verb} {path!r} in {self._namenodes.url}: {reason}")
+    def _failure(self, verb: str, path: str, cause: StorageError) -> StorageError:
+        """What the caller of an operation gets: nothing was changed."""
+        kind = StorageAwayError if isinstance(cause, StorageAwayError) else StorageError
+        return kind(f"cannot {verb} {path!r} in {self._namenodes.url}: {cause}")
 
 
 def hdfs_client(place: str) -> HdfsClient:
@@ -347,7 +352,7 @@ def _entry(found: Any) -> HdfsEntry:
     return HdfsEntry(found.path, found.length, found.isdir)
 
 
-def _translated(error: Exception, hosts: str) -> Exception:
+def _translated(error: Exception, hosts: str) -> StorageError:
     """What an error of the library means."""
     text = str(error)
     remote = _REMOTE.match(text)
@@ -363,26 +368,26 @@ def _translated(error: Exception, hosts: str) -> Exception:
             f"describes the nameservice"
         )
     if isinstance(error, OSError) and _NOT_SENT.search(text):
-        return _NotNowError(
+        return StorageAwayError(
             f"no NameNode listens at {hosts} ({brief_reason(error)}); start it, or correct the address (the default "
             f"port is 8020)"
         )
     if isinstance(error, NotImplementedError):
         return StorageError(f"{brief_reason(error)}; use a folder without erasure coding")
-    return _NoReplyError(f"no answer from {hosts}: {_first_line(text)}")
+    return UnknownOutcomeError(f"no answer from {hosts}: {_first_line(text)}")
 
 
-def _translated_reply(kind: str, message: str) -> Exception:
+def _translated_reply(kind: str, message: str) -> StorageError:
     """What an exception of the NameNode means. It is an answer: the call was not executed."""
     if kind == "SafeModeException" or "is in safe mode" in message:
-        return _NotNowError(
+        return StorageAwayError(
             "the NameNode is in safe mode and changes nothing; wait until it has left it, see `hdfs dfsadmin "
             "-safemode get`"
         )
     if kind in ("RetriableException", "StandbyException", "ServerTooBusyException", "ObserverRetryOnActiveException"):
-        return _NotNowError(f"the NameNode asks to try again: {message}")
+        return StorageAwayError(f"the NameNode asks to try again: {message}")
     if "could only be written to 0" in message or "could only be replicated to 0" in message:
-        return _NotNowError(f"no DataNode takes the file: {message}; see `hdfs dfsadmin -report`")
+        return StorageAwayError(f"no DataNode takes the file: {message}; see `hdfs dfsadmin -report`")
     if kind in ("AccessControlException", "AuthorizationException"):
         return StorageError(f"{message}; set HADOOP_USER_NAME to a user who may, or change the folder's permissions")
     if kind in ("NSQuotaExceededException", "DSQuotaExceededException", "QuotaExceededException"):

@@ -34,8 +34,7 @@ class NameNodes:
         place = self.url.removeprefix("hdfs://")
         turned = [*self.names[first % len(self.names) :], *self.names[: first % len(self.names)]]
         addresses = {
-            f"dfs.namenode.rpc-address.{place}.{name}": host
-            for name, host in zip(self.names, self.hosts, strict=True)
+            f"dfs.namenode.rpc-address.{place}.{name}": host for name, host in zip(self.names, self.hosts, strict=True)
         }
         return {f"dfs.ha.namenodes.{place}": ",".join(turned), **addresses}
 
@@ -77,7 +76,9 @@ def _read_settings(environment: Mapping[str, str]) -> dict[str, str]:
         try:
             properties = ElementTree.parse(path).getroot().iter("property")
         except (ElementTree.ParseError, OSError) as error:
-            raise ConfigurationError(f"cannot read {str(path)!r}: {error}; correct it or set HADOOP_CONF_DIR") from error
+            raise ConfigurationError(
+                f"cannot read {str(path)!r}: {error}; correct it or set HADOOP_CONF_DIR"
+            ) from error
         for entry in properties:
             settings[(entry.findtext("name") or "").strip()] = (entry.findtext("value") or "").strip()
     return settings
