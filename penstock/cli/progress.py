@@ -27,6 +27,7 @@ class Progress:
     def __init__(self, clock: Clock | None = None, console: Console | None = None) -> None:
         self._clock = clock or SystemClock()
         self._console = console or Console(stderr=True)
+        self._console.soft_wrap = True  # long rows and paths that are printed meanwhile stay in one piece
         self._lock = threading.Lock()
         self._jobs: dict[str, JobRecord] = {}
         self._announced_end: set[str] = set()

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from penstock.checkpoint.snapshot.snapshot_location import locate
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_settings
-from penstock.cli.program import load_program
+from penstock.cli.program import load_program, require_job_file
 from penstock.control.inspect.program_inspection import Program
 from penstock.control.submission import Submission, submitted
 from penstock.control.terminal import MODE, print_progress, print_result
@@ -48,6 +49,8 @@ def restore(  # noqa: PLR0913 - the parameters are the command's flags
     """Compare a program with a savepoint or checkpoint, operator by operator."""
     if not check:
         raise UsageError("penstock restore needs --check; to start the job, use `penstock run -s PATH job.py`")
+    require_job_file(job_file)
+    locate(path)  # before the program starts Spark
     submission = Submission(
         job_file=job_file,
         parallelism=parallelism,

@@ -1,6 +1,7 @@
 """The output of a run while its jobs run, with a terminal and without one."""
 
 import io
+import sys
 
 import msgspec
 import pytest
@@ -155,6 +156,18 @@ def test_on_a_terminal_one_line_changes_in_place_and_is_gone_at_the_end(capsys: 
     assert "epoch 1" in shown and "epoch 2" in shown
     assert shown.endswith("\x1b[2K")  # erased
     assert capsys.readouterr().err == ""
+
+
+def test_on_a_narrow_terminal_the_line_is_cut_and_printed_rows_stay_in_one_piece() -> None:
+    screen = io.StringIO()
+    progress = Progress(StepClock(), Console(file=screen, force_terminal=True, width=30, _environ={"TERM": "xterm"}))
+    progress(job_record(epoch=1))
+    row = "1> Row(text='" + "many words " * 10 + "')"
+    print(row, file=sys.stderr)
+    progress.close()
+    shown = screen.getvalue()
+    assert row in shown
+    assert "totals RUNNING | epoch 1 | 0 …" in shown and "watermark" not in shown
 
 
 def test_with_json_the_first_and_the_last_line_are_documents(

@@ -84,6 +84,17 @@ def test_the_same_program_would_start(tmp_path: Path, savepoint: str, capsys: py
     assert "restored  count" in text and text.rstrip().endswith("it would start")
 
 
+def test_a_missing_snapshot_is_known_before_the_program_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.py"
+    job.write_text("raise AssertionError('it ran')", encoding="utf-8")
+    assert main(check(job, str(tmp_path / "absent"))) == 3
+    assert "Cannot find checkpoint or savepoint" in capsys.readouterr().err
+    assert main(check(tmp_path / "no.py", str(tmp_path / "absent"))) == 3
+    assert "no job file" in capsys.readouterr().err
+
+
 def test_functions_are_opened_with_the_parameters_of_the_job(
     tmp_path: Path, savepoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
