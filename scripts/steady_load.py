@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,14 +153,20 @@ def measure(folder: Path, producer: Producer) -> dict[str, Any]:
         producer.start()
         watch(job, folder, producer, output, samples)
     finally:
-        os.killpg(job.pid, signal.SIGINT)
-        try:
-            job.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+        end(job)
         output.look()  # a row that came twice may come late
     return to_figures(producer, output, samples)
+
+
+def end(job: "subprocess.Popen[bytes]") -> None:
+    """Suspend the job, or kill it if that takes too long."""
+    with suppress(ProcessLookupError):  # it has ended by itself
+        os.killpg(job.pid, signal.SIGINT)
+    try:
+        job.wait(60)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
 
 
 def watch(
@@ -212,8 +219,9 @@ def processes_of(pid: int, folder: Path) -> dict[psutil.Process, str]:
             continue  # it has ended in between
     for record in Registry(folder / "state" / "penstock" / "registry").list():
         for process in record.processes:
-            if process.role == "taskmanager" and psutil.pid_exists(process.pid):
-                found[psutil.Process(process.pid)] = "taskmanagers"
+            if process.role == "taskmanager":
+                with suppress(psutil.NoSuchProcess):
+                    found[psutil.Process(process.pid)] = "taskmanagers"
     return {**found, driver: "driver"}
 
 

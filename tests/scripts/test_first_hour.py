@@ -47,13 +47,27 @@ def test_a_command_that_does_not_end_is_killed_and_fails_its_step(
 ) -> None:
     monkeypatch.setattr(first_hour, "LIMIT_S", 0.2)
     walk = walk_with(tmp_path, "exec sleep 600")
-    walk.step("list", lambda step: first_hour.succeeds(step, "list"))
+    walk.step("list", lambda step: first_hour.answers(step, ("list",)))
     assert walk.failed == 1 and "did not end within" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("limit_s", "failed"), [(0.0, 1), (600.0, 0)])
+def test_a_command_that_only_looks_has_a_limit_of_time(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    limit_s: float,
+    failed: int,
+) -> None:
+    monkeypatch.setattr(first_hour, "COMMAND_S", limit_s)
+    walk = walk_with(tmp_path, "exit 0")
+    walk.step("list", lambda step: first_hour.answers(step, ("list",)))
+    assert walk.failed == failed and ("more than 0.0 s" in capsys.readouterr().out) == bool(failed)
 
 
 def test_a_step_shows_the_cpu_time_of_its_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     walk = walk_with(tmp_path, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
-    walk.step("busy", lambda step: first_hour.succeeds(step, "list"))
+    walk.step("busy", lambda step: str(step.run(walk.penstock).returncode))
     assert float(capsys.readouterr().out.split()[3]) > 0
 
 
