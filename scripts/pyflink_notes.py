@@ -29,8 +29,6 @@ ABSENT: dict[str, str] = {
     "datastream.state_backend.CustomStateBackend": (
         f"{_JAVA}: it wraps a backend of Java; `register_backend` takes one in Python"
     ),
-    "datastream.connectors.Source": f"{_JAVA}: the base of wrappers; here sources share no class",
-    "datastream.connectors.base.Source": f"{_JAVA}: the base of wrappers; here sources share no class",
     "datastream.connectors.base.S*": f"{_JAVA}: it changes the Java stream before a Java sink",
     "datastream.connectors.file_system.FileEnumeratorProvider*": f"{_JAVA}: Spark lists the files",
     "datastream.connectors.file_system.FileSplitAssignerProvider*": f"{_JAVA}: Spark assigns the files",
@@ -52,17 +50,8 @@ ABSENT: dict[str, str] = {
     "datastream.formats.parquet.Avro*": f"{_JAVA}: Avro's Java classes; `BulkFormat.parquet_format` reads Parquet",
     "datastream.formats.parquet*": f"{_TABLE}: rows have its types; `FileSink.for_bulk_format(path, 'parquet')`",
     "datastream.functions.RuntimeContext.get_metrics_group": "not yet: metrics of functions do not reach REST",
-    "datastream.functions.BaseBroadcastProcessFunction*": (
-        "the two broadcast functions have its methods themselves, without a base of their own"
-    ),
     "datastream.functions.SourceFunction": f"{_JAVA}: it wraps a source of Java",
-    "datastream.functions.SinkFunction": f"{_JAVA}: it wraps a sink of Java",
     "datastream.SourceFunction": f"{_JAVA}: it wraps a source of Java",
-    "datastream.SinkFunction": f"{_JAVA}: it wraps a sink of Java",
-    "datastream.*Partitioner*": "not yet: `key_by` and `rebalance` partition streams",
-    "datastream.async*": "not yet: functions are not asynchronous",
-    "datastream.Async*": "not yet: functions are not asynchronous",
-    "datastream.functions.Async*": "not yet: functions are not asynchronous",
     "datastream.output_tag.OutputTag.get_java_output_tag": _JAVA,
     "datastream.slot_sharing_group.*": _JAVA,
     "datastream.utils*": f"{_JAVA}: helpers of PyFlink's own code",

@@ -48,7 +48,9 @@ RANK = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 FOLLOWS_PYFLINK = ("cep", "datastream", "common", "model")
 DOMAIN_NAMES = ("TaskManager", "JobManager")
 PYFLINK_NAMES = {
+    "BaseBroadcastProcessFunction",
     "BaseBuilder",
+    "BaseContext",
     "Builder",
     "BulkFormatBuilder",
     "BulkWriterFactory",

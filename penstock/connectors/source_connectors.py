@@ -12,6 +12,7 @@ from penstock.codec.row_codec import RowCodec
 from penstock.connectors.user_paths import absolute
 from penstock.errors import UsageError
 from penstock.model.delivery import Delivery
+from penstock.model.source import Source
 from penstock.model.time import Duration
 from penstock.model.types import TAGGED, TypeInformation, Types, resolve_type
 
@@ -56,7 +57,7 @@ class BulkFormat:
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(Source):
     """The records of files: those that exist at the start and, if monitored continuously, new ones as well.
 
     Files whose names start with `.` or `_` are not read. A file must appear complete, by a rename, and never change.
@@ -178,7 +179,7 @@ class FileSourceBuilder:
 
 
 @dataclass(frozen=True)
-class NumberSequenceSource:
+class NumberSequenceSource(Source):
     """The integers from `start` to `end`, both included, as LONG."""
 
     start: int
@@ -198,7 +199,7 @@ class NumberSequenceSource:
 
 
 @dataclass(frozen=True)
-class CollectionSource:
+class CollectionSource(Source):
     """The records of a collection, in its order."""
 
     records: tuple[Any, ...]

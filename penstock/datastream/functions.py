@@ -7,6 +7,7 @@ from penstock.model.async_functions import (
     AsyncRetryStrategy,
 )
 from penstock.model.broadcast_functions import (
+    BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "AsyncFunctionDescriptor",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",

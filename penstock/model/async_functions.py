@@ -81,6 +81,23 @@ class AsyncRetryStrategy(ABC):
         )
 
 
+def empty_result_predicate(result: list[Any] | None) -> bool:
+    """Whether a request had no result."""
+    return not result
+
+
+def has_exception_predicate(error: BaseException | None) -> bool:
+    """Whether a request failed."""
+    return error is not None
+
+
+def exception_type_predicate(
+    error: BaseException | None, expected_error_type: type[BaseException] | tuple[type[BaseException], ...]
+) -> bool:
+    """Whether a request failed with an error of this type: `lambda e: exception_type_predicate(e, OSError)`."""
+    return isinstance(error, expected_error_type)
+
+
 class RetryPredicate(AsyncRetryPredicate):
     """A predicate made of two functions."""
 

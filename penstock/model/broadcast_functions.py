@@ -13,38 +13,47 @@ if TYPE_CHECKING:
     from penstock.model.descriptors import MapStateDescriptor, StateDescriptor
 
 
-class BroadcastClock(ABC):
-    """The times that every context of a broadcast function has."""
+class BaseBroadcastProcessFunction(Function):
+    """What the functions on a stream that is connected with a broadcast stream have in common."""
 
-    @abstractmethod
-    def timestamp(self) -> int | None:
-        """The timestamp of the record or timer in milliseconds, or None."""
+    class BaseContext(ABC):
+        """The times that every context of a broadcast function has."""
 
-    @abstractmethod
-    def current_processing_time(self) -> int:
-        """The processing time, which is constant within an epoch."""
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """The timestamp of the record or timer in milliseconds, or None."""
 
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """The current event-time watermark."""
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """The processing time, which is constant within an epoch."""
 
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """The current event-time watermark."""
 
-class BroadcastProcessFunction(Function):
-    """For a stream without a key, connected with a broadcast stream."""
-
-    class Context(BroadcastClock):
+    class Context(BaseContext):
         """For broadcast records: broadcast state can be changed."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> BroadcastState[Any, Any]:
             """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
-    class ReadOnlyContext(BroadcastClock):
+    class ReadOnlyContext(BaseContext):
         """For other records: broadcast state can only be read."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> ReadOnlyBroadcastState[Any, Any]:
             """A broadcast state whose descriptor was given to `broadcast(...)`."""
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction):
+    """For a stream without a key, connected with a broadcast stream."""
+
+    class Context(BaseBroadcastProcessFunction.Context):
+        """For broadcast records: broadcast state can be changed."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+        """For other records: broadcast state can only be read."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "BroadcastProcessFunction.ReadOnlyContext") -> Any:
@@ -55,15 +64,11 @@ class BroadcastProcessFunction(Function):
         """The results for a broadcast record, in every subtask: an iterable or a generator, or None for no records."""
 
 
-class KeyedBroadcastProcessFunction(Function):
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
     """For a keyed stream, connected with a broadcast stream. Records of the keyed stream have state and timers."""
 
-    class Context(BroadcastClock):
+    class Context(BaseBroadcastProcessFunction.Context):
         """For broadcast records: broadcast state can be changed; there is no current key."""
-
-        @abstractmethod
-        def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> BroadcastState[Any, Any]:
-            """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
         @abstractmethod
         def apply_to_keyed_state(
@@ -71,12 +76,8 @@ class KeyedBroadcastProcessFunction(Function):
         ) -> None:
             """Call `function(key, state)` for every key of this subtask that has this keyed state."""
 
-    class ReadOnlyContext(BroadcastClock):
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         """For records of the keyed stream: broadcast state can only be read."""
-
-        @abstractmethod
-        def get_broadcast_state(self, state_descriptor: "MapStateDescriptor") -> ReadOnlyBroadcastState[Any, Any]:
-            """A broadcast state whose descriptor was given to `broadcast(...)`."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:

@@ -52,7 +52,7 @@ class Row(tuple[Any, ...], metaclass=_RowType):
 
     def __new__(cls, *values: Any, **named: Any) -> "Row":
         if values and named:
-            raise ValueError("a Row takes values or named values, not both")
+            raise ValueError("Can not use both args and kwargs to create Row: give values, or values with names")
         fields = cls._fields
         if fields is None:
             return tuple.__new__(row_class(tuple(named)) if named else cls, named.values() if named else values)
@@ -78,7 +78,10 @@ class Row(tuple[Any, ...], metaclass=_RowType):
 
     def __call__(self, *values: Any) -> "Row":
         """A row of these values with the values of this row as field names: `Row("a", "b")(1, 2)`."""
-        return row_class(tuple(map(str, self)))(*values)
+        names = tuple(map(str, self))
+        if len(values) > len(names):
+            raise ValueError(f"Can not create Row with fields {self}, expected {len(names)} values but got {values}")
+        return make_row(names[: len(values)], values)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
         """The row as a dictionary; with `recursive`, nested rows too."""

@@ -57,6 +57,9 @@ class Time:
         """The duration in milliseconds."""
         return self._milliseconds
 
+    def __str__(self) -> str:
+        return f"{self._milliseconds} ms"
+
 
 @dataclass(frozen=True, order=True)
 class Duration:

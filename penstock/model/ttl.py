@@ -252,6 +252,12 @@ class StateTtlConfig:
         """When expired entries are removed, other than when they are read."""
         return self._cleanup_strategies
 
+    def __repr__(self) -> str:
+        return (
+            f"StateTtlConfig<update_type={self._update_type}, state_visibility={self._state_visibility},"
+            f"ttl_time_characteristic ={self._ttl_time_characteristic},ttl={self._ttl}>"
+        )
+
 
 CleanupStrategy: TypeAlias = (
     StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy

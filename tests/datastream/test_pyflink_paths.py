@@ -5,8 +5,13 @@
 """
 
 import importlib
+from typing import Any
 
 import pytest
+
+from penstock.common import Row, Time, Types, typeinfo
+from penstock.datastream import async_retry_predicates
+from penstock.datastream.state import StateTtlConfig
 
 PYFLINK = {
     "common": """AssignerWithPeriodicWatermarksWrapper CompletableFuture ConfigOption ConfigOptions Configuration
@@ -94,7 +99,7 @@ MISSING = {
     "streams are not cached": "CachedDataStream",
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSplitAssignerProvider
-        InputFormat RowDataBulkWriterFactory Source SourceFunction""",
+        InputFormat RowDataBulkWriterFactory SourceFunction""",
     "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema
         FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
         KafkaSink KafkaSource ParquetColumnarRowInputFormat
@@ -168,3 +173,39 @@ def test_a_program_runs_with_its_imports_renamed() -> None:
     data_stream, keyed_stream = namespace["DataStream"], namespace["KeyedStream"]
     assert isinstance(data_stream, type) and isinstance(keyed_stream, type)
     assert isinstance(namespace["stream"], data_stream) and isinstance(namespace["keyed"], keyed_stream)
+
+
+def test_types_are_instances_of_pyflinks_classes() -> None:
+    make_row: Any = typeinfo.RowTypeInfo
+    make_map: Any = typeinfo.MapTypeInfo
+    row = make_row([Types.INT(), Types.STRING()], ["a", "b"])
+    assert row == Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
+    assert isinstance(row, typeinfo.RowTypeInfo) and not isinstance(row, typeinfo.TupleTypeInfo)
+    assert isinstance(Types.INT(), typeinfo.BasicTypeInfo)
+    assert isinstance(Types.PICKLED_BYTE_ARRAY(), typeinfo.PickledBytesTypeInfo)
+    assert make_map(Types.INT(), Types.INT()) == Types.MAP(Types.INT(), Types.INT())
+    assert isinstance(Types.PRIMITIVE_ARRAY(Types.INT()), typeinfo.PrimitiveArrayTypeInfo)
+
+
+def test_predicates_of_retries() -> None:
+    assert async_retry_predicates.empty_result_predicate([]) and not async_retry_predicates.empty_result_predicate([0])
+    assert async_retry_predicates.has_exception_predicate(OSError())
+    assert async_retry_predicates.exception_type_predicate(TimeoutError(), OSError)
+    assert not async_retry_predicates.exception_type_predicate(ValueError(), OSError)
+
+
+def test_durations_and_times_to_live_read_as_in_pyflink() -> None:
+    assert str(Time.seconds(5)) == "5000 ms"
+    config = StateTtlConfig.new_builder(Time.seconds(1)).build()
+    assert str(config) == (
+        "StateTtlConfig<update_type=UpdateType.OnCreateAndWrite, state_visibility=StateVisibility.NeverReturnExpired,"
+        "ttl_time_characteristic =TtlTimeCharacteristic.ProcessingTime,ttl=1000 ms>"
+    )
+
+
+def test_a_row_of_names_makes_rows_with_the_first_names() -> None:
+    named = Row("name", "age")
+    assert repr(named("ada", 3)) == "Row(name='ada', age=3)"
+    assert repr(named("ada")) == "Row(name='ada')"
+    with pytest.raises(ValueError, match="expected 2 values but got"):
+        named("ada", 3, 4)

@@ -1,5 +1,6 @@
 """The names of `pyflink.datastream.connectors.base`."""
 
 from penstock.model.sink import DeliveryGuarantee, Sink
+from penstock.model.source import Source
 
-__all__ = ["DeliveryGuarantee", "Sink"]
+__all__ = ["DeliveryGuarantee", "Sink", "Source"]
