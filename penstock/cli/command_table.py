@@ -75,7 +75,9 @@ COMMANDS = {
         "restore_command", "restore", "Compare a program with a savepoint or checkpoint, operator by operator."
     ),
     "info": CommandEntry(
-        "info_command", "info", "Show the plan of a program, and where each of its settings comes from."
+        "info_command",
+        "info",
+        "Show the plan of a program, what it guarantees, and where each of its settings comes from.",
     ),
     "dev": CommandEntry(
         "dev_command", "dev", "Start a broker or a database on this machine, for tests and first steps."

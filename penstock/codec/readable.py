@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.codec import arrow_functions as pc
 from penstock.codec import tagged
 from penstock.codec.columns import decode_column, encode_column
 from penstock.codec.tagged_json import from_json, to_json

@@ -53,3 +53,12 @@ def test_a_record_of_logging_has_its_level_and_the_name_of_its_logger() -> None:
     assert file.getvalue().splitlines()[0].endswith("Z INFO  restore job=0123abcd attempt=2 | done")
     assert file.getvalue().splitlines()[1].endswith("Z ERROR my.app job=0123abcd attempt=2 | a")
     assert log.tail(3)[-1] == "b"  # the rest of a longer text follows as it is
+
+
+def test_routine_lines_of_penstock_are_logged_but_explain_no_failure() -> None:
+    log, file = SubtaskLog(), io.StringIO()
+    handler = _LogHandler(LogFile(file, log))
+    for name, level in (("penstock.taskmanager", 20), ("penstock.spool", 30), ("model", 20)):
+        handler.emit(logging.LogRecord(name, level, __file__, 1, "text", None, None))
+    assert contexts(file) == ["INFO  taskmanager | text", "WARN  spool | text", "INFO  model | text"]
+    assert [line.split(" ", 1)[1] for line in log.tail(9)] == ["WARN  spool | text", "INFO  model | text"]

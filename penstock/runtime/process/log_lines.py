@@ -44,11 +44,14 @@ class LogEvent:
     subject: str
     text: str
     level: str = "INFO"
+    is_routine: bool = False
+    """It only says that Penstock does what it should."""
 
     @staticmethod
     def of(record: logging.LogRecord, text: str) -> "LogEvent":
         """A record of Python's logging. Penstock's own loggers are shown without their prefix."""
-        return LogEvent(record.name.removeprefix(_OWN_LOGGERS), text, level_name(record.levelno))
+        is_routine = record.name.startswith(_OWN_LOGGERS) and record.levelno <= logging.INFO
+        return LogEvent(record.name.removeprefix(_OWN_LOGGERS), text, level_name(record.levelno), is_routine)
 
 
 @dataclass(frozen=True)

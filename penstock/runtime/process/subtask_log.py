@@ -32,14 +32,15 @@ class SubtaskLog:
         )
 
     def line(self, event: LogEvent) -> str:
-        """The event as a line of this thread, which is also kept for `tail`."""
+        """The event as a line of this thread, which is also kept for `tail` unless it is routine."""
         context = getattr(self._here, "context", None) or self.process
         written = log_line(self._clock.now_ms(), context, event)
-        self._lines.extend(written.split("\n"))
+        if not event.is_routine:
+            self._lines.extend(written.split("\n"))
         return written
 
     def tail(self, count: int) -> list[str]:
-        """The last lines."""
+        """The last lines that may explain a failure."""
         return list(self._lines)[-count:]
 
 

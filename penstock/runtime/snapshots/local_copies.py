@@ -50,6 +50,8 @@ class RestoreFigures(msgspec.Struct, frozen=True):
         return RestoreFigures(*(mine + theirs for mine, theirs in zip(_figures(self), _figures(other), strict=True)))
 
     def __str__(self) -> str:
+        if not self.local_files and not self.primary_files:
+            return "no files of keyed state (a small state is in the metadata)"
         return (
             f"{self.local_files} files ({self.local_bytes} bytes) from local copies, "
             f"{self.primary_files} files ({self.primary_bytes} bytes) from the checkpoint storage"

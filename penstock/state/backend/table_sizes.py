@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.codec import arrow_functions as pc
 from penstock.codec.keys import KeyCodec
 from penstock.model.snapshot import StateSize, StateTableInfo
 from penstock.state.backend.sealed_state import SealedTable, SealedTables

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.codec import arrow_functions as pc
 from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError, PenstockError
 from penstock.model.snapshot import StateTableInfo, TableFile
 from penstock.model.type_information import parse_type
