@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import pyarrow as pa
 
+from penstock.connectors.staged.spark_writer import SparkWriterSink
 from penstock.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.collect import CloseableIterator
 from penstock.datastream.connected_streams import ConnectedStreams
@@ -377,15 +378,23 @@ class DataStream(NodeSettings):
         spec = OperatorSpec("sink_function", sink_func)
         return DataStreamSink(self._values()._add("operator", "Sink", spec, self.get_type()))
 
-    def to_spark(self, write: Callable[[Any, Any], None]) -> DataStreamSink:
+    def to_spark(self, write: Callable[[Any, Any], None], *, exactly_once: bool = False) -> DataStreamSink:
         """Call `write(df, epoch)` in the driver with each epoch's records as a Spark DataFrame, at least once.
 
-        `epoch` has `job_id`, `checkpoint` and `id`, with which a writer can be made idempotent.
+        With `exactly_once` the records wait until their checkpoint is complete. After a failure `write` may be called
+        again with the same rows and the same `epoch.token`: it must store the token (or `epoch.owner` and
+        `epoch.version`) in the same transaction as the rows, and skip rows whose token is stored.
         """
         if not callable(write):
             raise ArgumentError(f"to_spark() takes a function of a DataFrame and an epoch, not {write!r}")
         check_writer(write)
-        return self._sink("Spark", SinkSpec("spark", write))
+        if not exactly_once:
+            return self._sink("Spark", SinkSpec("spark", write))
+        from penstock.spark.staged_frames import FrameWriter
+
+        environment = self._environment
+        frames = FrameWriter(write, lambda: environment.spark, self.get_type())
+        return self._sink("Spark", SinkSpec("sink", SparkWriterSink(frames)))
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

@@ -14,11 +14,21 @@ from penstock.spark.pipe import OwnerAddress
 
 @dataclass(frozen=True)
 class SparkEpoch:
-    """What a `to_spark` writer gets about the epoch, for idempotent writes."""
+    """What a `to_spark` writer gets about its rows. Only with `exactly_once=True` they have an owner and a version."""
 
     job_id: str
     id: int
+    """The epoch; with `exactly_once=True`, the last one of the checkpoint."""
     checkpoint: int | None
+    owner: str | None = None
+    """Job and sink, as one text."""
+    version: int | None = None
+    """Grows with every checkpoint of the owner, over restarts too; the same rows always have the same one."""
+
+    @property
+    def token(self) -> str | None:
+        """Owner and version as one text: a writer that has stored it has stored these rows, and must skip them."""
+        return None if self.owner is None else f"{self.owner}/{self.version}"
 
 
 class EpochRunner:
