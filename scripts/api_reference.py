@@ -24,6 +24,8 @@ FOLDER = ROOT / "docs" / "reference" / "api"
 MODULES = {
     "penstock.cep": None,
     "penstock.common": None,
+    "penstock.connectors.delta": None,
+    "penstock.connectors.iceberg": None,
     "penstock.datastream": None,
     "penstock.datastream.connectors": None,
     "penstock.datastream.connectors.file_system": None,

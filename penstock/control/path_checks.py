@@ -4,14 +4,10 @@ Only what can be seen at once is checked. The checks of the job itself, which re
 follow when it is submitted.
 """
 
-import os
-from pathlib import Path
-
 from penstock.checkpoint.snapshot.snapshot_location import locate
-from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
 from penstock.model.options import checkpointing_options
-from penstock.storage.address import parse_address
+from penstock.storage.address import require_folder
 
 
 def require_paths(configuration: Configuration, *, resumes: bool) -> None:
@@ -30,15 +26,3 @@ def require_paths(configuration: Configuration, *, resumes: bool) -> None:
     savepoints = configuration.get(checkpointing_options.SAVEPOINT_DIRECTORY)
     if savepoints:
         require_folder(savepoints, "savepoint folder")
-
-
-def require_folder(address: str, what: str) -> None:
-    """Raise UsageError unless a local folder can be written, or be made. Other storages are not asked."""
-    place = parse_address(address)
-    if not isinstance(place, Path):
-        return
-    nearest = next(folder for folder in (place, *place.parents) if os.path.lexists(folder))
-    if not nearest.is_dir():
-        raise UsageError(f"the {what} {address!r} cannot be used: {str(nearest)!r} is not a folder")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(f"the {what} {address!r} cannot be used: {str(nearest)!r} is not writable")

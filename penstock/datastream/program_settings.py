@@ -17,7 +17,7 @@ from penstock.control.effective_settings import (
 )
 from penstock.control.inspect.program_inspection import is_inspecting
 from penstock.control.interrupts import INTERRUPTS
-from penstock.control.path_checks import require_folder, require_paths
+from penstock.control.path_checks import require_paths
 from penstock.control.settings_file import SettingsSource
 from penstock.control.submission import Submission, current_submission
 from penstock.datastream.state_choices import StateChoices
@@ -32,6 +32,7 @@ from penstock.model.options.catalogue import (
     settings_without_effect,
 )
 from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, prepare_taskmanagers
+from penstock.storage.address import require_folder
 
 _LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?$")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from penstock.errors import ConfigurationError, StorageError
+from penstock.errors import ConfigurationError, StorageError, UsageError
 from penstock.storage.paths import confine
 
 S3 = "s3"
@@ -128,3 +128,15 @@ def _remote(scheme: str, place: str, path: str) -> RemoteAddress:
         return RemoteAddress(kind, place, confine(prefix) if prefix else "", account)
     except StorageError as error:
         raise ConfigurationError(f"the address {scheme}://{place} has no usable path: {error}") from None
+
+
+def require_folder(address: str, what: str) -> None:
+    """Raise UsageError unless a local folder can be written, or be made. Other storages are not asked."""
+    place = parse_address(address)
+    if not isinstance(place, Path):
+        return
+    nearest = next(folder for folder in (place, *place.parents) if os.path.lexists(folder))
+    if not nearest.is_dir():
+        raise UsageError(f"the {what} {address!r} cannot be used: {str(nearest)!r} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(f"the {what} {address!r} cannot be used: {str(nearest)!r} is not writable")

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from penstock.common import Types
-from penstock.control.path_checks import require_folder, require_paths
+from penstock.control.path_checks import require_paths
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import FileSink
 from penstock.errors import SnapshotNotFoundError, UsageError
 from penstock.model.configuration import Configuration
+from penstock.storage.address import require_folder
 
 CHECKPOINTS = "execution.checkpointing.dir"
 INTERVAL = {"execution.checkpointing.interval": "1s"}

@@ -17,6 +17,8 @@ BLOCKS = all_blocks()
 LANGUAGES = {"python", "output", "console", "yaml", "toml", "json", "text"}
 PROGRAMS = {
     "README.md": "tests/process/programs.py",
+    "docs/connectors/delta.md": "tests/spark/test_table_programs.py",
+    "docs/connectors/iceberg.md": "tests/spark/test_table_programs.py",
     "docs/tutorial/first-job.md": "tests/process/test_first_job.py",
     "docs/tutorial/upgrade-a-job.md": "tests/process/test_journey.py",
 }

@@ -23,9 +23,10 @@ from penstock import compat
 from penstock.codec.columns import decode_column
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.file.json_lines import JsonLines
-from penstock.errors import UnsupportedValueError, UsageError
+from penstock.connectors.record_columns import columns_of
+from penstock.errors import UnsupportedValueError
 from penstock.model.flink_text import flink_text
-from penstock.model.type_information import TypeInformation, row_of, tuple_of
+from penstock.model.type_information import TypeInformation, tuple_of
 
 ROW_GROUP_ROWS = 128 * 1024
 
@@ -55,7 +56,7 @@ class FileFormat:
             return _text_encoder(self.charset, flink_text(record_type) if compat.is_installed() else str)
         if self.name == "json":
             return RecordEncoder(JsonLines(record_type).encode)
-        columns = _columns(record_type, self.name)
+        columns = columns_of(record_type, f"a {self.name} file")
         return _csv_encoder(columns) if self.name == "csv" else _parquet_encoder(columns)
 
 
@@ -67,20 +68,6 @@ PARQUET = FileFormat("parquet", ".parquet")
 def text(charset: str) -> FileFormat:
     """Lines of `str(record)`."""
     return FileFormat("text", ".txt", charset)
-
-
-def _columns(record_type: TypeInformation, format_name: str) -> TypeInformation:
-    """The type as a row of columns; a tuple's columns are f0, f1, …, and a plain value's is `value`."""
-    if record_type.kind != "arrow":
-        raise UsageError(
-            f"a {format_name} file needs typed columns, but the records that reach the sink have no declared type; "
-            f"declare it on the operator before the sink, for example output_type='customer string, total double'"
-        )
-    if record_type.name in ("ROW", "TUPLE") and not record_type.children:
-        raise UsageError(f"a {format_name} file needs at least one column; the record type {record_type} has none")
-    if record_type.name == "TUPLE":
-        return row_of([f"f{index}" for index in range(len(record_type.children))], record_type.children)
-    return record_type
 
 
 def _text_encoder(charset: str, text_of: Callable[[Any], str]) -> RecordEncoder:

@@ -1,0 +1,5 @@
+"""Delta Lake tables."""
+
+from penstock.connectors.delta.delta_sink import DeltaSink
+
+__all__ = ["DeltaSink"]

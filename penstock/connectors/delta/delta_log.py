@@ -1,0 +1,146 @@
+"""Reads and writes Delta tables with delta-rs. The only module that imports it; its errors are translated here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.connectors.staged.staged_sink import StagedOutput
+from penstock.connectors.table.published_rows import PublishedRows
+from penstock.connectors.table.table_schema import evolve, plain_schema, require_columns, schema_text
+from penstock.errors import (
+    ConnectorUnavailableError,
+    PenstockError,
+    SinkTransactionLostError,
+    TypeMismatchError,
+    UsageError,
+)
+from penstock.storage.address import require_folder
+
+try:
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+    from deltalake.exceptions import CommitFailedError, TableNotFoundError
+except ModuleNotFoundError as error:
+    raise UsageError("DeltaSink needs delta-rs: pip install 'penstock[delta]'") from error
+
+if TYPE_CHECKING:
+    from penstock.connectors.delta.delta_sink import DeltaSink
+
+CONFLICTS = 5
+"""How often a commit that another writer's commit made invalid is made anew, before the job's own retries."""
+
+
+def check(sink: "DeltaSink", schema: pa.Schema) -> None:
+    """Raise unless rows with this schema can be written. Changes nothing."""
+    require_folder(str(sink.path), f"folder of {sink.where},")
+    with _translated(sink):
+        table = _open(sink)
+        if table is None:
+            require_columns(sink.partition_by, schema, sink.where)
+        else:
+            _require_partitions(sink, table)
+            evolve(_schema(table), schema, sink.where, widens=False)
+
+
+def publish(sink: "DeltaSink", output: StagedOutput) -> None:
+    """Append the rows in one commit, unless the table has a marker that is as high."""
+    for _ in range(CONFLICTS):
+        with _translated(sink):
+            try:
+                if _is_published(sink, output) or _append(sink, output):
+                    return
+            except SinkTransactionLostError:
+                if _is_published(sink, output):  # by another process, which then deleted the staged rows
+                    return
+                raise
+    raise ConnectorUnavailableError(
+        f"{sink.where} could not be written: other writers changed it {CONFLICTS} times at the same moment"
+    )
+
+
+def _is_published(sink: "DeltaSink", output: StagedOutput) -> bool:
+    table = _open(sink)
+    return table is not None and _marker(table, output) >= output.marker
+
+
+def _append(sink: "DeltaSink", output: StagedOutput) -> bool:
+    """False if another commit came first: then the marker must be read again."""
+    rows = PublishedRows(output)
+    table = _open(sink) or _create(sink, rows.schema)
+    if table is None:
+        return False
+    if _marker(table, output) >= output.marker:  # in the version on which the commit is based
+        return True
+    _require_partitions(sink, table)
+    evolution = evolve(_schema(table), rows.schema, sink.where, widens=False)
+    try:
+        write_deltalake(
+            table,
+            rows.reader(evolution.schema, sink.where),
+            mode="append",
+            schema_mode="merge" if evolution.changes else None,
+            target_file_size=sink.target_file_size,
+            commit_properties=CommitProperties(app_transactions=[Transaction(output.owner, output.marker)]),
+        )
+    except CommitFailedError:
+        return False
+    except Exception as error:
+        if rows.error is not None:
+            raise rows.error from error
+        raise
+    return True
+
+
+def _open(sink: "DeltaSink") -> DeltaTable | None:
+    try:
+        return DeltaTable(str(sink.path), storage_options=dict(sink.storage_options))
+    except TableNotFoundError:
+        return None
+
+
+def _create(sink: "DeltaSink", schema: pa.Schema) -> DeltaTable | None:
+    """An empty table; None if another writer made one."""
+    require_columns(sink.partition_by, schema, sink.where)
+    try:
+        return DeltaTable.create(
+            str(sink.path),
+            schema,
+            partition_by=list(sink.partition_by),
+            configuration=dict(sink.table_properties),
+            storage_options=dict(sink.storage_options),
+        )
+    except Exception:
+        if _open(sink) is not None:
+            return None
+        raise
+
+
+def _marker(table: DeltaTable, output: StagedOutput) -> int:
+    found = table.transaction_version(output.owner)
+    return -1 if found is None else found
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return plain_schema(pa.schema(table.schema().to_arrow()))
+
+
+def _require_partitions(sink: "DeltaSink", table: DeltaTable) -> None:
+    found = tuple(table.metadata().partition_columns)
+    if sink.partition_by and found != sink.partition_by:
+        raise TypeMismatchError(
+            f"{sink.where} is partitioned by {list(found)}, the sink asks for {list(sink.partition_by)}; a table keeps "
+            f"its partitions: write partition_by={list(found)} or use another table "
+            f"(its columns: {schema_text(_schema(table))})"
+        )
+
+
+@contextmanager
+def _translated(sink: "DeltaSink") -> Iterator[None]:
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:  # delta-rs raises DeltaError, OSError and Exception itself
+        reason = str(error).strip().partition("\n")[0]
+        raise ConnectorUnavailableError(f"{sink.where} cannot be read or written: {reason}") from error

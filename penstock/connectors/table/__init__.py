@@ -1,0 +1,1 @@
+"""What the sinks of table formats share: columns, schema evolution, addresses and options."""
