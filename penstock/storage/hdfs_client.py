@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock.errors import (
@@ -123,13 +124,13 @@ class HdfsClient:
             )
         return data
 
-    def put_new(self, path: str, pieces: Iterable[bytes]) -> None:
+    def put_new(self, path: str, pieces: Iterable[bytes], name: Callable[[], str] | None = None) -> None:
         """Write a new file; when this returns it is complete, closed, and on the disks of its DataNodes.
 
-        It is written under a temporary name and renamed, which fails if the name is taken. `pieces` is read again if
-        the write is repeated.
+        It is written under a temporary name, made by `name`, and renamed, which fails if the name is taken. `pieces`
+        is read again if the write is repeated.
         """
-        temporary = self._write_temporary(path, pieces)
+        temporary = self._write_temporary(path, pieces, name or (lambda: f"{path}{TEMPORARY_MARK}{new_nonce()}"))
         try:
             self.rename(temporary, path)
         except UnknownOutcomeError as error:
@@ -137,6 +138,17 @@ class HdfsClient:
         except StorageError:
             self._remove(temporary)
             raise
+
+    def touch(self, path: str) -> None:
+        """Create an empty file, if there is none."""
+
+        async def create(client: Any) -> None:
+            await (await client.create(path, _new_file())).close()
+
+        try:
+            self._repeat("create", path, create)
+        except NameTakenError:
+            return
 
     def rename(self, old: str, new: str) -> None:
         """Give a file a free name, atomically."""
@@ -153,13 +165,13 @@ class HdfsClient:
         """Create a folder and those above it, if they do not exist."""
         self._repeat("create", path, lambda client: client.mkdirs(path, create_parent=True))
 
-    def _write_temporary(self, path: str, pieces: Iterable[bytes]) -> str:
+    def _write_temporary(self, path: str, pieces: Iterable[bytes], name: Callable[[], str]) -> str:
         """The name of a new, closed file. Every try has its own: what a failed one leaves is swept by its name."""
         deadline = time.monotonic() + self._limit_s
         for seconds in _pauses():
-            temporary = f"{path}{TEMPORARY_MARK}{new_nonce()}"
+            temporary = name()
             try:
-                size = self._run(lambda client, name=temporary: self._write(client, name, pieces), None)  # type: ignore[misc]
+                size = self._run(partial(self._write, path=temporary, pieces=pieces), None)
                 found = self._require(temporary).size
                 if found != size:
                     raise StorageError(f"{temporary!r} has {found} bytes where {size} were written")
@@ -174,8 +186,7 @@ class HdfsClient:
         raise AssertionError("the pauses do not end")
 
     async def _write(self, client: Any, path: str, pieces: Iterable[bytes]) -> int:
-        options = hdfs_native.WriteOptions(overwrite=False, create_parent=True)
-        writer = await self._within(client.create(path, options))
+        writer = await self._within(client.create(path, _new_file()))
         size = 0
         for piece in pieces:
             for at in range(0, len(piece), PIECE_BYTES):
@@ -340,6 +351,10 @@ def _event_loop() -> asyncio.AbstractEventLoop:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="hdfs", daemon=True).start()
         return loop
+
+
+def _new_file() -> Any:
+    return hdfs_native.WriteOptions(overwrite=False, create_parent=True)
 
 
 def _pauses() -> Iterable[float]:

@@ -20,7 +20,7 @@ ROWS = resolve_type("name string, n bigint")
 FORMATS = ("json", "csv", "parquet")
 
 
-def sink_of(folder: Path, format_name: str, part_size: int | None = None) -> FileSink:
+def sink_of(folder: Path | str, format_name: str, part_size: int | None = None) -> FileSink:
     """A sink of that format, rolled by size if one is given."""
     if format_name == "parquet":
         builder = FileSink.for_bulk_format(str(folder), "parquet")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from penstock.connectors.file.file_sink import FileSink
-from penstock.connectors.file.part_files import PartFolder
+from penstock.connectors.file.local_parts import LocalPartFolder
 from penstock.errors import CheckpointCorruptError, NameTakenError, SinkTransactionLostError, StorageError
 from penstock.model.snapshot import Committable
 from tests.connectors.crashes import crashing, failing_fsync, recorded_steps
@@ -158,14 +158,14 @@ def test_commit_works_in_another_process(tmp_path: Path) -> None:
 def test_two_processes_that_commit_at_once_publish_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = sink_of(tmp_path, "json")
     committable = pending_part(sink, 1)
-    real = PartFolder.rename
+    real = LocalPartFolder.rename
 
-    def overtaken(folder: PartFolder, old: str, new: str) -> None:
-        monkeypatch.setattr(PartFolder, "rename", real)
+    def overtaken(folder: LocalPartFolder, old: str, new: str) -> None:
+        monkeypatch.setattr(LocalPartFolder, "rename", real)
         sink.commit(committable)  # the other process, just before our rename
         real(folder, old, new)
 
-    monkeypatch.setattr(PartFolder, "rename", overtaken)
+    monkeypatch.setattr(LocalPartFolder, "rename", overtaken)
     sink.commit(committable)
     assert numbers(finished(tmp_path)) == [1]
 
@@ -369,13 +369,13 @@ def test_a_sink_is_plain_data(tmp_path: Path) -> None:
 def test_a_late_second_committer_recognises_the_published_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = sink_of(tmp_path, "json")
     committable = pending_part(sink, 1)
-    touch = PartFolder.touch
+    touch = LocalPartFolder.touch
 
-    def other_is_faster(folder: PartFolder, name: str) -> None:
-        monkeypatch.setattr(PartFolder, "touch", touch)
+    def other_is_faster(folder: LocalPartFolder, name: str) -> None:
+        monkeypatch.setattr(LocalPartFolder, "touch", touch)
         sink.commit(committable)
         touch(folder, name)
 
-    monkeypatch.setattr(PartFolder, "touch", other_is_faster)
+    monkeypatch.setattr(LocalPartFolder, "touch", other_is_faster)
     sink.commit(committable)
     assert numbers(finished(tmp_path)) == [1]

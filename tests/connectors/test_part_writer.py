@@ -69,7 +69,7 @@ def test_an_epoch_run_again_is_in_the_file_once(tmp_path: Path, format_name: str
 def test_rows_on_disk_are_truncated_as_well_as_rows_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str
 ) -> None:
-    monkeypatch.setattr("penstock.connectors.file.part_files.FLUSH_BYTES", 16)
+    monkeypatch.setattr("penstock.connectors.file.local_parts.FLUSH_BYTES", 16)
     who = context()
     writer = sink_of(tmp_path, format_name).open(who)
     for epoch in range(3):
@@ -221,7 +221,7 @@ def test_a_parquet_file_whose_fsync_failed_is_rebuilt_from_the_spool(
 def test_a_full_disk_fails_the_epoch_and_not_the_rows_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.connectors.file.part_files.FLUSH_BYTES", 128)
+    monkeypatch.setattr("penstock.connectors.file.local_parts.FLUSH_BYTES", 128)
     who = context()
     writer = sink_of(tmp_path, "json").open(who)
     writer.begin_epoch()
@@ -255,7 +255,7 @@ def test_a_batch_with_a_bad_record_leaves_no_trace(tmp_path: Path, format_name: 
 
 
 def test_a_writer_that_cannot_roll_back_reports_lost_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.connectors.file.part_files.FLUSH_BYTES", 1)
+    monkeypatch.setattr("penstock.connectors.file.local_parts.FLUSH_BYTES", 1)
     writer = sink_of(tmp_path, "json").open(context())
     writer.begin_epoch()
     writer.write(records(1))

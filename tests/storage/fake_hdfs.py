@@ -28,7 +28,11 @@ class FakeHdfs:
     before: dict[str, list[Exception]] = field(default_factory=dict)
     after: dict[str, list[Exception]] = field(default_factory=dict)
     instead: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    """Those that were created by name."""
     calls: list[str] = field(default_factory=list)
+    around: Callable[..., Any] = lambda function, *arguments: function(*arguments)
+    """Makes every call."""
     connections: int = 0
 
     def connect(self, url: str, settings: dict[str, str]) -> "FakeClient":
@@ -45,13 +49,13 @@ class FakeHdfs:
         self.calls.append(name)
         if self.before.get(name):
             raise self.before[name].pop(0)
-        result = self.instead.pop(name, action)(*arguments)
+        result = self.around(self.instead.pop(name, action), *arguments)
         if self.after.get(name):
             raise self.after[name].pop(0)
         return result
 
     def is_folder(self, path: str) -> bool:
-        return any(name.startswith(f"{path.rstrip('/')}/") for name in self.files)
+        return path in self.folders or any(name.startswith(f"{path.rstrip('/')}/") for name in self.files)
 
 
 class FakeClient:
@@ -119,7 +123,7 @@ class FakeClient:
         return bool(self._hdfs.call("delete", lambda: self._hdfs.files.pop(path, None) is not None))
 
     async def mkdirs(self, path: str, create_parent: bool) -> None:
-        self._hdfs.call("mkdirs", lambda: None)
+        self._hdfs.call("mkdirs", self._hdfs.folders.add, path)
 
     async def recover_lease(self, path: str) -> bool:
         return bool(self._hdfs.call("recover", lambda: True))

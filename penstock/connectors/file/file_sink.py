@@ -11,9 +11,9 @@ from typing import ClassVar, TypeAlias
 from penstock.connectors.file.file_formats import CSV, JSON, PARQUET, FileFormat, text
 from penstock.connectors.file.output_files import BucketAssigner, OutputFileConfig, RollingPolicy
 from penstock.connectors.file.part_commit import publish, sweep
-from penstock.connectors.file.part_files import PartFolder
+from penstock.connectors.file.part_folders import part_folder
 from penstock.connectors.file.part_writer import PartSettings, PartWriter
-from penstock.connectors.user_paths import local_path
+from penstock.connectors.user_paths import sink_path
 from penstock.errors import UsageError
 from penstock.model.encoder import BulkWriterFactory, Encoder
 from penstock.model.sink import Sink, SinkContext
@@ -27,7 +27,7 @@ class RowFormatBuilder:
     """PyFlink's builder of a FileSink, for row and bulk formats."""
 
     def __init__(self, base_path: str | os.PathLike[str], file_format: FileFormat, rolling: RollingPolicy) -> None:
-        self._path = local_path(base_path)
+        self._path = sink_path(base_path)
         self._format = file_format
         self._rolling = rolling
         self._files = OutputFileConfig()
@@ -77,7 +77,7 @@ class FileSink(Sink):
     """
 
     path: str
-    """Absolute."""
+    """Absolute, or an `hdfs://` address."""
     file_format: FileFormat
     files: OutputFileConfig
     rolling: RollingPolicy
@@ -112,13 +112,13 @@ class FileSink(Sink):
             self.file_format.extension if suffix is None else suffix,
             self.rolling.part_size,
         )
-        return PartWriter(PartFolder(self.path), settings, context)
+        return PartWriter(part_folder(self.path), settings, context)
 
     def commit(self, committable: Committable) -> None:
-        publish(PartFolder(self.path), committable)
+        publish(part_folder(self.path), committable)
 
     def sweep(self, job_id: str, sink_uid: str, keep: Sequence[Committable], before_attempt: int) -> None:
-        sweep(PartFolder(self.path), (job_id, sink_uid), keep, before_attempt)
+        sweep(part_folder(self.path), (job_id, sink_uid), keep, before_attempt)
 
 
 def _named(name: object, formats: dict[str, FileFormat], method: str) -> FileFormat:

@@ -102,7 +102,7 @@ def _rename(folder: PartFolder, part: _PendingPart) -> None:
         if folder.size(part.pending) is None:
             return  # another process that commits the same checkpoint was first
         raise NameTakenError(
-            f"cannot finish {part.pending!r}: {str(folder.path(part.final))!r} exists, but this sink did not create "
+            f"cannot finish {part.pending!r}: {part.final!r} exists in {str(folder)!r}, but this sink did not create "
             f"it; move it away and resume the job"
         )
     try:

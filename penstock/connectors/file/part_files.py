@@ -1,157 +1,87 @@
-"""Files of a sink in a local folder: appending, truncating, and making bytes and names durable.
+"""What the file sink needs of a storage: a folder of part files, and one part file that is being written."""
 
-This is the only module of the file sink that touches the disk; another kind of storage would be a second PartFolder.
-Every OSError becomes a StorageError. After a failed fsync the kernel may have dropped the pages and cleared the error,
-so that a second fsync would succeed wrongly: the file is dead from then on, and its rows must come from elsewhere.
-"""
+from typing import Protocol
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-from penstock.errors import StorageError
-
-FLUSH_BYTES = 1 << 20
+from penstock.connectors.file.file_formats import RecordEncoder
+from penstock.connectors.file.part_names import PartName
 
 
-class AppendFile:
-    """A file that one writer appends to and can truncate. Small writes are buffered."""
-
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
-        """Create the file or, to `resume`, open one that this writer has closed."""
-        self.path = path
-        self.dead = False
-        self._waiting = bytearray()
-        with translated("open", path):
-            self._descriptor = os.open(path, os.O_WRONLY if resume else os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            self._flushed = os.fstat(self._descriptor).st_size
+class PartFile(Protocol):
+    """A part that one subtask writes: in progress, then pending. It can return until its epoch has ended."""
 
     @property
     def size(self) -> int:
-        """The number of bytes, including buffered ones."""
-        return self._flushed + len(self._waiting)
+        """The bytes in progress; for a converted format the finished file has another size."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """Whether its rows are in doubt: an fsync has failed."""
+        ...
 
     def append(self, data: bytes) -> None:
         """Add bytes at the end."""
-        self._waiting += data
-        if len(self._waiting) >= FLUSH_BYTES:
-            self._flush()
+        ...
 
     def truncate(self, size: int) -> None:
-        """Keep only the first `size` bytes."""
-        if size >= self._flushed:
-            del self._waiting[size - self._flushed :]
-            return
-        self._waiting.clear()
-        with translated("truncate", self.path):
-            os.ftruncate(self._descriptor, size)
-        self._flushed = size
+        """Keep only the first `size` bytes, and accept more. The part is in progress."""
+        ...
 
-    def sync(self) -> None:
-        """Make every byte durable. A failure is final: the file is `dead`."""
-        if self.dead:
-            raise StorageError(f"{str(self.path)!r} is not usable: an earlier fsync of it failed")
-        self._flush()
-        try:
-            sync_descriptor(self._descriptor, self.path)
-        except StorageError:
-            self.dead = True
-            raise
+    def end(self) -> None:
+        """Accept no more bytes until `truncate`."""
+        ...
 
-    def close(self) -> None:
-        """Close the file. Bytes that were not synced may be lost."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            with translated("close", self.path):
-                os.close(descriptor)
+    def prepare(self) -> int:
+        """Make the part pending: the size of its pending file. Its name is durable once the folder is synced."""
+        ...
 
-    def _flush(self) -> None:
-        # Each piece is counted as soon as it is written, so that `truncate` is right after a full disk.
-        with translated("write", self.path):
-            while self._waiting:
-                written = os.pwrite(self._descriptor, self._waiting, self._flushed)
-                self._flushed += written
-                del self._waiting[:written]
+    def leave_pending(self, name: PartName) -> PartName:
+        """Return to in progress if the part is pending, under a new name: the name that it has then.
+
+        Nobody can publish it under the old one.
+        """
+        ...
+
+    def keep_pending(self) -> None:
+        """Remove every file but the pending one."""
+        ...
+
+    def discard(self) -> None:
+        """Remove every file."""
+        ...
 
 
-class PartFolder:
-    """One local folder; names are relative to it."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-
-    def __str__(self) -> str:
-        return str(self._path)
-
-    def path(self, name: str) -> Path:
-        """The path of a file."""
-        return self._path / name
+class PartFolder(Protocol):
+    """The folder of a sink; names are relative to it. `str` gives its address."""
 
     def make(self) -> None:
         """Create the folder durably, if it does not exist."""
-        missing = [folder for folder in (self._path, *self._path.parents) if not folder.exists()]
-        with translated("create the folder", self._path):
-            self._path.mkdir(parents=True, exist_ok=True)
-        for folder in reversed(missing):
-            sync_folder(folder.parent)
+        ...
 
     def names(self) -> list[str]:
         """The names of all files in the folder, sorted; none if there is no folder."""
-        with translated("list", self._path):
-            try:
-                return sorted(os.listdir(self._path))
-            except FileNotFoundError:
-                return []
+        ...
 
     def size(self, name: str) -> int | None:
-        """The size of a file in bytes, or None if there is no such file."""
-        with translated("stat", self.path(name)):
-            try:
-                return os.lstat(self.path(name)).st_size
-            except FileNotFoundError:
-                return None
+        """The size of a file in bytes, or None if there is no such file. The empty name is the folder's."""
+        ...
 
     def touch(self, name: str) -> None:
         """Create an empty file, if there is none."""
-        with translated("create", self.path(name)):
-            os.close(os.open(self.path(name), os.O_WRONLY | os.O_CREAT, 0o666))
+        ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file atomically. The caller knows that the new name is free."""
-        with translated("rename", self.path(old)):
-            os.rename(self.path(old), self.path(new))
+        """Rename a file atomically. The caller has seen that the new name is free."""
+        ...
 
     def remove(self, name: str) -> None:
         """Delete a file, if it exists."""
-        with translated("delete", self.path(name)):
-            self.path(name).unlink(missing_ok=True)
+        ...
 
     def sync(self) -> None:
         """Make the names in the folder durable."""
-        sync_folder(self._path)
+        ...
 
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    with translated("open the folder", path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        sync_descriptor(descriptor, path)
-    finally:
-        os.close(descriptor)
-
-
-def sync_descriptor(descriptor: int, path: Path) -> None:
-    """Make an open file durable; after a failure there must be no second try on this file."""
-    with translated("fsync", path):
-        os.fsync(descriptor)
-
-
-@contextmanager
-def translated(action: str, path: Path) -> Iterator[None]:
-    """Turn an OSError into a StorageError that names the action and the file."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"cannot {action} {str(path)!r}: {error.strerror or error}") from error
+    def new_part(self, name: PartName, encoder: RecordEncoder) -> PartFile:
+        """A new, empty part of that name."""
+        ...

@@ -13,7 +13,7 @@ sink's uid, which may hold any character.
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from penstock.model.ids import new_nonce
@@ -47,6 +47,10 @@ class PartName:
     def hidden(self, state: str) -> str:
         """The name of the part's file in one of the hidden states."""
         return f".{state}-{self.transaction}"
+
+    def renamed(self, nonce: str) -> "PartName":
+        """A part of the same writer with another nonce."""
+        return replace(self, nonce=nonce)
 
     def finished(self, prefix: str, suffix: str) -> str:
         """The name under which readers see the part."""

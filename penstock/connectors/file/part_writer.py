@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from penstock.connectors.file.file_formats import FileFormat, RecordEncoder
-from penstock.connectors.file.part_files import AppendFile, PartFolder, sync_descriptor, translated
-from penstock.connectors.file.part_names import IN_PROGRESS, PENDING, PartName, new_part_name
+from penstock.connectors.file.part_files import PartFolder
+from penstock.connectors.file.part_names import PENDING, PartName, new_part_name
 from penstock.errors import StateLostError, StorageError
 from penstock.model.sink import SinkContext, SinkWriter
 
@@ -47,12 +47,12 @@ class PartWriter(SinkWriter):
 
     def begin_epoch(self) -> None:
         self._require_intact()
-        size, rows = (self._parts[-1].size, self._parts[-1].rows) if self._parts else (0, 0)
+        size, rows = (self._parts[-1].file.size, self._parts[-1].rows) if self._parts else (0, 0)
         self._mark = (len(self._parts), size, rows)
         prepared, self._prepared = self._prepared, []
         for part in prepared:
             with suppress(StorageError):  # a spool that stays is swept with its attempt; the epoch needs nothing of it
-                part.keep_pending()
+                part.file.keep_pending()
 
     def write(self, records: Sequence[Any]) -> None:
         self._require_intact()
@@ -64,18 +64,18 @@ class PartWriter(SinkWriter):
         part = self._parts[-1]
         part.append(data, len(records))
         if self._is_full(part):
-            part.end()
+            part.file.end()
 
     def roll_back(self) -> None:
         self._require_intact()
         count, size, rows = self._mark
         held = self._prepared + self._parts
         kept, dropped = held[:count], held[count:]
-        if kept and (self._names_in_doubt or any(part.dead for part in kept)):
+        if kept and (self._names_in_doubt or any(part.file.dead for part in kept)):
             self._lose("rows of earlier epochs are in doubt after a failed fsync")
         try:
             for part in dropped:
-                part.discard()
+                part.file.discard()
             for part in kept:
                 part.leave_pending(new_part_name(self._context))
             if kept:
@@ -97,15 +97,15 @@ class PartWriter(SinkWriter):
 
     def close(self) -> None:
         for part in self._prepared:
-            part.keep_pending()
+            part.file.keep_pending()
         for part in self._parts:
-            part.discard()
+            part.file.discard()
         self._parts, self._prepared = [], []
         self._lost = self._lost or "the writer is closed"
 
     def _is_full(self, part: "_Part") -> bool:
         limit = self._settings.max_bytes
-        return limit is not None and part.size >= limit
+        return limit is not None and part.file.size >= limit
 
     def _require_intact(self) -> None:
         if self._lost is not None:
@@ -117,88 +117,30 @@ class PartWriter(SinkWriter):
 
 
 class _Part:
-    """One part file: in progress, then ended, then pending; it can return until its epoch has ended."""
+    """One part, and the number of its rows."""
 
     def __init__(self, folder: PartFolder, name: PartName, encoder: RecordEncoder) -> None:
         self.name = name
         self.rows = 0
-        self._folder = folder
-        self._encoder = encoder
-        self._ended = False
-        self._pending = False
-        self._file = AppendFile(folder.path(name.hidden(IN_PROGRESS)))
-        self._file.append(encoder.header)
-
-    @property
-    def size(self) -> int:
-        """The bytes in progress; for a converted format the finished file has another size."""
-        return self._file.size
-
-    @property
-    def dead(self) -> bool:
-        """Whether an fsync of its rows has failed."""
-        return self._file.dead
+        self.file = folder.new_part(name, encoder)
+        self.file.append(encoder.header)
 
     def append(self, data: bytes, rows: int) -> None:
         """Append encoded rows."""
-        self._file.append(data)
+        self.file.append(data)
         self.rows += rows
-
-    def end(self) -> None:
-        """Make the rows durable and close the file."""
-        if not self._ended:
-            self._file.sync()
-            self._file.close()
-            self._ended = True
 
     def prepare(self, settings: PartSettings) -> dict[str, str | int]:
         """Make the part pending, and describe it. The new name is durable once the folder is synced."""
-        self.end()
-        self._pending = True
-        pending = self.name.hidden(PENDING)
-        if self._encoder.convert is None:
-            self._folder.rename(self.name.hidden(IN_PROGRESS), pending)
-            size = self.size
-        else:
-            size = self._convert()
+        size = self.file.prepare()
         final = self.name.finished(settings.prefix, settings.suffix)
-        return {"pending": pending, "final": final, "size": size, "rows": self.rows}
-
-    def _convert(self) -> int:
-        assert self._encoder.convert is not None
-        spool, path = (self._folder.path(self.name.hidden(state)) for state in (IN_PROGRESS, PENDING))
-        with translated("convert", spool), spool.open("rb") as source, path.open("xb") as target:
-            self._encoder.convert(source, target)
-            target.flush()
-            sync_descriptor(target.fileno(), path)
-            return target.tell()
+        return {"pending": self.name.hidden(PENDING), "final": final, "size": size, "rows": self.rows}
 
     def leave_pending(self, name: PartName) -> None:
-        """Return to in progress under a new name, if the part is pending."""
-        if not self._pending:
-            return
-        progress = name.hidden(IN_PROGRESS)
-        if self._encoder.convert is None:
-            self._folder.rename(self.name.hidden(PENDING), progress)
-        else:
-            self._folder.remove(self.name.hidden(PENDING))
-            self._folder.rename(self.name.hidden(IN_PROGRESS), progress)
-        self.name, self._pending = name, False
+        """Return to in progress, under a new name if the part is pending."""
+        self.name = self.file.leave_pending(name)
 
     def truncate(self, size: int, rows: int) -> None:
         """Keep only the first `size` bytes, which are `rows` rows, and accept more."""
-        if self._ended:
-            self._file = AppendFile(self._folder.path(self.name.hidden(IN_PROGRESS)), resume=True)
-            self._ended = False
-        self._file.truncate(size)
+        self.file.truncate(size)
         self.rows = rows
-
-    def keep_pending(self) -> None:
-        """Remove every file but the pending one."""
-        self._folder.remove(self.name.hidden(IN_PROGRESS))
-
-    def discard(self) -> None:
-        """Remove every file."""
-        self._file.close()
-        self._folder.remove(self.name.hidden(IN_PROGRESS))
-        self._folder.remove(self.name.hidden(PENDING))
