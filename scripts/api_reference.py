@@ -29,6 +29,7 @@ MODULES = {
     "penstock.datastream": None,
     "penstock.datastream.connectors": None,
     "penstock.datastream.connectors.file_system": None,
+    "penstock.datastream.connectors.kafka": None,
     "penstock.datastream.connectors.number_seq": None,
     "penstock.datastream.functions": None,
     "penstock.datastream.state": None,

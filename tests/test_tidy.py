@@ -58,6 +58,8 @@ PYFLINK_NAMES = {
     "DefaultBulkFormatBuilder",
     "DefaultRowFormatBuilder",
     "FileSourceBuilder",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSinkBuilder",
     "OptionBuilder",
     "OutputFileConfigBuilder",
     "RowFormatBuilder",

@@ -4,7 +4,8 @@ A client is a resource: close a consumer, flush a producer, keep a reference to 
 """
 
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from penstock.errors import (
@@ -65,6 +66,9 @@ UNAVAILABLE = frozenset(
     }
 )
 """Names of errors that may pass."""
+REFUSED_CONNECTIONS = frozenset({"_AUTHENTICATION", "_SSL"})
+"""Names of errors of a connection that do not pass."""
+STEP_S = 1.0
 LOST = frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"})
 
 
@@ -124,6 +128,31 @@ def call(what: str, action: Callable[[], Result]) -> Result:
         raise translated(error.args[0], what) from None
 
 
+def list_offsets(
+    admin: "AdminClient",
+    partitions: Sequence[tuple[str, int]],
+    which: str | int,
+    timeout_s: float,
+    *,
+    committed_only: bool,
+) -> list[int]:
+    """For each partition its `earliest` or `latest` offset, or that of the first record at a time in milliseconds.
+
+    With `committed_only` the latest offset is that of the first open transaction. -1: no record is as late as the time.
+    """
+    library = _library()
+    from confluent_kafka import admin as admin_library
+
+    specs: Any = admin_library
+    named = {"earliest": specs.OffsetSpec.earliest, "latest": specs.OffsetSpec.latest}
+    spec = named[which]() if isinstance(which, str) else specs.OffsetSpec.for_timestamp(which)
+    level = library.IsolationLevel.READ_COMMITTED if committed_only else library.IsolationLevel.READ_UNCOMMITTED
+    asked = {library.TopicPartition(topic, number): spec for topic, number in partitions}
+    what = f"offsets of topic {partitions[0][0]!r}"
+    answers = call(what, lambda: admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s))
+    return [call(what, lambda of=of: answers[of].result().offset) for of in asked]  # type: ignore[misc]
+
+
 def translated(error: Any, what: str) -> ConnectorError:
     """A KafkaError of the library as one of ours. The caller handles those that are no failure, such as the end."""
     name, reason = error_name(error), str(error.str())
@@ -133,6 +162,12 @@ def translated(error: Any, what: str) -> ConnectorError:
     if name in UNAVAILABLE or error.retriable():
         return ConnectorUnavailableError(text)
     return ConnectorRefusedError(text)
+
+
+def library_error() -> type[Exception]:
+    """The class of the library's errors, for code that cannot use `call`."""
+    found: type[Exception] = _library().KafkaException
+    return found
 
 
 def error_name(error: Any) -> str:
@@ -164,3 +199,74 @@ def _library() -> Any:
     except ImportError as error:
         raise ConfigurationError(f"Kafka needs the package confluent-kafka; {INSTALL}") from error
     return confluent_kafka
+
+
+# ---- topics
+
+
+def list_topics(settings: Mapping[str, Any], timeout_s: float) -> dict[str, list[int]]:
+    """The topics on the broker and their partitions. Creates none. Credentials that are refused are found at once."""
+    servers = settings["bootstrap.servers"]
+    refusals: list[str] = []
+
+    def note(error: Any) -> None:
+        if error_name(error) in REFUSED_CONNECTIONS:
+            refusals.append(str(error.str()))
+
+    admin: Any = open_admin({**settings, "error_cb": note})
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            found = call(f"broker {servers}", lambda: admin.list_topics(timeout=STEP_S))
+            return {name: sorted(topic.partitions) for name, topic in found.topics.items() if topic.error is None}
+        except ConnectorUnavailableError as error:
+            admin.poll(0)
+            if refusals:
+                raise ConnectorRefusedError(f"broker {servers} refuses the connection: {refusals[-1]}") from None
+            if time.monotonic() >= deadline_s:
+                raise ConnectorUnavailableError(
+                    f"no broker answers at {servers} within {timeout_s:g} s; start it, or correct the address ({error})"
+                ) from None
+
+
+def create_topic(
+    admin: Any, name: str, config: Mapping[str, str], timeout_s: float, *, only_validate: bool = False
+) -> None:
+    """Create a topic with one partition and the broker's number of replicas. One that exists by now is left alone."""
+    topic = _admin_library().NewTopic(name, num_partitions=1, replication_factor=-1, config=dict(config))
+    asked = admin.create_topics([topic], operation_timeout=timeout_s, validate_only=only_validate)
+    try:
+        asked[name].result()
+    except _library().KafkaException as error:
+        if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":
+            raise translated(error.args[0], f"topic {name!r} could not be created") from None
+
+
+def topic_config(admin: Any, topic: str, timeout_s: float) -> dict[str, str]:
+    """The settings of a topic; empty if the broker does not let us see them."""
+    return _config(admin, "TOPIC", topic, timeout_s)
+
+
+def broker_config(admin: Any, timeout_s: float) -> dict[str, str]:
+    """The settings of one broker; empty if it does not let us see them."""
+    brokers = call("brokers", lambda: admin.list_topics(timeout=timeout_s)).brokers
+    return _config(admin, "BROKER", str(min(brokers)), timeout_s) if brokers else {}
+
+
+def _config(admin: Any, kind: str, name: str, timeout_s: float) -> dict[str, str]:
+    library = _admin_library()
+    resource = library.ConfigResource(library.ResourceType[kind], name)
+    try:
+        found = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result()
+    except _library().KafkaException as error:
+        if "AUTHORIZATION" in error_name(error.args[0]):
+            return {}
+        raise translated(error.args[0], f"settings of {kind.lower()} {name!r}") from None
+    return {key: entry.value for key, entry in found.items()}
+
+
+def _admin_library() -> Any:
+    _library()
+    from confluent_kafka import admin
+
+    return admin
