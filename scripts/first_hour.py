@@ -242,6 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--starts", type=int, default=5, help="how often the first row is measured (default 5)")
     parser.add_argument("--keep", type=Path, help="work in this folder and keep it")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, also by what is started
     with tempfile.TemporaryDirectory(prefix="penstock-hour-") as temporary:
         root = (options.keep or Path(temporary)).resolve()
         (root / "work" / "orders").mkdir(parents=True)

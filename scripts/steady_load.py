@@ -128,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--files-per-s", type=float, default=20.0, help="files of 1,000 rows per second (default 20)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON too")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, also by what is started
     with tempfile.TemporaryDirectory(prefix="penstock-load-") as name:
         folder = Path(name)
         producer = Producer(folder / "in", options.files_per_s, 60 * options.minutes)

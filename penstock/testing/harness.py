@@ -150,6 +150,8 @@ class Harness:
 
     def feed(self, items: Iterable[Any]) -> "Harness":
         """Take records and control items, in order. Injected crashes are survived as real ones are."""
+        if not isinstance(items, Iterable):
+            raise UsageError(f"feed() takes a list of records and control items, not {items!r}; write feed([...])")
         self._items.extend(items)
         self._survive(self._consume)
         return self

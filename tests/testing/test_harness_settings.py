@@ -55,3 +55,9 @@ def test_a_function_is_checked_as_in_a_program() -> None:
         Harness.keyed(Keeps, key=str)
     with pytest.raises(ArgumentError, match="takes (.*), but process"):
         Harness.keyed(NoContext(), key=str)
+
+
+def test_one_record_instead_of_a_list_is_refused() -> None:
+    record: Any = 5
+    with pytest.raises(UsageError, match=r"^feed\(\) takes a list of records and control items, not 5; write feed"):
+        Harness.keyed(Keeps(), key=str).feed(record)
