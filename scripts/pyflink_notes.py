@@ -4,7 +4,6 @@ EXTERNAL = {
     "datastream.connectors.cassandra": "Cassandra",
     "datastream.connectors.dynamic_kafka": "Kafka, topics that change",
     "datastream.connectors.elasticsearch": "Elasticsearch",
-    "datastream.connectors.jdbc": "databases with a JDBC driver",
     "datastream.connectors.kafka": "Kafka",
     "datastream.connectors.kinesis": "Kinesis and Firehose",
     "datastream.connectors.pulsar": "Pulsar",

@@ -60,6 +60,7 @@ PYFLINK_NAMES = {
     "FileSourceBuilder",
     "KafkaRecordSerializationSchemaBuilder",
     "KafkaSinkBuilder",
+    "JdbcConnectionOptionsBuilder",
     "OptionBuilder",
     "OutputFileConfigBuilder",
     "RowFormatBuilder",

@@ -20,6 +20,7 @@ PROGRAMS = {
     "docs/connectors/delta.md": "tests/spark/test_table_programs.py",
     "docs/connectors/iceberg.md": "tests/spark/test_table_programs.py",
     "docs/connectors/kafka.md": "tests/kafka/test_kafka_sink_broker.py",
+    "docs/connectors/postgres.md": "tests/spark/test_database_programs.py",
     "docs/tutorial/first-job.md": "tests/process/test_first_job.py",
     "docs/tutorial/upgrade-a-job.md": "tests/process/test_journey.py",
 }
