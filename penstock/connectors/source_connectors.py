@@ -14,7 +14,7 @@ from penstock.errors import UsageError
 from penstock.model.delivery import Delivery
 from penstock.model.source import Source
 from penstock.model.time import Duration
-from penstock.model.types import TAGGED, TypeInformation, Types, resolve_type
+from penstock.model.types import TAGGED, TypeInformation, Types, record_type, resolve_type
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class CollectionSource(Source):
     @staticmethod
     def of(records: Iterable[Any], type_info: object = None) -> "CollectionSource":
         """A source of these records, copied now; the type is anything that `resolve_type` accepts."""
-        return CollectionSource(tuple(records), resolve_type(type_info))
+        return CollectionSource(tuple(records), record_type(type_info))
 
 
 def _row_type(schema: object, format_name: str) -> TypeInformation:

@@ -8,7 +8,7 @@ from penstock.graph.function_checks import check_function
 from penstock.graph.stream_graph import Node, OperatorSpec
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.model.descriptors import MapStateDescriptor
-from penstock.model.types import resolve_type
+from penstock.model.types import record_type
 
 if TYPE_CHECKING:
     from penstock.datastream.data_stream import DataStream
@@ -67,5 +67,5 @@ class BroadcastConnectedStream:
         spec = OperatorSpec(kind, func, {"descriptors": self._broadcast._descriptors})
         inputs = [self._stream._node.id, self._broadcast._node.id]
         environment = self._stream._environment
-        node = environment._graph.add("operator", name, inputs, spec, resolve_type(output_type))
+        node = environment._graph.add("operator", name, inputs, spec, record_type(output_type))
         return DataStream(environment, node)

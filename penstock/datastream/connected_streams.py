@@ -9,7 +9,7 @@ from penstock.graph.function_checks import check_function
 from penstock.graph.stream_graph import KeyBy, OperatorSpec
 from penstock.model.co_functions import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock.model.functions import Function, KeySelector
-from penstock.model.types import resolve_type
+from penstock.model.types import record_type
 
 if TYPE_CHECKING:
     from penstock.datastream.data_stream import DataStream
@@ -81,7 +81,7 @@ class ConnectedStreams:
         spec = OperatorSpec(f"keyed_{kind}" if self._is_keyed_stream() else kind, func)
         inputs = [self.stream1._node.id, self.stream2._node.id]
         environment = self.stream1._environment
-        node = environment._graph.add("operator", name, inputs, spec, resolve_type(output_type))
+        node = environment._graph.add("operator", name, inputs, spec, record_type(output_type))
         return DataStream(environment, node)
 
     def _is_keyed_stream(self) -> bool:

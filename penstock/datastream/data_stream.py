@@ -63,7 +63,7 @@ from penstock.model.functions import (
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.sink_functions import SinkFunction
-from penstock.model.types import TypeInformation, resolve_type
+from penstock.model.types import TypeInformation, record_type
 from penstock.model.watermark import WatermarkStrategy
 from penstock.model.window_assigners import WindowAssigner
 
@@ -421,7 +421,7 @@ class DataStream(NodeSettings):
     ) -> "DataStream":
         check_function(function, kind)
         spec = OperatorSpec(kind, function, config or {})
-        return DataStream(self._environment, self._add("operator", name, spec, resolve_type(output_type)))
+        return DataStream(self._environment, self._add("operator", name, spec, record_type(output_type)))
 
     def _partition(self, name: str, payload: PartitionTo | CustomPartition) -> "DataStream":
         return DataStream(self._environment, self._add("partition", name, payload, self.get_type()))

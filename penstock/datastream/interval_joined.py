@@ -14,7 +14,7 @@ from penstock.graph.stream_graph import OperatorSpec
 from penstock.model.join_functions import ProcessJoinFunction
 from penstock.model.output_tag import OutputTag
 from penstock.model.time import Duration, Time, TimeSpan, milliseconds
-from penstock.model.types import resolve_type
+from penstock.model.types import record_type
 
 if TYPE_CHECKING:
     from penstock.datastream.data_stream import DataStream
@@ -115,7 +115,7 @@ class IntervalJoined:
         first, second = self._join._streams
         spec = OperatorSpec(INTERVAL_JOIN, process_join_function, {"bounds": self._bounds})
         inputs = [first._node.id, second._node.id]
-        node = self._join._graph.add("operator", "Interval Join", inputs, spec, resolve_type(output_type))
+        node = self._join._graph.add("operator", "Interval Join", inputs, spec, record_type(output_type))
         self._join._graph.unfinished.pop(self._join, None)
         return DataStream(first._environment, node)
 

@@ -25,7 +25,7 @@ from penstock.model.descriptors import (
 from penstock.model.functions import AggregateFunction, ReduceFunction
 from penstock.model.output_tag import OutputTag
 from penstock.model.time import TimeSpan, milliseconds
-from penstock.model.types import TypeInformation, Types, resolve_type
+from penstock.model.types import TypeInformation, Types, record_type
 from penstock.model.window_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from penstock.model.window_functions import (
     AllWindowFunction,
@@ -51,6 +51,7 @@ class WindowSettings:
     _process: type
     """The function that `process` takes."""
     _suffix = ""
+    _shown = "Window"
 
     def __init__(self, keyed_stream: "KeyedStream", window_assigner: WindowAssigner[Any, Any]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
@@ -192,9 +193,9 @@ class WindowSettings:
         check_operation(operation, self._name)
         stream = self._keyed_stream
         spec = OperatorSpec(KEYED_WINDOW, operation)
-        node = self._graph.add("operator", self._name, [stream._node.id], spec, resolve_type(output_type))
-        names = ", ".join(type(function).__name__ for function in functions)
-        node.description = f"Window({self._window_assigner!r}, {type(operation.trigger).__name__}, {names})"
+        node = self._graph.add("operator", self._name, [stream._node.id], spec, record_type(output_type))
+        names = ", ".join("function" if isinstance(f, CallableReduce) else type(f).__name__ for f in functions)
+        node.description = f"{self._shown}({self._window_assigner!r}, {type(operation.trigger).__name__}, {names})"
         self._graph.unfinished.pop(self, None)
         return DataStream(stream._environment, node)
 
@@ -212,6 +213,7 @@ class AllWindowedStream(WindowSettings):
     _apply = AllWindowFunction
     _process = ProcessAllWindowFunction
     _suffix = "_all"
+    _shown = "AllWindow"
 
     def __init__(self, data_stream: "DataStream", window_assigner: WindowAssigner[Any, Any]) -> None:
         super().__init__(data_stream.key_by(SameKey(), Types.BYTE()), window_assigner)

@@ -74,6 +74,8 @@ class OperatorPlan:
     """The operator whose state is restored: its id, or its derived uid."""
     created: str = ""
     """The line of the program that created it, for messages."""
+    description: str = ""
+    """What `set_description` has set, for the plan."""
 
 
 @dataclass(frozen=True)

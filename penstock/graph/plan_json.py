@@ -7,8 +7,10 @@ attributes of the edge, since they stay in the JVM.
 import json
 from typing import Any
 
+from penstock import compat
 from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, JobGraph, SourceRef, StagePlan
 from penstock.graph.pickling import function_name, loads
+from penstock.graph.pyflink_plan import pyflink_nodes
 
 
 def plan_json(job: JobGraph) -> str:
@@ -17,6 +19,8 @@ def plan_json(job: JobGraph) -> str:
     PyFlink programs `eval` it, so it is a Python literal too: it contains no `true`, `false` or `null`.
     """
     plan = describe_plan(job)
+    if compat.is_installed():
+        plan["nodes"] = pyflink_nodes(_Plan(job, pyflink=True).nodes, job)
     plan["stages"] = [{**stage, "keyed": int(stage["keyed"])} for stage in plan["stages"]]
     return json.dumps(plan, indent=2)
 
@@ -30,8 +34,10 @@ def describe_plan(job: JobGraph) -> dict[str, Any]:
 class _Plan:
     """Numbers the nodes from 1, upstream first."""
 
-    def __init__(self, job: JobGraph) -> None:
+    def __init__(self, job: JobGraph, *, pyflink: bool = False) -> None:
+        """`pyflink`: with what `pyflink_nodes` needs."""
         self.job = job
+        self._pyflink = pyflink
         self.nodes: list[dict[str, Any]] = []
         self._ids: dict[tuple[str, int], int] = {}
         """(stage id, position), ("source", source id) or ("selector", edge id) -> node id."""
@@ -62,6 +68,9 @@ class _Plan:
                 arrivals[-1 - producer] if producer < 0 else _forward(self._ids[stage.id, producer])
                 for producer in operator.inputs
             ]
+            if operator.kind == SIDE_OUTPUT and self._pyflink:
+                self._ids[stage.id, position] = self._add("Map", "Operator", stage.parallelism, before)
+                continue
             if operator.kind == SIDE_OUTPUT:
                 self._ids[stage.id, position] = self._ids[stage.id, operator.inputs[0]]
                 continue
@@ -69,6 +78,7 @@ class _Plan:
             contents = f"Sink: {operator.name}" if is_sink else operator.name
             pact = "Data Sink" if is_sink else "Operator"
             self._ids[stage.id, position] = self._add(contents, pact, stage.parallelism, before, operator.uid)
+            self.nodes[-1]["contents"] = operator.description or contents
         for edge in stage.outputs:
             if edge.key_selector is not None:
                 self._add_selector(stage, edge, arrivals)
@@ -79,6 +89,8 @@ class _Plan:
         before = arrivals[-1 - position] if position < 0 else _forward(self._ids[stage.id, position])
         contents = f"Key By: {function_name(loads(edge.key_selector))} (in Python)"
         self._ids["selector", edge.id] = self._add(contents, "Operator", stage.parallelism, [before])
+        if self._pyflink:
+            self.nodes[-1]["selector"] = True
 
     def _arrival(self, edge: EdgePlan) -> dict[str, Any]:
         """An edge as the node that reads it lists it."""
@@ -95,6 +107,8 @@ class _Plan:
             **_forward(origin),
             "ship_strategy": "HASH" if edge.partitioning == "key" else edge.partitioning.upper(),
         }
+        if self._pyflink:
+            found["exchange"] = True
         if edge.key_columns is not None:
             found["key"] = ", ".join(edge.key_columns)
         if edge.jvm_ops:

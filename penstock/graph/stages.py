@@ -370,6 +370,7 @@ class _Stages:
             config={"sink": payload.kind} if is_sink else payload.config,
             uid_hash=node.uid_hash,
             created=node.created,
+            description=node.description or "",
         )
 
 

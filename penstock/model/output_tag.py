@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from penstock.errors import ArgumentError, ArgumentValueError
-from penstock.model.types import TypeInformation, Types, resolve_type
+from penstock.model.types import TypeInformation, Types, record_type
 
 
 class TagUse:
@@ -54,4 +54,4 @@ def _type(type_info: object) -> TypeInformation:
             f"OutputTag type_info must be None, list or TypeInformation, or a type that output_type= takes, not "
             f"{type_info!r}"
         )
-    return resolve_type(type_info)
+    return record_type(type_info)

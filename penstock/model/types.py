@@ -4,12 +4,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock import compat
 from penstock.errors import UsageError
 from penstock.model import type_information as ti
 from penstock.model.ddl import parse_ddl, to_ddl
 from penstock.model.type_information import TypeInformation, parse_type
 
-__all__ = ["TAGGED", "TypeInformation", "Types", "parse_type", "resolve_type", "to_ddl"]
+__all__ = ["TAGGED", "TypeInformation", "Types", "parse_type", "record_type", "resolve_type", "to_ddl"]
 
 TAGGED = ti.scalar("TAGGED")
 """The type of values without a declared type, which the tagged codec of plain Python values stores."""
@@ -172,6 +173,16 @@ def resolve_type(spec: object | None) -> TypeInformation:
         f"{spec!r} is not a type; write Types.STRING(), Spark DDL such as 'name string, amount double', "
         f"a Spark StructType, or a pyarrow type or schema"
     )
+
+
+def record_type(spec: object | None) -> TypeInformation:
+    """The type of records that `spec` stands for. Undeclared records are plain Python values.
+
+    In a program written for PyFlink they are whatever can be pickled, as there: objects of classes too.
+    """
+    if spec is None and compat.is_installed():
+        return ti.scalar("PICKLE")
+    return resolve_type(spec)
 
 
 def from_arrow(arrow: pa.DataType) -> TypeInformation:

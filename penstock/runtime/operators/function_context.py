@@ -111,7 +111,8 @@ class OperatorContext(RuntimeContext):
         return self.subtask.attempt - 1  # the job's attempts are counted from 1, functions count restarts
 
     def get_task_name_with_subtasks(self) -> str:
-        return f"{self.subtask.stage_name} ({self.subtask.index + 1}/{self.subtask.parallelism})"
+        place = f"({self.subtask.index + 1}/{self.subtask.parallelism})"
+        return f"{self.subtask.stage_name} {place}#{self.get_attempt_number()}"
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self.subtask.job_parameters.get(key, default_value)
