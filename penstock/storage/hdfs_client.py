@@ -6,6 +6,7 @@ repeated until the time limit. A write without a reply is never repeated here.
 """
 
 import asyncio
+import logging
 import os
 import re
 import threading
@@ -36,7 +37,8 @@ except ImportError:  # the extra is not installed; `hdfs_client` says so
 
 EXTRA = "penstock[hdfs]"
 LIMIT_S = 60.0
-"""The time for one operation, and for each piece of a large file."""
+"""The time for one operation, and for each piece of a large file, unless the environment says otherwise."""
+LIMIT_VARIABLE = "PENSTOCK_HDFS_TIMEOUT"
 TRY_S = 20.0
 """The time for one try of a call: in a nameservice another NameNode is asked then."""
 OPEN_LIMIT_S = 10.0
@@ -167,8 +169,8 @@ class HdfsClient:
 
     def _write_temporary(self, path: str, pieces: Iterable[bytes], name: Callable[[], str]) -> str:
         """The name of a new, closed file. Every try has its own: what a failed one leaves is swept by its name."""
-        deadline = time.monotonic() + self._limit_s
-        for seconds in _pauses():
+        patience = _Patience(self._limit_s)
+        while True:
             temporary = name()
             try:
                 size = self._run(partial(self._write, path=temporary, pieces=pieces), None)
@@ -179,11 +181,8 @@ class HdfsClient:
             except StorageError as error:
                 self._remove(temporary)
                 # Nothing has the final name yet, so even a write without a reply may be repeated.
-                may_repeat = isinstance(error, (StorageAwayError, UnknownOutcomeError))
-                if not may_repeat or time.monotonic() + seconds > deadline:
+                if not _may_pass(error) or not patience.wait(error):
                     raise self._failure("write", path, error) from None
-                time.sleep(seconds)
-        raise AssertionError("the pauses do not end")
 
     async def _write(self, client: Any, path: str, pieces: Iterable[bytes]) -> int:
         writer = await self._within(client.create(path, _new_file()))
@@ -268,8 +267,8 @@ class HdfsClient:
         A limit of None: the call limits its own steps.
         """
         limit = self._limit_s if not limit_s else limit_s
-        deadline = time.monotonic() + limit
-        for seconds in _pauses():
+        patience = _Patience(limit)
+        while True:
             try:
                 return self._run(call, None if limit_s is None else min(limit, TRY_S))
             except (FileMissingError, NameTakenError):
@@ -277,11 +276,8 @@ class HdfsClient:
             except StorageError as error:
                 if changes and isinstance(error, UnknownOutcomeError):
                     raise UnknownOutcomeError(f"no reply to {verb} {path!r}: {error}") from None
-                may_repeat = isinstance(error, (StorageAwayError, UnknownOutcomeError))
-                if not may_repeat or time.monotonic() + seconds > deadline:
+                if not _may_pass(error) or not patience.wait(error):
                     raise self._failure(verb, path, error) from None
-            time.sleep(seconds)
-        raise AssertionError("the pauses do not end")
 
     def _run(self, call: Callable[[Any], Awaitable[_T]], limit_s: float | None) -> _T:
         """One try, on the thread of the event loop."""
@@ -334,10 +330,22 @@ def hdfs_client(place: str) -> HdfsClient:
     key = (os.getpid(), namenodes, os.environ.get("HADOOP_USER_NAME"))
     with _shared_lock:
         if key not in _clients:
-            _clients[key] = HdfsClient(namenodes)
+            _clients[key] = HdfsClient(namenodes, _limit_s())
         return _clients[key]
 
 
+def _limit_s() -> float:
+    text = os.environ.get(LIMIT_VARIABLE, "")
+    try:
+        seconds = float(text) if text else LIMIT_S
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError(f"{LIMIT_VARIABLE} is {text!r}; expected a number of seconds above 0")
+    return seconds
+
+
+_log = logging.getLogger("penstock.hdfs")
 _shared_lock = threading.Lock()
 _clients: dict[tuple[Any, ...], HdfsClient] = {}
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
@@ -357,10 +365,30 @@ def _new_file() -> Any:
     return hdfs_native.WriteOptions(overwrite=False, create_parent=True)
 
 
-def _pauses() -> Iterable[float]:
-    yield from _WAITS_S
-    while True:
-        yield _WAITS_S[-1]
+class _Patience:
+    """The time that one operation has for all its tries."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._started = time.monotonic()
+        self._tries = 0
+
+    def wait(self, error: StorageError) -> bool:
+        """Pause before the next try; False if the time is over. The log says once what is waited for."""
+        seconds = _WAITS_S[min(self._tries, len(_WAITS_S) - 1)]
+        left_s = self._started + self._limit_s - time.monotonic()
+        if seconds > left_s:
+            return False
+        self._tries += 1
+        if self._tries == len(_WAITS_S):
+            _log.warning("waiting for HDFS, %.0f s at most: %s", left_s, error)
+        time.sleep(seconds)
+        return True
+
+
+def _may_pass(error: StorageError) -> bool:
+    """Whether another try may succeed."""
+    return isinstance(error, (StorageAwayError, UnknownOutcomeError))
 
 
 def _entry(found: Any) -> HdfsEntry:

@@ -18,6 +18,7 @@ LANGUAGES = {"python", "output", "console", "yaml", "toml", "json", "text"}
 PROGRAMS = {
     "README.md": "tests/process/programs.py",
     "docs/connectors/delta.md": "tests/spark/test_table_programs.py",
+    "docs/connectors/hdfs.md": "tests/process/test_hdfs_savepoints.py",
     "docs/connectors/iceberg.md": "tests/spark/test_table_programs.py",
     "docs/connectors/kafka.md": "tests/kafka/test_kafka_sink_broker.py",
     "docs/connectors/postgres.md": "tests/spark/test_database_programs.py",

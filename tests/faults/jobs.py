@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from penstock.control.registry import JobRecord, Registry
+from penstock.storage import open_storage
 from tests.waiting import LIMIT_S, wait_until
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -31,6 +32,8 @@ class Place:
     """Added to those that every job here has, or in their place."""
     resumes: bool = True
     """Drivers go on with the job that is there."""
+    remote: str = ""
+    """The address of another storage, for checkpoints and output."""
 
     @property
     def checkpoints(self) -> Path:
@@ -54,19 +57,28 @@ class Place:
     def registry(self) -> Registry:
         return Registry(self.folder / "registry")
 
+    def fetch(self) -> None:
+        """Copy what the job has left at the other storage to where it would be here."""
+        for folder in (self.checkpoints, self.output) if self.remote else ():
+            storage = open_storage(f"{self.remote}/{folder.name}")
+            for path in storage.list(""):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(storage.read(path))
+
     def command(self) -> list[str]:
         """The same for the first start and for every later one."""
         settings = {
             "spark.master": "local[2,4]",
             "penstock.registry.dir": self.registry.folder,
-            "execution.checkpointing.dir": self.checkpoints,
+            "execution.checkpointing.dir": f"{self.remote}/checkpoints" if self.remote else self.checkpoints,
             "penstock.epoch.max-files": 1,
             "penstock.checkpoint.retain-finished": "true",
             "penstock.batch.rows": self.batch_rows,
             **dict(self.settings),
         }
         flags = [f"-D{name}={value}" for name, value in settings.items()]
-        program = [str(PROGRAM), str(self.events), str(self.output), str(self.checkpoint_ms), self.sink]
+        output = f"{self.remote}/out" if self.remote else self.output
+        program = [str(PROGRAM), str(self.events), str(output), str(self.checkpoint_ms), self.sink]
         start = ["--resume"] if self.resumes else []
         return [sys.executable, "-m", "penstock", "run", "-p", str(self.parallelism), *start, *flags, *program]
 

@@ -98,6 +98,7 @@ def run_killed(place: Place, expected: Expected, strikes: Sequence[Strike], say:
         leftovers += outliving(job.family())
     finally:
         job.close()
+    place.fetch()
     leftovers += strays(place.job_folder, place.output)
     return KilledJob(hits, judge(expected, place.job_folder, place.output), leftovers)
 
