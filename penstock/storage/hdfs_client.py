@@ -49,7 +49,8 @@ _WAITS_S = (0.1, 0.2, 0.5, 1.0)
 _CLOSE_S = (0.05, 0.5)
 """The library asks again after 0.5 s whether a file is closed; from 0.05 s on, this module asks itself."""
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)', re.DOTALL)
-_NOT_SENT = re.compile(r"refused|unreachable|no route to host|failed to lookup|os error (111|113|101)", re.IGNORECASE)
+_NOT_SENT = re.compile(r"connection refused", re.IGNORECASE)
+"""Comes only before a call is sent. A host that became unreachable may have executed the call before."""
 _T = TypeVar("_T")
 
 
@@ -135,7 +136,8 @@ class HdfsClient:
         temporary = self._write_temporary(path, pieces, name or (lambda: f"{path}{TEMPORARY_MARK}{new_nonce()}"))
         try:
             self.rename(temporary, path)
-        except UnknownOutcomeError as error:
+        except (UnknownOutcomeError, FileMissingError) as error:
+            # In a nameservice the library may repeat a call that has been executed; then the temporary name is gone.
             self._find_out(temporary, path, pieces, error)
         except StorageError:
             self._remove(temporary)

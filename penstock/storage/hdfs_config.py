@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from penstock.errors import ConfigurationError
 
 DEFAULT_PORT = 8020
+ACTIVE_ONLY = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
 
@@ -28,15 +29,19 @@ class NameNodes:
     """`host:port` of each, for messages."""
 
     def settings(self, first: int) -> dict[str, str]:
-        """Hadoop settings that name the nameservice's NameNodes, beginning with the one at index `first`."""
-        if not self.names:
-            return {}
+        """Hadoop settings that name the nameservice's NameNodes, beginning with the one at index `first`.
+
+        Reads go to the active NameNode: an observer may not know yet what another client has written (PROTOCOL R4).
+        """
         place = self.url.removeprefix("hdfs://")
+        active = {f"dfs.client.failover.proxy.provider.{place.partition(':')[0]}": ACTIVE_ONLY}
+        if not self.names:
+            return active
         turned = [*self.names[first % len(self.names) :], *self.names[: first % len(self.names)]]
         addresses = {
             f"dfs.namenode.rpc-address.{place}.{name}": host for name, host in zip(self.names, self.hosts, strict=True)
         }
-        return {f"dfs.ha.namenodes.{place}": ",".join(turned), **addresses}
+        return {f"dfs.ha.namenodes.{place}": ",".join(turned), **addresses, **active}
 
 
 def find_namenodes(place: str, environment: Mapping[str, str] = os.environ) -> NameNodes:

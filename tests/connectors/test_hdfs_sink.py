@@ -15,8 +15,8 @@ from penstock.model.sink import Sink, SinkWriter
 from penstock.services import RunningService
 from penstock.storage.hdfs_client import HdfsClient, hdfs_client
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
-from tests.connectors.sinks import context, pre_commit, sink_of
-from tests.storage.fake_hdfs import SAFE_MODE, FakeHdfs
+from tests.connectors.sinks import ROWS, context, pre_commit, sink_of
+from tests.storage.fake_hdfs import REFUSED, SAFE_MODE, FakeHdfs
 
 Check = Callable[[SinkSystem], None]
 every_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -167,3 +167,18 @@ def test_the_root_of_hdfs_is_no_folder_of_a_sink(path: str) -> None:
 def test_other_addresses_are_refused() -> None:
     with pytest.raises(UsageError, match="local or mounted folders and to hdfs:// addresses"):
         FileSink.for_row_format("s3://bucket/out", "json")
+
+
+def test_a_sink_whose_hdfs_is_away_or_whose_folder_is_a_file_is_found_before_its_job_starts(
+    fake: FakeHdfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.storage.hdfs.hdfs_client", lambda _: fake.client())
+    monkeypatch.setattr("penstock.storage.hdfs_client.OPEN_LIMIT_S", 0.1)
+    sink = FileSink.for_row_format("hdfs://test:8020/out", "json").build()
+    sink.check(ROWS)
+    fake.files["/out"] = b""
+    with pytest.raises(UsageError, match="is a file"):
+        sink.check(ROWS)
+    fake.before["stat"] = [REFUSED] * 1_000_000
+    with pytest.raises(StorageError, match="no NameNode listens"):
+        sink.check(ROWS)

@@ -53,6 +53,19 @@ def test_a_file_that_disappears_during_its_rename_is_unknown() -> None:
         hdfs.storage().put_new("log/1", b"mine")
 
 
+def test_a_rename_that_the_library_has_repeated_is_a_write() -> None:
+    """After a failover its second try finds no file to rename."""
+    hdfs = FakeHdfs(after={"rename": [FileNotFoundError("rename source is not found")]})
+    hdfs.storage().put_new("log/1", b"mine")
+    assert hdfs.files == {TARGET: b"mine"}
+
+
+def test_a_host_that_became_unreachable_may_have_executed_a_rename() -> None:
+    hdfs = FakeHdfs(after={"rename": [OSError("No route to host (os error 113)")]})
+    hdfs.storage().put_new("log/1", b"mine")
+    assert hdfs.files == {TARGET: b"mine"} and hdfs.calls.count("rename") == 1
+
+
 def test_a_taken_name_is_not_overwritten_and_leaves_nothing() -> None:
     hdfs = FakeHdfs(files={TARGET: b"other"})
     with pytest.raises(NameTakenError):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.storage.hdfs_config import find_namenodes
+from penstock.storage.hdfs_config import ACTIVE_ONLY, find_namenodes
 
 HA = {
     "dfs.nameservices": "prod, other",
@@ -30,6 +30,13 @@ def test_a_nameservice_means_its_name_nodes(tmp_path: Path) -> None:
     assert found.settings(0)["dfs.ha.namenodes.prod"] == "nn1,nn2"
     assert found.settings(3)["dfs.ha.namenodes.prod"] == "nn2,nn1"
     assert found.settings(0)["dfs.namenode.rpc-address.prod.nn2"] == "two:9000"
+
+
+def test_reads_go_to_the_active_name_node_whatever_is_configured(tmp_path: Path) -> None:
+    """A listing from an observer may lack an entry of the job log that another driver has written."""
+    name = "dfs.client.failover.proxy.provider.prod"
+    observers = {name: "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"}
+    assert find_namenodes("prod", configured(tmp_path, HA | observers)).settings(0)[name] == ACTIVE_ONLY
 
 
 def test_a_nameservice_of_one_name_node_means_its_address(tmp_path: Path) -> None:

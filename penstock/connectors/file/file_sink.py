@@ -11,13 +11,14 @@ from typing import ClassVar, TypeAlias
 from penstock.connectors.file.file_formats import CSV, JSON, PARQUET, FileFormat, text
 from penstock.connectors.file.output_files import BucketAssigner, OutputFileConfig, RollingPolicy
 from penstock.connectors.file.part_commit import publish, sweep
-from penstock.connectors.file.part_folders import part_folder
+from penstock.connectors.file.part_folders import part_folder, require_reachable
 from penstock.connectors.file.part_writer import PartSettings, PartWriter
 from penstock.connectors.user_paths import sink_path
 from penstock.errors import UsageError
 from penstock.model.encoder import BulkWriterFactory, Encoder
 from penstock.model.sink import Sink, SinkContext
 from penstock.model.snapshot import Committable
+from penstock.model.types import TypeInformation
 
 _ROW_FORMATS = {"json": JSON, "csv": CSV}
 _BULK_FORMATS = {"parquet": PARQUET}
@@ -103,6 +104,9 @@ class FileSink(Sink):
         return _Builder(
             base_path, _named(writer, _BULK_FORMATS, "for_bulk_format"), RollingPolicy.on_checkpoint_rolling_policy()
         )
+
+    def check(self, record_type: TypeInformation) -> None:
+        require_reachable(self.path)
 
     def open(self, context: SinkContext) -> PartWriter:
         suffix = self.files.part_suffix
