@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CONFLICTS = 5
 """How often a commit that another writer's commit made invalid is made anew, before the job's own retries."""
+PORTION_BYTES = 32 * 1024 * 1024
+"""Small batches are joined up to this size: delta-rs distributes batches over threads, and so changes their order."""
 
 
 def check(sink: "DeltaSink", schema: pa.Schema) -> None:
@@ -77,7 +79,7 @@ def _append(sink: "DeltaSink", output: StagedOutput) -> bool:
     try:
         write_deltalake(
             table,
-            rows.reader(evolution.schema, sink.where),
+            rows.reader(evolution.schema, sink.where, PORTION_BYTES),
             mode="append",
             schema_mode="merge" if evolution.changes else None,
             target_file_size=sink.target_file_size,

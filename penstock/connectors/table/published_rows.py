@@ -1,6 +1,7 @@
 """Staged rows in the columns of a table."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -24,18 +25,31 @@ class PublishedRows:
         """The columns as they were staged."""
         return self._first.schema
 
-    def reader(self, schema: pa.Schema, where: str) -> pa.RecordBatchReader:
-        """The rows with these columns; those that were not staged are null."""
-        return pa.RecordBatchReader.from_batches(schema, self._read(schema, where))
+    def reader(self, schema: pa.Schema, where: str, portion_bytes: int = 0) -> pa.RecordBatchReader:
+        """The rows with these columns; those that were not staged are null.
 
-    def _read(self, schema: pa.Schema, where: str) -> Iterator[pa.RecordBatch]:
+        Batches are joined until they have `portion_bytes`.
+        """
+        return pa.RecordBatchReader.from_batches(schema, self._read(schema, where, portion_bytes))
+
+    def _read(self, schema: pa.Schema, where: str, portion_bytes: int) -> Iterator[pa.RecordBatch]:
         try:
-            yield _with_columns(self._first, schema, where)
-            for batch in self._batches:
-                yield _with_columns(batch, schema, where)
+            for batches in _portions(itertools.chain([self._first], self._batches), portion_bytes):
+                yield pa.concat_batches([_with_columns(batch, schema, where) for batch in batches])
         except Exception as error:
             self.error = error
             raise
+
+
+def _portions(batches: Iterable[pa.RecordBatch], portion_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    portion: list[pa.RecordBatch] = []
+    for batch in batches:
+        portion.append(batch)
+        if sum(each.nbytes for each in portion) >= portion_bytes:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
 
 
 def _with_columns(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
