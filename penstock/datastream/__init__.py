@@ -1,5 +1,6 @@
 """The DataStream API: the environment, streams, and the interfaces of functions."""
 
+from penstock.connectors.two_phase_commit import TwoPhaseCommitSink
 from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.broadcast_stream import (
     BroadcastConnectedStream,
@@ -158,6 +159,7 @@ __all__ = [
     "TimerService",
     "Trigger",
     "TriggerResult",
+    "TwoPhaseCommitSink",
     "Window",
     "WindowAssigner",
     "WindowFunction",

@@ -94,7 +94,7 @@ def begin_attempt(
 
     Without a storage the job takes no checkpoints: there is no log to claim, and it starts from the same place again.
     """
-    committer = GraphCommitter.of(job.job_id, graph, storage)
+    committer = GraphCommitter.of(job.job_id, graph, storage, options.warn)
     if storage is None:
         return _begin_without_log(job, graph, committer, options)
     log = JobLog.open(storage, clock, wait=options.wait)

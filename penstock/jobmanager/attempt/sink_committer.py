@@ -1,10 +1,10 @@
 """Commits the transactions of a job's sinks, from the JobManager."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.connectors.staged.staged_files import StagedRows, sweep_staged
 from penstock.connectors.staged.staged_sink import StagedSink
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, SinkTransactionLostError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.model.sink import Sink
 from penstock.model.snapshot import Committable, commit_groups
@@ -14,23 +14,37 @@ from penstock.storage.storage import Storage
 class GraphCommitter:
     """The sinks of a job, by uid."""
 
-    def __init__(self, job_id: str, sinks: Mapping[str, Sink], storage: Storage | None = None) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        sinks: Mapping[str, Sink],
+        storage: Storage | None = None,
+        report: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self._job_id = job_id
         self._sinks = sinks
         self._storage = storage
+        self._report = report
+        self._waiting: dict[str, str] = {}
+        """Sinks that do not commit now, and why."""
         self._staged = [uid for uid, sink in sinks.items() if isinstance(sink, StagedSink)]
 
     @staticmethod
-    def of(job_id: str, graph: JobGraph, storage: Storage | None) -> "GraphCommitter":
-        """The committer of a graph's transactional sinks. `storage` is the job's checkpoint folder."""
+    def of(
+        job_id: str, graph: JobGraph, storage: Storage | None, report: Callable[[str], None] = lambda text: None
+    ) -> "GraphCommitter":
+        """The committer of a graph's transactional sinks. `storage` is the job's checkpoint folder.
+
+        `report` is called when a commit begins to wait, when the reason changes, and when it went through.
+        """
         sinks = {sink.uid: sink.spec.config for sink in graph.sinks if sink.spec.kind == "sink"}
-        return GraphCommitter(job_id, sinks, storage)
+        return GraphCommitter(job_id, sinks, storage, report)
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """Make the transactions visible; repeating it changes nothing."""
         for group in commit_groups(committables):
             sink = self._sink(group[0])
-            sink.commit_all(group)
+            self._commit(sink, group)
             if isinstance(sink, StagedSink) and sink.keeps_marker:
                 self._delete_staged(group)
 
@@ -40,6 +54,22 @@ class GraphCommitter:
             sink.sweep(self._job_id, uid, [c for c in keep if c.sink_uid == uid], attempt)
         if self._storage is not None and self._staged:
             sweep_staged(self._storage, self._staged, keep, attempt)
+
+    def _commit(self, sink: Sink, group: Sequence[Committable]) -> None:
+        """Commit, and say what a commit that fails waits for: it is tried again (PROTOCOL R21)."""
+        uid = group[0].sink_uid
+        try:
+            sink.commit_all(group)
+        except SinkTransactionLostError:
+            raise
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            if self._waiting.get(uid) != reason:
+                self._waiting[uid] = reason
+                self._report(f"output of sink {uid!r} waits, because its commit failed and is tried again: {reason}")
+            raise
+        if self._waiting.pop(uid, None) is not None:
+            self._report(f"output of sink {uid!r} is committed, after it had to wait")
 
     def _delete_staged(self, committables: Sequence[Committable]) -> None:
         """Delete rows that are published; those of another job's checkpoint stay where they are (PROTOCOL R25)."""
