@@ -60,7 +60,8 @@ class BulkFormat:
 class FileSource(Source):
     """The records of files: those that exist at the start and, if monitored continuously, new ones as well.
 
-    Files whose names start with `.` or `_` are not read. A file must appear complete, by a rename, and never change.
+    Folders are read with all folders in them, oldest files first. Files and folders whose names start with `.` or `_`
+    are not read. A file must appear complete, by a rename, and never change.
 
     >>> FileSource.of("/data/orders", "json", "customer string, amount double").record_type.get_field_names()
     ['customer', 'amount']
@@ -71,12 +72,19 @@ class FileSource(Source):
     file_format: StreamFormat | BulkFormat
     discovery_interval_ms: int | None = None
     """How often new files are looked for; None: the source is bounded."""
+    partition_columns: tuple[str, ...] = ()
+    """Columns whose values are in the names of folders, as in `day=2026-01-01/`; they are part of the schema."""
 
     def __post_init__(self) -> None:
         if not self.paths:
             raise UsageError("a file source has no path; give at least one file, folder or pattern")
         if len(self.paths) > 1 and any(char in path for path in self.paths for char in ",{}"):
             raise UsageError(f"one of several paths may not hold ',', '{{' or '}}': {', '.join(map(repr, self.paths))}")
+        missing = set(self.partition_columns).difference(self.record_type.names or ())
+        if missing:
+            raise UsageError(
+                f"the partition columns {', '.join(map(repr, sorted(missing)))} are not in the schema; add them to it"
+            )
 
     @staticmethod
     def of(path: str | os.PathLike[str], format_name: str, schema: object = None) -> "FileSource":
@@ -129,7 +137,14 @@ class FileSource(Source):
 
     @property
     def options(self) -> dict[str, str]:
-        """Spark's options of the format: a malformed record fails the job, and CSV follows RFC 4180."""
+        """Spark's options of the source."""
+        # Spark finds either the files of all folders or the columns in their names.
+        nested = {} if self.partition_columns else {"recursiveFileLookup": "true"}
+        return {**self._format_options, **nested}
+
+    @property
+    def _format_options(self) -> dict[str, str]:
+        """A malformed record fails the job, and CSV follows RFC 4180."""
         if isinstance(self.file_format, BulkFormat):
             return {}
         charset = {} if self.file_format.charset.upper() == "UTF-8" else {"encoding": self.file_format.charset}
@@ -149,6 +164,10 @@ class FileSource(Source):
         """Files that were read can be read again."""
         return Delivery.exactly_once()
 
+    def partitioned_by(self, *columns: str) -> "FileSource":
+        """The same source, whose folders are named after values of these columns, as in `day=2026-01-01/`."""
+        return replace(self, partition_columns=columns)
+
     def monitor_continuously(self, discovery_interval: Duration) -> "FileSource":
         """The same source, unbounded: it looks for new files at this interval."""
         milliseconds = discovery_interval.to_milliseconds()
@@ -166,6 +185,11 @@ class FileSourceBuilder:
     def monitor_continuously(self, discovery_interval: Duration) -> "FileSourceBuilder":
         """Make the source unbounded: it looks for new files at this interval."""
         self._source = self._source.monitor_continuously(discovery_interval)
+        return self
+
+    def partitioned_by(self, *columns: str) -> "FileSourceBuilder":
+        """Read these columns from the names of folders, as in `day=2026-01-01/`; not in PyFlink."""
+        self._source = self._source.partitioned_by(*columns)
         return self
 
     def process_static_file_set(self) -> "FileSourceBuilder":

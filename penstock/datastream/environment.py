@@ -1,10 +1,11 @@
 """`StreamExecutionEnvironment`: creates streams and executes the program."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from penstock.connectors.position_sources import IteratorSource, SocketSource
 from penstock.control.inspect.program_inspection import take_program
 from penstock.control.job_guarantees import require_guarantee
 from penstock.control.terminal import print_message
@@ -100,6 +101,30 @@ class StreamExecutionEnvironment:
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
         """The records of a list or another iterable, which is read immediately."""
         return self._source("Collection Source", source_nodes.collection_source(collection, type_info))
+
+    def from_iterator(
+        self,
+        factory: Callable[[Any], Iterator[tuple[Any, Any]]],
+        type_info: Any = None,
+        *,
+        bounded: bool = True,
+        name: str | None = None,
+    ) -> DataStream:
+        """The records of `factory(position)`: an iterator of pairs, a record and the position behind it.
+
+        The position is None at first. Checkpoints store it as JSON, and a recovery calls the factory with it. The end
+        of the iterator ends the source; with `bounded=False` it is opened again a second later, at its last position.
+        """
+        source = IteratorSource.of(factory, type_info, bounded=bounded)
+        return self._source(name or "Iterator Source", source_nodes.connector_source(source, None))
+
+    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n") -> DataStream:
+        """Lines of text from a TCP server, at most once: those since the last checkpoint are lost in a failure.
+
+        If the server closes the connection, it is tried again every second.
+        """
+        source = SocketSource(hostname, port, delimiter)
+        return self._source("Socket Stream", source_nodes.connector_source(source, None))
 
     def from_source(
         self, source: Any, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.codec.row_codec import RowCodec
+from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import ArgumentError, TypeMismatchError, UnsupportedValueError, UsageError
 from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
@@ -15,6 +16,9 @@ _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
     (FileSource, "file"),
     (NumberSequenceSource, "sequence"),
     (CollectionSource, "collection"),
+    (DataGeneratorSource, "generator"),
+    (IteratorSource, "iterator"),
+    (SocketSource, "socket"),
 )
 _EVENT_TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "LONG", "INT")
 

@@ -1,25 +1,32 @@
-"""`from_collection` and `NumberSequenceSource` as replayable Python data sources of Spark.
+"""Collections, number sequences and data generators as replayable Python data sources of Spark.
 
 The position is the number of records read; reading the same range again gives the same records in the same order.
 PySpark 4.1 has no read limits for Python data sources: there such a source is one epoch, whatever its length.
 """
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from penstock.clock import SystemClock
 from penstock.codec.row_codec import RowCodec
+from penstock.connectors.position_sources import DataGeneratorSource
 from penstock.connectors.source_connectors import CollectionSource, NumberSequenceSource
+from penstock.errors import UsageError
 from penstock.model.ids import new_nonce
 from penstock.runtime.operators.sink_operators import encode_records
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+
+    HAS_READ_LIMITS = True
 except ImportError:  # PySpark 4.1
+    HAS_READ_LIMITS = False
 
     class SupportsTriggerAvailableNow(ABC):  # type: ignore[no-redef]
         """PySpark 4.1 asks for everything that is available, and gets it."""
@@ -28,8 +35,12 @@ except ImportError:  # PySpark 4.1
         def prepareForTriggerAvailableNow(self) -> None: ...
 
 
+AvailableNow: TypeAlias = SupportsTriggerAvailableNow
 DEFAULT_MAX_ROWS = 1_000_000
 ROWS_PER_BATCH = 10_000
+ENDLESS = 2**62
+RATE_WAIT_S = 1.0
+"""How long a bounded source with a rate lets rows gather; one without rows would end the query."""
 
 
 class RangePartition(InputPartition):
@@ -113,6 +124,50 @@ class CollectionReader(CountedReader):
         return table.slice(start, end - start).combine_chunks().to_batches()[0]
 
 
+class GeneratorReader(CountedReader):
+    """Records computed by a function, as many as their rate allows since the reader was opened."""
+
+    def __init__(self, source: DataGeneratorSource, max_rows: int) -> None:
+        super().__init__(ENDLESS if source.count is None else source.count, max_rows)
+        self.function = source.function
+        self.record_type = source.record_type
+        self.rate = source.rows_per_second
+        self.bounded = source.bounded
+        self._opened: tuple[int, float] | None = None
+        """The first record and the time of the first call."""
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:
+        if self.rate is None or start is None:
+            return super().latestOffset(start, limit)
+        if self.bounded and start["records"] < self.total:
+            threading.Event().wait(max(RATE_WAIT_S, 1 / self.rate))
+        now_s = SystemClock().monotonic_s()
+        first, opened_s = self._opened = self._opened or (start["records"], now_s - max(RATE_WAIT_S, 1 / self.rate))
+        due = first + int((now_s - opened_s) * self.rate)
+        return {"records": max(start["records"], min(self.total, start["records"] + self.max_rows, due))}
+
+    def rows(self, start: int, end: int) -> pa.RecordBatch:
+        data = encode_records([self.function(number) for number in range(start, end)], self.record_type)
+        with pa.ipc.open_stream(data) as reader:
+            return reader.read_next_batch()
+
+
+def require_read_limits(source: str) -> None:
+    """Raise for a source that only a newer PySpark can read as a stream."""
+    if not HAS_READ_LIMITS:
+        raise UsageError(f"a {source} needs PySpark 4.2 or newer, which tells a source where it was; upgrade PySpark")
+
+
+def read_generator(
+    session: SparkSession, source: DataGeneratorSource, max_rows: int | None, *, batch: bool = False
+) -> DataFrame:
+    """A stream of generated records; with `batch`, all of them."""
+    if not batch and not (source.bounded and source.rows_per_second is None):
+        require_read_limits("DataGeneratorSource without an end or with a rate")
+    reader = GeneratorReader(source, max_rows or DEFAULT_MAX_ROWS)
+    return _load(session, reader, RowCodec(source.record_type).ddl, batch=batch)
+
+
 def read_sequence(
     session: SparkSession, source: NumberSequenceSource, max_rows: int | None, *, batch: bool = False
 ) -> DataFrame:
@@ -132,7 +187,13 @@ def read_collection(
 
 
 def _load(session: SparkSession, stream_reader: CountedReader, ddl: str, *, batch: bool) -> DataFrame:
-    """Register a separate data source for this reader: Spark finds data sources by class."""
+    return load_python_source(session, stream_reader, WholeReader(stream_reader), ddl, batch=batch)
+
+
+def load_python_source(
+    session: SparkSession, stream_reader: DataSourceStreamReader, whole: DataSourceReader, ddl: str, *, batch: bool
+) -> DataFrame:
+    """The frame of two readers. Registers a separate data source for them: Spark finds data sources by class."""
     unique = f"penstock-{new_nonce()}"
 
     class Counted(DataSource):
@@ -147,7 +208,7 @@ def _load(session: SparkSession, stream_reader: CountedReader, ddl: str, *, batc
             return stream_reader
 
         def reader(self, schema: Any) -> DataSourceReader:
-            return WholeReader(stream_reader)
+            return whole
 
     session.dataSource.register(Counted)
     return (session.read if batch else session.readStream).format(Counted.name()).load()

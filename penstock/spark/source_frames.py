@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import UsageError
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourcePlan, SourceRef
 from penstock.runtime.exchange_rows import TIMESTAMP
-from penstock.spark.python_sources import read_collection, read_sequence
+from penstock.spark.position_readers import read_positions
+from penstock.spark.python_sources import read_collection, read_generator, read_sequence
 from penstock.spark.session import in_session
+from penstock.spark.source_files import refuse_partition_folders
 
 SOURCE = "__source"
 
@@ -48,7 +51,12 @@ def _read(session: SparkSession, source: SourcePlan) -> DataFrame:
         return read_collection(session, given, None, batch=True)
     if isinstance(given, NumberSequenceSource):
         return read_sequence(session, given, None, batch=True)
+    if isinstance(given, DataGeneratorSource):
+        return read_generator(session, given, None, batch=True)
+    if isinstance(given, IteratorSource):
+        return read_positions(session, given, None, batch=True)
     if isinstance(given, FileSource):
+        refuse_partition_folders(session, given)
         reader = session.read.format(given.format).options(**given.options)
         if given.schema_ddl is not None:
             reader = reader.schema(given.schema_ddl)
@@ -134,6 +142,10 @@ def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> Dat
         return read_collection(session, given, limits.max_rows)
     if isinstance(given, NumberSequenceSource):
         return read_sequence(session, given, limits.max_rows)
+    if isinstance(given, DataGeneratorSource):
+        return read_generator(session, given, limits.max_rows)
+    if isinstance(given, IteratorSource | SocketSource):
+        return read_positions(session, given, limits.max_rows)
     if isinstance(given, FileSource):
         return _read_files(session, given, limits.max_files)
     frame: DataFrame = given
@@ -141,6 +153,7 @@ def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> Dat
 
 
 def _read_files(session: SparkSession, source: FileSource, max_files: int | None) -> DataFrame:
+    refuse_partition_folders(session, source)
     # By default Spark skips files that are a week older than the newest; here a new file counts, whatever its age.
     reader = session.readStream.format(source.format).options(**source.options).option("maxFileAge", "36500d")
     if max_files is not None:

@@ -14,7 +14,14 @@ ORDERS = [("ada", 2.0), ("ada", 3.0), ("bob", 5.5)]
 NAME = "savepoint-4f1c2a-0b1c2d3e4f50"
 
 
-PAGES = ["docs/how-to/repair-state.md", "docs/reference/state-processor.md", "docs/coming-from-spark.md"]
+PAGES = [
+    "docs/connectors/files.md",
+    "docs/connectors/iterators.md",
+    "docs/connectors/sockets.md",
+    "docs/how-to/repair-state.md",
+    "docs/reference/state-processor.md",
+    "docs/coming-from-spark.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
