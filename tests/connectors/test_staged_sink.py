@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.common import Types
@@ -179,3 +180,15 @@ def test_rows_of_another_jobs_checkpoint_are_published_and_stay_there() -> None:
     assert Table.rows == [LONG] and len(storage.files) == 1
     GraphCommitter("job", {"out": Table()}, storage).commit(found)  # the job itself, later
     assert Table.rows == [LONG]
+
+
+def test_o4_rows_that_were_published_under_an_older_uid_are_not_published_again() -> None:
+    """The driver died after the commit; the program then gave the sink another uid, with the hash of the older one."""
+    storage = MemoryStorage()
+    for row in ("short", LONG):  # in the manifest, and in a file that is deleted with the commit
+        Table.rows, Table.markers = [], {}
+        found = staged(storage, 1, 5, row)
+        GraphCommitter("job", {"out": Table()}, storage).commit(found)
+        renamed = [msgspec.structs.replace(committable, sink_uid="renamed") for committable in found]
+        GraphCommitter("job", {"renamed": Table()}, storage).commit(renamed)
+        assert Table.rows == [row]

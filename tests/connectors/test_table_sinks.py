@@ -86,7 +86,7 @@ def test_two_jobs_and_two_sinks_have_markers_of_their_own(table: TableFormat) ->
     sink.commit_all(staged(sink, some(1), IDS, (5, 5)))
     low = staged(sink, some(2), IDS, (1, 1))
     sink.commit_all([msgspec.structs.replace(c, data=c.data | {"job": "other"}) for c in low])
-    sink.commit_all([msgspec.structs.replace(c, sink_uid="second") for c in low])
+    sink.commit_all([msgspec.structs.replace(c, data=c.data | {"sink": "second"}) for c in low])
     assert ids(table) == [1, 2, 2]
 
 

@@ -42,6 +42,7 @@ def stage(batches: Sequence[pa.RecordBatch], context: SinkContext, sequence: int
     description: Description = {
         TOGETHER: 1,
         "job": context.job_id,
+        "sink": context.sink_uid,
         "attempt": context.attempt,
         "rows": sum(batch.num_rows for batch in batches),
         "size": len(data),

@@ -27,6 +27,7 @@ class StagedOutput:
     job_id: str
     """The job that wrote them. Another job that starts from its checkpoint may publish them."""
     sink_uid: str
+    """The uid under which the sink wrote them. The program may have another uid for it now (`set_uid_hash`)."""
     attempt: int
     epoch: int
     parts: tuple[StagedRows, ...]
@@ -95,7 +96,8 @@ def staged_outputs(committables: Sequence[Committable]) -> list[StagedOutput]:
     """The rows of committables, by the attempt that wrote them, oldest first."""
     groups: dict[tuple[int, str, str], list[Committable]] = {}
     for committable in committables:
-        key = (int(committable.data["attempt"]), str(committable.data["job"]), committable.sink_uid)
+        data = committable.data
+        key = (int(data["attempt"]), str(data["job"]), str(data.get("sink", committable.sink_uid)))
         groups.setdefault(key, []).append(committable)
     return [
         StagedOutput(job_id, sink_uid, attempt, max(c.epoch for c in group), _in_order(group))
