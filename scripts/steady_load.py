@@ -3,7 +3,8 @@
 Files of 1,000 rows arrive at a fixed rate; a job counts the rows of each user into files, exactly once, with a
 checkpoint every two seconds. Prints every minute, and at the end: the time from the appearance of a file to the
 appearance of its last row in the output, and how memory and the number of files have changed since the second minute.
-The exit code is 1 if a row is missing or doubled, or if something has grown.
+The exit code is 1 if a row is missing or doubled, or if something has grown. A run of less than four minutes is too
+short to tell: its figures are those of its start.
 """
 
 import argparse
@@ -235,14 +236,15 @@ def minute_line(minute: int, output: Output, producer: Producer, sample: Sample)
 
 
 def to_figures(producer: Producer, output: Output, samples: list[Sample]) -> dict[str, Any]:
-    """The figures; those of the first two minutes do not count."""
-    start_s = min(producer.written.values()) + SETTLED_S
+    """The figures; those of the first two minutes do not count, unless the run was too short for that."""
+    is_long = samples[-1].at_s >= 2 * SETTLED_S
+    start_s = min(producer.written.values()) + (SETTLED_S if is_long else 0.0)
     delays = sorted(
         output.visible[file] - at_s
         for file, at_s in producer.written.items()
         if at_s >= start_s and file in output.rows
     )
-    settled = [sample for sample in samples if sample.at_s >= SETTLED_S] or samples
+    settled = [sample for sample in samples if sample.at_s >= SETTLED_S] if is_long else samples
     window = max(1, min(len(settled) // 2, int(60 / SAMPLE_S)))
     first, last = settled[:window], settled[-window:]
     grown = []
@@ -253,7 +255,7 @@ def to_figures(producer: Producer, output: Output, samples: list[Sample]) -> dic
                 statistics.mean(getattr(sample, kind).get(name, 0) for sample in part) for part in (first, last)
             )
             changes[f"{kind}: {name}"] = f"{before:,.0f} -> {after:,.0f}"
-            if after > before * limit and after - before > 20:
+            if is_long and after > before * limit and after - before > 20:
                 grown.append(f"{kind}: {name}")
     return {
         "files": len(producer.written),

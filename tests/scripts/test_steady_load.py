@@ -12,16 +12,16 @@ ROWS = steady_load.ROWS
 SECONDS = 600
 
 
-def figures(rows: dict[int, int], memory: float = 0.0, files: int = 0) -> dict[str, Any]:
+def figures(rows: dict[int, int], memory: float = 0.0, files: int = 0, seconds: int = SECONDS) -> dict[str, Any]:
     """Of a run with a file per second that is visible two seconds later; `memory` and `files` are added each second."""
-    producer = steady_load.Producer(Path("in"), 1.0, SECONDS)
-    producer.written = {second: float(second) for second in range(SECONDS)}
-    counted = dict.fromkeys(range(SECONDS), ROWS) | rows
-    visible = {second: second + 2.0 for second in range(SECONDS)}
+    producer = steady_load.Producer(Path("in"), 1.0, seconds)
+    producer.written = {second: float(second) for second in range(seconds)}
+    counted = dict.fromkeys(range(seconds), ROWS) | rows
+    visible = {second: second + 2.0 for second in range(seconds)}
     output = steady_load.Output(Path("out"), visible, counted)
     samples = [
         steady_load.Sample(float(at_s), {"driver": 300 + memory * at_s}, {"checkpoints": 40 + files * at_s})
-        for at_s in range(0, SECONDS, 5)
+        for at_s in range(0, seconds, 5)
     ]
     found: dict[str, Any] = steady_load.to_figures(producer, output, samples)
     return found
@@ -41,3 +41,8 @@ def test_a_row_that_is_missing_or_doubled_is_found(count: int) -> None:
 def test_growth_is_found() -> None:
     assert figures({}, memory=0.1)["grown"] == ["memory: driver"]
     assert figures({}, files=1)["grown"] == ["files: checkpoints"]
+
+
+def test_a_short_run_has_its_latency_and_says_nothing_of_growth() -> None:
+    found = figures({}, memory=10.0, files=1, seconds=60)
+    assert found["grown"] == [] and found["latency median s"] == 2.0
