@@ -39,8 +39,10 @@ QUERY_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # A stage with two readers must not read its own input twice.
     "spark.sql.exchange.reuse": "true",
-    # An empty epoch takes its position from offsets that Spark must not have purged.
-    "spark.sql.streaming.minBatchesToRetain": "100",
+    # An empty epoch takes its position from offsets that Spark must not have purged. A position is in Penstock's own
+    # checkpoints, so Spark's logs need no more; they keep the last two compactions of a file source (every 10 batches).
+    "spark.sql.streaming.minBatchesToRetain": "40",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
     "spark.sql.streaming.pollingDelay": "200",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
