@@ -1,4 +1,7 @@
-"""Iterators with a position, generated records and sockets, read by Spark."""
+"""Iterators with a position, generated records and sockets, read by Spark.
+
+The programs of docs/connectors/ run them every day, without failures.
+"""
 
 import socket
 import threading
@@ -95,6 +98,7 @@ class FailsOnce(MapFunction):
         return value
 
 
+@pytest.mark.full
 def test_q4_an_iterator_and_a_generator_continue_at_their_positions_after_a_failure(jobs: Jobs) -> None:
     env = jobs.environment(1, SETTINGS)
     squares = DataGeneratorSource.of(lambda n: 1000 + n, Types.LONG(), count=50)
@@ -107,6 +111,7 @@ def test_q4_an_iterator_and_a_generator_continue_at_their_positions_after_a_fail
     assert jobs.record().attempt == 2
 
 
+@pytest.mark.full
 def test_lines_of_a_socket(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
     done = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
