@@ -44,6 +44,8 @@ TRY_S = 20.0
 OPEN_LIMIT_S = 10.0
 """The time for the first call: a wrong address is reported soon."""
 PIECE_BYTES = 8 * MIB
+BLOCK_BYTES = 128 * MIB
+"""The block size of new files, so that it is known where a block ends."""
 _WAITS_S = (0.1, 0.2, 0.5, 1.0)
 """The pauses between tries; the last one is repeated."""
 _CLOSE_S = (0.05, 0.5)
@@ -190,9 +192,14 @@ class HdfsClient:
         writer = await self._within(client.create(path, _new_file()))
         size = 0
         for piece in pieces:
-            for at in range(0, len(piece), PIECE_BYTES):
-                await self._within(writer.write(piece[at : at + PIECE_BYTES]))
-            size += len(piece)
+            at = 0
+            while at < len(piece):
+                if size and size % BLOCK_BYTES == 0:
+                    await self._within(writer.hsync())  # the next write closes this block, which does not sync it
+                end = at + min(PIECE_BYTES, BLOCK_BYTES - size % BLOCK_BYTES)
+                written = piece[at:end]
+                await self._within(writer.write(written))
+                at, size = end, size + len(written)
         started = time.monotonic()
         await self._within(writer.hsync())
         await self._close(client, writer, path, time.monotonic() - started)
@@ -213,7 +220,7 @@ class HdfsClient:
             closing.result()
             return
         closing.cancel()
-        await asyncio.wait([closing])
+        await asyncio.gather(closing, return_exceptions=True)  # if it has just failed, the recovery decides
         deadline = time.monotonic() + self._limit_s
         while not await self._recover_lease(client, path):
             if time.monotonic() > deadline:
@@ -364,7 +371,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _new_file() -> Any:
-    return hdfs_native.WriteOptions(overwrite=False, create_parent=True)
+    return hdfs_native.WriteOptions(block_size=BLOCK_BYTES, overwrite=False, create_parent=True)
 
 
 class _Patience:

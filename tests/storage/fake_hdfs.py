@@ -101,7 +101,7 @@ class FakeClient:
             if path in self._hdfs.files or self._hdfs.is_folder(path):
                 raise FileExistsError(path)
             self._hdfs.files[path] = b""
-            return FakeWriter(self._hdfs, path)
+            return FakeWriter(self._hdfs, path, options.block_size)
 
         assert not options.overwrite and options.create_parent
         writer: FakeWriter = self._hdfs.call("create", make)
@@ -141,16 +141,23 @@ class FakeReader:
 
 
 class FakeWriter:
-    def __init__(self, hdfs: FakeHdfs, path: str) -> None:
+    def __init__(self, hdfs: FakeHdfs, path: str, block_size: int) -> None:
         self._hdfs = hdfs
         self._path = path
+        self._block_size = block_size
+        self._synced = 0
 
     async def write(self, data: bytes) -> int:
+        size = len(self._hdfs.files[self._path])
+        if size % self._block_size == 0:  # this write closes the last block
+            assert self._synced == size, "a block is closed that is not on disk"
+        assert size % self._block_size + len(data) <= self._block_size
         self._hdfs.files[self._path] += data
         return len(data)
 
     async def hsync(self) -> None:
         self._hdfs.call("hsync", lambda: None)
+        self._synced = len(self._hdfs.files[self._path])
 
     async def close(self) -> None:
         if self._hdfs.call("close", lambda: None) == "never":

@@ -163,3 +163,15 @@ def test_a_name_node_that_is_away_is_not_an_empty_folder() -> None:
     with pytest.raises(StorageError, match="no NameNode listens") as caught:
         hdfs.storage().read("log/1")
     assert not isinstance(caught.value, FileMissingError)
+
+
+@pytest.mark.parametrize("pieces", [(b"x" * 25,), (b"x" * 7, b"y" * 13, b"z" * 20), (b"x" * 10, b"y" * 10), (b"",), ()])
+def test_every_block_of_a_file_is_synced_before_it_is_closed(
+    pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The HDFS in memory refuses a write that would close another block."""
+    monkeypatch.setattr("penstock.storage.hdfs_client.BLOCK_BYTES", 10)
+    monkeypatch.setattr("penstock.storage.hdfs_client.PIECE_BYTES", 4)
+    hdfs = FakeHdfs()
+    hdfs.client().put_new(TARGET, pieces)
+    assert hdfs.files == {TARGET: b"".join(pieces)}
