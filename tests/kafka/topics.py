@@ -49,3 +49,17 @@ def read_committed(servers: str, topic: str) -> list[Any]:
         return sorted(found, key=lambda message: (message.partition(), message.offset()))
     finally:
         consumer.close()
+
+
+def open_transaction(servers: str, topic: str) -> bool:
+    """Whether there are records that a reader of committed records must not see yet."""
+    return sum(_ends(servers, topic, "read_uncommitted")) > sum(_ends(servers, topic, "read_committed"))
+
+
+def _ends(servers: str, topic: str, isolation: str) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": isolation})
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        return [consumer.get_watermark_offsets(TopicPartition(topic, number), 30)[1] for number in partitions]
+    finally:
+        consumer.close()
