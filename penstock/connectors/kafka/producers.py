@@ -67,10 +67,12 @@ class RecordSender:
         produce, record = self.producer.produce, None
         try:
             for record in records:
-                options = _options(record)
+                topic, partition, key, value, headers, timestamp = record
+                is_plain = partition is None and headers is None and timestamp is None
+                options = {} if is_plain else _options(record)
                 while True:
                     try:
-                        produce(record.topic, record.value, record.key, **options)
+                        produce(topic, value, key, **options)
                         break
                     except BufferError:  # the queue is full; a record leaves it after message.timeout.ms at the latest
                         self.producer.poll(STEP_S)
