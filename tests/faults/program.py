@@ -1,7 +1,7 @@
 """The job under fault: de-duplication by id and a tally per key (features A4 and Q1), run by `penstock run`.
 
 Arguments: the folder of events, the folder for the output, milliseconds between checkpoints, and where the output goes:
-`file`, `print`, which is at least once, or `kafka=servers=topic=guarantee=properties`.
+`file`, `print`, which is at least once, or `kafka=servers=topic=guarantee=transaction timeout`.
 
 Per key it keeps the ids seen, their order, a count, a sum and a 64-bit xor of the hashed ids (reliability I1), so that
 an event that was lost or counted twice shows in state. Each subtask keeps the number and the sum of its ids in a
@@ -12,7 +12,6 @@ no id.
 (a record of another type) every time; `raise-once` and `exit-once` unless the file is there, which they make.
 """
 
-import json
 import os
 import sys
 import threading
@@ -87,7 +86,7 @@ class Tally(KeyedProcessFunction, CheckpointedFunction):
         yield None, ctx.get_current_key(), self.sum.get(), self.count.value()
 
 
-def kafka_sink(servers: str, topic: str, guarantee: str, properties: str):
+def kafka_sink(servers: str, topic: str, guarantee: str, timeout_ms: str):
     from penstock.datastream.connectors import DeliveryGuarantee
     from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
     from penstock.datastream.formats import JsonRowSerializationSchema
@@ -96,7 +95,8 @@ def kafka_sink(servers: str, topic: str, guarantee: str, properties: str):
     value = JsonRowSerializationSchema.builder().with_type_info(row_type).build()
     schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(value)
     builder = KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(schema.build())
-    return builder.set_delivery_guarantee(DeliveryGuarantee[guarantee]).set_properties(json.loads(properties)).build()
+    builder.set_property("transaction.timeout.ms", timeout_ms)
+    return builder.set_delivery_guarantee(DeliveryGuarantee[guarantee]).build()
 
 
 def main(events: str, output: str, checkpoint_ms: str, sink: str = "file") -> None:
@@ -113,7 +113,7 @@ def main(events: str, output: str, checkpoint_ms: str, sink: str = "file") -> No
     if sink == "print":
         rows.print().uid("out")
     elif sink.startswith("kafka="):
-        rows.sink_to(kafka_sink(*sink.split("=", 4)[1:])).uid("out")
+        rows.sink_to(kafka_sink(*sink.split("=")[1:])).uid("out")
     else:
         rows.sink_to(FileSink.for_row_format(output, "json").build()).uid("out")
     env.execute("tally")

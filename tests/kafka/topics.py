@@ -51,15 +51,25 @@ def read_committed(servers: str, topic: str) -> list[Any]:
         consumer.close()
 
 
-def open_transaction(servers: str, topic: str) -> bool:
-    """Whether there are records that a reader of committed records must not see yet."""
-    return sum(_ends(servers, topic, "read_uncommitted")) > sum(_ends(servers, topic, "read_committed"))
+class TransactionWatch:
+    """Sees whether a topic has records that a reader of committed records must not see yet."""
 
+    def __init__(self, servers: str, topic: str) -> None:
+        levels = ("read_uncommitted", "read_committed")
+        settings = {"bootstrap.servers": servers, "group.id": "watch"}
+        self._consumers = [Consumer({**settings, "isolation.level": level}) for level in levels]
+        found = self._consumers[0].list_topics(topic, timeout=30).topics[topic].partitions
+        self._partitions = [TopicPartition(topic, number) for number in found]
 
-def _ends(servers: str, topic: str, isolation: str) -> list[int]:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": isolation})
-    try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        return [consumer.get_watermark_offsets(TopicPartition(topic, number), 30)[1] for number in partitions]
-    finally:
-        consumer.close()
+    def is_open(self) -> bool:
+        """Whether a transaction is open."""
+        ends, stable = ([self._end(consumer, place) for place in self._partitions] for consumer in self._consumers)
+        return any(end > last for end, last in zip(ends, stable, strict=True))
+
+    def close(self) -> None:
+        """Disconnect."""
+        for consumer in self._consumers:
+            consumer.close()
+
+    def _end(self, consumer: Any, place: TopicPartition) -> int:
+        return int(consumer.get_watermark_offsets(place, 30)[1])
