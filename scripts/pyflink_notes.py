@@ -52,8 +52,6 @@ ABSENT: dict[str, str] = {
     "datastream.formats.parquet.Avro*": f"{_JAVA}: Avro's Java classes; `BulkFormat.parquet_format` reads Parquet",
     "datastream.formats.parquet*": f"{_TABLE}: rows have its types; `FileSink.for_bulk_format(path, 'parquet')`",
     "datastream.functions.RuntimeContext.get_metrics_group": "not yet: metrics of functions do not reach REST",
-    "datastream.functions.SourceFunction": f"{_JAVA}: it wraps a source of Java",
-    "datastream.SourceFunction": f"{_JAVA}: it wraps a source of Java",
     "datastream.output_tag.OutputTag.get_java_output_tag": _JAVA,
     "datastream.slot_sharing_group.*": _JAVA,
     "datastream.utils*": f"{_JAVA}: helpers of PyFlink's own code",

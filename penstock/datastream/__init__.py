@@ -74,6 +74,7 @@ from penstock.model.operator_state import (
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink_functions import SinkFunction
 from penstock.model.slot_sharing_group import SlotSharingGroup
+from penstock.model.source_functions import SourceFunction
 from penstock.model.time import TimeDomain
 from penstock.model.window_assigners import MergingWindowAssigner, WindowAssigner
 from penstock.model.window_functions import (
@@ -152,6 +153,7 @@ __all__ = [
     "RuntimeExecutionMode",
     "SinkFunction",
     "SlotSharingGroup",
+    "SourceFunction",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",

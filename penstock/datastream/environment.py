@@ -37,6 +37,7 @@ from penstock.model.execution_config import ExecutionConfig
 from penstock.model.key_groups import MAX_KEY_GROUPS
 from penstock.model.options import checkpointing_options, pipeline_options
 from penstock.model.restart_strategies import RestartStrategyConfiguration
+from penstock.model.source_functions import SourceFunction
 from penstock.model.time import TimeSpan
 from penstock.model.watermark import WatermarkStrategy
 
@@ -137,7 +138,12 @@ class StreamExecutionEnvironment:
         return stream.assign_timestamps_and_watermarks(watermark_strategy)
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
-        """The same as `from_source` without event time."""
+        """The records of a SourceFunction, or of a connector as by `from_source` without event time.
+
+        A function that is a CheckpointedFunction too keeps its position in operator state and is read exactly once.
+        """
+        if isinstance(source_func, SourceFunction):
+            return self._source(source_name, source_nodes.function_source(source_func, type_info))
         return self._source(source_name, source_nodes.connector_source(source_func, type_info))
 
     # Execution

@@ -46,6 +46,7 @@ from penstock.model.operator_state import (
     RawState,
 )
 from penstock.model.sink_functions import SinkFunction
+from penstock.model.source_functions import SourceFunction
 from penstock.model.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -90,6 +91,7 @@ __all__ = [
     "ReduceFunction",
     "RuntimeContext",
     "SinkFunction",
+    "SourceFunction",
     "TimerService",
     "WindowFunction",
 ]

@@ -4,13 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.codec.row_codec import RowCodec
+from penstock.connectors.function_source import FunctionSource
 from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import ArgumentError, TypeMismatchError, UnsupportedValueError, UsageError
+from penstock.graph.function_checks import check_function
 from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
 from penstock.model.readable_values import shortened
+from penstock.model.source_functions import SourceFunction
 from penstock.model.time import milliseconds
-from penstock.model.types import TypeInformation, resolve_type
+from penstock.model.types import TypeInformation, record_type, resolve_type
 
 _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
     (FileSource, "file"),
@@ -81,6 +84,14 @@ def _misfit(codec: RowCodec, records: Sequence[Any], type_info: Any) -> str | No
                 advice = "make it a tuple, list, dict, Row, text, number or date, or declare type_info="
             return f"collection[{index}] is {shortened(record, 80)}: {error.problem}; {advice}"
     return None
+
+
+def function_source(function: SourceFunction, type_info: Any) -> SourceSpec:
+    """A source that runs a function of the program."""
+    check_function(function, "source_function")
+    record = record_type(type_info)
+    source = FunctionSource.of(function, record)
+    return SourceSpec("function", source, record, bounded=False, delivery=source.delivery)
 
 
 def connector_source(source: Any, type_info: Any) -> SourceSpec:

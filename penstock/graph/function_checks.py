@@ -63,6 +63,7 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
         "handleInitialState": ("key", "initialState", "timerValues"),
         "close": (),
     },
+    "source_function": {"run": ("ctx",), "cancel": ()},
     "sink_function": {"invoke": ("value", "context"), "finish": ()},
     "async_wait": {"async_invoke": ("value",), "timeout": ("value",)},
     "co_interval_join": {"process_element": ("left", "right", "ctx")},
@@ -82,6 +83,7 @@ _OF_EVERY_FUNCTION: dict[type, dict[str, _Parameters]] = {
 _CALLERS = {
     "timestamps": "with_timestamp_assigner",
     "async_wait": "the operator",
+    "source_function": "add_source",
     "sink_function": "add_sink",
     "broadcast": "process",
     "keyed_broadcast": "process",

@@ -18,7 +18,9 @@ JvmOp = tuple[str, ...]
 """("where", sql), ("with_column", name, sql) or ("select", sql, sql, ...): work that stays in the JVM."""
 
 NodeKind = Literal["source", "jvm", "operator", "key_by", "partition", "union", "sink"]
-SourceKind = Literal["dataframe", "static", "collection", "sequence", "file", "generator", "iterator", "socket"]
+SourceKind = Literal[
+    "dataframe", "static", "collection", "sequence", "file", "generator", "iterator", "socket", "function"
+]
 SinkKind = Literal["sink", "print", "collect", "spark"]
 
 

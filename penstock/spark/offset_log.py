@@ -121,17 +121,25 @@ def _entries(source: Path, number: int) -> list[dict[str, Any]]:
     return []
 
 
+def read_offsets(folder: Path, batch_id: int) -> list[Any]:
+    """For each source its offset after a batch as a JSON value; None for one that was not read yet."""
+    return _offsets((folder / "offsets" / str(batch_id)).read_bytes()) if batch_id >= 0 else []
+
+
 def _log_offsets(data: bytes) -> list[int | None]:
     """For each source the `logOffset` of its offset line; None for sources that have none (not a file source)."""
+    return [value.get("logOffset") if isinstance(value, dict) else None for value in _offsets(data)]
+
+
+def _offsets(data: bytes) -> list[Any]:
     lines = data.decode(errors="replace").splitlines()
     _require_version(lines)
-    offsets: list[int | None] = []
+    offsets: list[Any] = []
     for line in lines[2:]:
         try:
-            value = json.loads(line) if line != "-" else None
+            offsets.append(json.loads(line) if line != "-" else None)
         except (ValueError, RecursionError) as error:
             raise CheckpointCorruptError("source position", "offsets in JSON", repr(line[:40])) from error
-        offsets.append(value.get("logOffset") if isinstance(value, dict) else None)
     return offsets
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.connectors.function_source import FunctionSource
 from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import UsageError
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourcePlan, SourceRef
 from penstock.runtime.exchange_rows import TIMESTAMP
+from penstock.spark.function_streams import read_function
 from penstock.spark.position_readers import read_positions
 from penstock.spark.python_sources import read_collection, read_generator, read_sequence
 from penstock.spark.session import in_session
@@ -148,6 +150,8 @@ def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> Dat
         return read_positions(session, given, limits.max_rows)
     if isinstance(given, FileSource):
         return _read_files(session, given, limits.max_files)
+    if isinstance(given, FunctionSource):
+        return read_function(session, given)
     frame: DataFrame = given
     return frame
 

@@ -99,10 +99,10 @@ MISSING = {
     "streams are not cached": "CachedDataStream",
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSplitAssignerProvider
-        InputFormat RowDataBulkWriterFactory SourceFunction""",
+        InputFormat RowDataBulkWriterFactory""",
     "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema
-        FlinkKafkaConsumer FlinkKafkaProducer JdbcConnectionOptions JdbcExecutionOptions JdbcSink
-        KafkaSink KafkaSource ParquetColumnarRowInputFormat
+        FlinkKafkaConsumer FlinkKafkaProducer
+        KafkaSource ParquetColumnarRowInputFormat
         """,
     "PyFlink dropped it in 2.0, and it had no effect on streams": "ExecutionMode TimeCharacteristic",
     "there is no Table API": "SqlDialect",

@@ -1,10 +1,14 @@
 """The positions of the sources: the attempt's offset-log folder, and its copies in checkpoints (PROTOCOL R19)."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from penstock.checkpoint.file_names import source_file_path
 from penstock.checkpoint.snapshot.manifest import verify_file
+from penstock.connectors.source_connectors import CollectionSource, NumberSequenceSource
+from penstock.graph.job_graph import SourcePlan
 from penstock.jobmanager.attempt.attempt import Origin
 from penstock.model.snapshot import SourcePosition, StateFile
 from penstock.runtime.snapshots.snapshot_writer import INLINE_LIMIT_BYTES
@@ -56,6 +60,13 @@ class SourceTracker:
         self._batch_id = batch_id
         self.is_known = True
 
+    def have_ended(self, sources: Sequence[SourcePlan]) -> bool:
+        """Whether every source has ended by the last committed epoch. Only sources that run functions say so."""
+        if not any(source.spec.kind == "function" for source in sources):
+            return False
+        offsets = offset_log.read_offsets(self.folder, self._batch_id)
+        return len(offsets) == len(sources) and all(map(_has_ended, sources, offsets))
+
     def position(self, checkpoint: int, attempt: int) -> SourcePosition:
         """The position for a checkpoint: after the last committed `run_epoch`, not at the newest file (R15)."""
         if self._last is not None and self._last.batch_id == self._batch_id and self._last.file is not None:
@@ -72,3 +83,14 @@ class SourceTracker:
         path = source_file_path(attempt, checkpoint)
         self._storage.put_new(path, data)
         return StateFile(path, len(data), digest)
+
+
+def _has_ended(source: SourcePlan, offset: Any) -> bool:
+    if not isinstance(offset, dict):
+        return False
+    given = source.spec.object
+    if isinstance(given, CollectionSource):
+        return bool(offset["records"] == len(given.records))
+    if isinstance(given, NumberSequenceSource):
+        return bool(offset["records"] == given.end - given.start + 1)
+    return bool(offset.get("ended"))

@@ -257,6 +257,9 @@ class SparkAttempt:
                 raise self.tracker.failure
             if not self._end.suspending.is_set() or self.savepoints.is_requested:
                 self._loop.run_empty_epoch_if_due()
+                if self._sources.have_ended(self._graph.sources) and not self.savepoints.is_requested:
+                    self._query.stop()
+                    return Ended.INPUT
             elif self._loop.take_last_checkpoint():
                 return Ended.SUSPENDED
         if self._end.cancelled.is_set():
