@@ -1,7 +1,7 @@
 """The job under fault: de-duplication by id and a tally per key (features A4 and Q1), run by `penstock run`.
 
 Arguments: the folder of events, the folder for the output, milliseconds between checkpoints, and where the output goes:
-`file`, `print`, which is at least once, or `kafka=servers=topic=guarantee=transaction timeout`.
+`file`, `delta`, `iceberg`, `print`, which is at least once, or `kafka=servers=topic=guarantee=transaction timeout`.
 
 Per key it keeps the ids seen, their order, a count, a sum and a 64-bit xor of the hashed ids (reliability I1), so that
 an event that was lost or counted twice shows in state. Each subtask keeps the number and the sum of its ids in a
@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from hashlib import blake2b
+from pathlib import Path
 
 from penstock.common import Types, WatermarkStrategy
 from penstock.datastream import CheckpointedFunction, KeyedProcessFunction, StreamExecutionEnvironment
@@ -112,6 +113,10 @@ def main(events: str, output: str, checkpoint_ms: str, sink: str = "file") -> No
     )
     if sink == "print":
         rows.print().uid("out")
+    elif sink in ("delta", "iceberg"):
+        from tests.connectors.table_formats import FORMATS
+
+        rows.sink_to(FORMATS[sink](Path(output)).sink()).uid("out")
     elif sink.startswith("kafka="):
         rows.sink_to(kafka_sink(*sink.split("=")[1:])).uid("out")
     else:
