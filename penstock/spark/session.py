@@ -20,7 +20,14 @@ from penstock.spark.class_archive import archive_options
 from penstock.spark.java import require_java
 
 DEFAULT_MASTER = "local[*,4]"
+RETENTION = {
+    # Positions are in our checkpoints. They need the last two compactions of a file source's log, of 10 batches each.
+    "spark.sql.streaming.minBatchesToRetain": "40",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
+}
+"""What Spark keeps of its own logs. A file source takes it from the session in which the program has made it."""
 SESSION_SETTINGS: dict[str, str] = {
+    **RETENTION,
     "spark.ui.enabled": "false",
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,10 +46,8 @@ QUERY_SETTINGS: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # A stage with two readers must not read its own input twice.
     "spark.sql.exchange.reuse": "true",
-    # An empty epoch takes its position from offsets that Spark must not have purged. A position is in Penstock's own
-    # checkpoints, so Spark's logs need no more; they keep the last two compactions of a file source (every 10 batches).
-    "spark.sql.streaming.minBatchesToRetain": "40",
-    "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
+    # An empty epoch takes its position from offsets that Spark must not have purged.
+    **RETENTION,
     "spark.sql.streaming.pollingDelay": "200",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",

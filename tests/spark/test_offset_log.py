@@ -13,7 +13,7 @@ from penstock.connectors.source_connectors import CollectionSource, NumberSequen
 from penstock.spark import offset_log
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.python_sources import read_collection, read_sequence
-from penstock.spark.session import query_settings
+from penstock.spark.session import RETENTION, query_settings
 from penstock.spark.source_frames import combine
 from tests.waiting import wait_until
 
@@ -110,6 +110,27 @@ def test_a_file_source_can_be_rewound_again_after_a_rewind_past_two_compactions(
         spark.conf.unset(interval)
     assert second.batches == later_than(first.batches, 4)
     assert third.batches == later_than(first.batches, 10)
+
+
+@pytest.mark.full
+def test_what_spark_keeps_of_its_logs_is_bounded_and_enough_for_a_position(
+    spark: SparkSession, tmp_path: Path, files: Callable[[str, int], DataFrame]
+) -> None:
+    count, delay = (
+        2 * int(RETENTION["spark.sql.streaming.minBatchesToRetain"]),
+        next(k for k in RETENTION if "Delay" in k),
+    )
+    spark.conf.set(delay, "0s")  # the limit is a number of batches here, not the time that they take
+    try:
+        source = files("many", count)
+        first = Recording(tmp_path / "first").run(source)
+        again = rewound(tmp_path, first, count - 5).run(source)
+    finally:
+        spark.conf.set(delay, RETENTION[delay])
+    assert again.batches == later_than(first.batches, count - 5)
+    for log in ("offsets", "commits", "sources/0"):
+        kept = [path.name for path in (tmp_path / "first" / log).iterdir() if not path.name.startswith(".")]
+        assert len(kept) < count - 20, log
 
 
 def test_a_position_is_not_moved_by_what_spark_has_logged_since(
