@@ -148,4 +148,8 @@ class _FactsColumn(ProgressColumn):
         if record is None:
             return Text("")
         checkpoint = "-" if record.last_checkpoint is None else str(record.last_checkpoint)
-        return Text(f"{record.rows_per_s:,.0f} clicks/s, epoch {record.epoch}, checkpoint {checkpoint}")
+        return Text(
+            f"{record.rows_per_s:,.0f} clicks/s, epoch {record.epoch}, checkpoint {checkpoint}",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
