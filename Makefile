@@ -12,7 +12,7 @@ SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 .PHONY: help setup demo test test-unit test-sim test-spark test-process test-e2e test-all test-large test-faults test-versions check docs docs-sources format sim mutants bench bench-quick dist clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml scripts/setup.py
 	@$(PYTHON) scripts/setup.py

@@ -61,6 +61,7 @@ PYFLINK_NAMES = {
     "KafkaRecordSerializationSchemaBuilder",
     "KafkaSinkBuilder",
     "JdbcConnectionOptionsBuilder",
+    "KafkaSourceBuilder",
     "OptionBuilder",
     "OutputFileConfigBuilder",
     "RowFormatBuilder",

@@ -131,6 +131,8 @@ class StreamExecutionEnvironment:
         self, source: Any, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None
     ) -> DataStream:
         """The records of a source from `penstock.datastream.connectors`, with event time if the strategy assigns it."""
+        if watermark_strategy is not None and source_nodes.has_own_event_time(source, watermark_strategy):
+            return self._source(source_name, source_nodes.kafka_source(source, type_info, watermark_strategy))
         stream = self._source(source_name, source_nodes.connector_source(source, type_info))
         if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream

@@ -1,10 +1,12 @@
 """The nodes of sources in the graph, checked while the program is built."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.function_source import FunctionSource
+from penstock.connectors.kafka.kafka_source import PARTITION_COLUMN, TIMESTAMP_COLUMN, KafkaSource
 from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import ArgumentError, TypeMismatchError, UnsupportedValueError, UsageError
@@ -14,6 +16,7 @@ from penstock.model.readable_values import shortened
 from penstock.model.source_functions import SourceFunction
 from penstock.model.time import milliseconds
 from penstock.model.types import TypeInformation, record_type, resolve_type
+from penstock.model.watermark import WatermarkStrategy
 
 _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
     (FileSource, "file"),
@@ -22,6 +25,7 @@ _CONNECTORS: tuple[tuple[type, SourceKind], ...] = (
     (DataGeneratorSource, "generator"),
     (IteratorSource, "iterator"),
     (SocketSource, "socket"),
+    (KafkaSource, "kafka"),
 )
 _EVENT_TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "LONG", "INT")
 
@@ -107,6 +111,18 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
             f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"
         )
     return SourceSpec(kind, source, source.record_type, bounded=source.bounded, delivery=source.delivery)
+
+
+def has_own_event_time(source: Any, strategy: WatermarkStrategy) -> bool:
+    """Whether the source itself assigns timestamps, so that watermarks follow each of its partitions."""
+    return isinstance(source, KafkaSource) and strategy.out_of_orderness_ms is not None
+
+
+def kafka_source(source: KafkaSource, type_info: Any, strategy: WatermarkStrategy) -> SourceSpec:
+    """A Kafka source with event time: that of the strategy's assigner, or the messages' own."""
+    spec = connector_source(source.with_event_time(strategy.timestamp_assigner), type_info)
+    lag_ms = strategy.out_of_orderness_ms or 0
+    return replace(spec, event_time=EventTime(TIMESTAMP_COLUMN, lag_ms, PARTITION_COLUMN, strategy.idle_after_ms))
 
 
 def refuse_connect(thing: Any, what: str) -> None:

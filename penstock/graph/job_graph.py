@@ -104,6 +104,11 @@ class EdgePlan:
     """The line of the program with its `key_by` or `partition_custom`, for messages."""
 
 
+def partition_key(uid: str, partition: str) -> str:
+    """Under which the manifest keeps the greatest timestamp of a source's partition."""
+    return f"{uid}\n{partition}"
+
+
 @dataclass(frozen=True)
 class WatermarkGenerator:
     """Where a stage generates watermarks: on a source edge with event time, or after a `timestamps` operator."""
@@ -113,6 +118,8 @@ class WatermarkGenerator:
     out_of_orderness_ms: int
     position: int
     idle_after_ms: int | None = None
+    by_partition: bool = False
+    """The greatest timestamp is kept for each partition of the source, under `partition_key`."""
 
 
 @dataclass(frozen=True)

@@ -232,8 +232,13 @@ class _Stages:
             edge = self._edge(feed, stage)
             stage.inputs.append(edge)
             if edge.event_time is not None and feed.source is not None:
-                lag_ms = edge.event_time.max_out_of_orderness_ms
-                stage.generators.append(WatermarkGenerator(self.uids[feed.source], lag_ms, -1 - position))
+                time, uid = edge.event_time, self.uids[feed.source]
+                by_partition = time.partition_column is not None
+                stage.generators.append(
+                    WatermarkGenerator(
+                        uid, time.max_out_of_orderness_ms, -1 - position, time.idle_after_ms, by_partition
+                    )
+                )
         if share:
             self._shared[feeds, parallelism] = stage
         return stage
@@ -429,7 +434,7 @@ def _warnings(nodes: Sequence[Node]) -> list[str]:
     return found
 
 
-_KEPT_SOURCES = ("dataframe", "file")
+_KEPT_SOURCES = ("dataframe", "file", "kafka")
 """Kinds of sources whose position a savepoint is taken for; collections and sequences are for trying things out."""
 
 

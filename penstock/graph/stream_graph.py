@@ -19,7 +19,7 @@ JvmOp = tuple[str, ...]
 
 NodeKind = Literal["source", "jvm", "operator", "key_by", "partition", "union", "sink"]
 SourceKind = Literal[
-    "dataframe", "static", "collection", "sequence", "file", "generator", "iterator", "socket", "function"
+    "dataframe", "static", "collection", "sequence", "file", "generator", "iterator", "socket", "function", "kafka"
 ]
 SinkKind = Literal["sink", "print", "collect", "spark"]
 
@@ -30,6 +30,10 @@ class EventTime:
 
     column: str
     max_out_of_orderness_ms: int = 0
+    partition_column: str | None = None
+    """Names the source's partition of a row; the watermark then follows the slowest partition."""
+    idle_after_ms: int | None = None
+    """A partition whose time has not advanced for so long no longer holds back the watermark."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,11 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
             raise UsageError(f"there is no charset {charset!r}; use for example 'UTF-8'") from error
         self._charset = charset
 
+    @property
+    def charset(self) -> str:
+        """The charset's name, as given."""
+        return self._charset
+
     def serialize(self, element: Any) -> bytes:
         if not isinstance(element, str):
             raise UnsupportedValueError(

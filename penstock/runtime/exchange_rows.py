@@ -1,7 +1,8 @@
 """Rows of an exchange as Arrow columns, on both sides of a stage.
 
 Into a stage:  `__edge` (input position, -1 for a barrier), `__barrier`,
-               `__ts` (event time, where a job has one), then `i<edge>_<n>` per record field of every input edge and
+               `__ts` (event time, where a job has one), `__part` (partition of the source, where watermarks follow
+               each), then `i<edge>_<n>` per record field of every input edge and
                `k<edge>_<n>` per key column where the key came from a Python selector.
 Out of a stage, per edge: `__target` (subtask of a barrier, or of a record that a partitioner places), `__barrier`,
                `__ts`, `c<n>` per record field, `k<n>` per key column.
@@ -31,6 +32,7 @@ from penstock.runtime.process.messages import Barrier
 from penstock.runtime.user_errors import USER_ERRORS, created_lines, key_error, partition_error, record_facts
 
 EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
+PARTITION = "__part"
 BARRIER_EDGE = -1
 
 _barrier_decoder = msgspec.msgpack.Decoder(Barrier)
@@ -46,6 +48,11 @@ def has_timestamps(stage: StagePlan) -> bool:
     return any(not isinstance(edge.source, SourceRef) or edge.event_time is not None for edge in stage.inputs)
 
 
+def has_partitions(stage: StagePlan) -> bool:
+    """Whether rows into this stage carry the partition of their source."""
+    return any(edge.event_time is not None and edge.event_time.partition_column for edge in stage.inputs)
+
+
 def positions_read(stage: StagePlan) -> set[int]:
     """The positions whose records an operator or an output edge reads."""
     outputs = {edge.source.position for edge in stage.outputs if not isinstance(edge.source, SourceRef)}
@@ -56,6 +63,16 @@ def key_columns_of(edge: EdgePlan) -> list[int]:
     """Positions of the key in the record's fields, for a key that is made of columns."""
     names = [name for name, _ in RowCodec(edge.record_type).fields]
     return [names.index(column) for column in edge.key_columns or ()]
+
+
+def newest_by_partition(rows: pa.RecordBatch | None) -> Iterator[tuple[str, int]]:
+    """For each partition of a source in these rows its greatest event time."""
+    if rows is None or PARTITION not in rows.schema.names:
+        return
+    table = pa.table([rows.column(PARTITION), rows.column(TIMESTAMP)], [PARTITION, TIMESTAMP])
+    for row in table.group_by(PARTITION).aggregate([(TIMESTAMP, "max")]).to_pylist():
+        if row[PARTITION] is not None and row[f"{TIMESTAMP}_max"] is not None:
+            yield row[PARTITION], row[f"{TIMESTAMP}_max"]
 
 
 class StageInput:
@@ -155,8 +172,8 @@ class EdgeColumns:
 
     def select(self, part: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of a stage's input that belong to this edge."""
-        timestamp = [TIMESTAMP] if TIMESTAMP in part.schema.names else []
-        return part.select([*timestamp, *self._names, *self._own_names])
+        times = [name for name in (TIMESTAMP, PARTITION) if name in part.schema.names]
+        return part.select([*times, *self._names, *self._own_names])
 
     def hashes(self, part: pa.RecordBatch) -> npt.NDArray[np.int32]:
         """The hash of each row's key."""

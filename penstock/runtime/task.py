@@ -18,11 +18,12 @@ from typing import Any, Protocol
 from penstock import failpoint
 from penstock.clock import Clock, SystemClock
 from penstock.codec.keys import KeyCodec
-from penstock.graph.job_graph import EdgePlan, OperatorPlan
+from penstock.graph.job_graph import EdgePlan, OperatorPlan, partition_key
 from penstock.model.ids import Version
 from penstock.model.snapshot import BarrierFigures, Committable
 from penstock.model.time import MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import align
+from penstock.runtime.exchange_rows import newest_by_partition
 from penstock.runtime.intake import Intake
 from penstock.runtime.operator_chain import EdgeOutput, OperatorChain
 from penstock.runtime.operators.batch import EdgeBatch
@@ -200,10 +201,15 @@ class Subtask:
 
     def _track_source_time(self, item: EdgeBatch) -> None:
         for generator in self.stage.watermark_generators:
-            if generator.position == -1 - item.edge and item.batch.timestamps:
+            if generator.position == -1 - item.edge and generator.by_partition:
+                for partition, newest in newest_by_partition(item.columns):
+                    self._see(partition_key(generator.uid, partition), newest)
+            elif generator.position == -1 - item.edge and item.batch.timestamps:
                 newest = max((t for t in item.batch.timestamps if t is not None), default=MIN_WATERMARK)
-                known = self._seen.get(generator.uid, MIN_WATERMARK)
-                self._seen[generator.uid] = max(known, newest)
+                self._see(generator.uid, newest)
+
+    def _see(self, key: str, timestamp: int) -> None:
+        self._seen[key] = max(self._seen.get(key, MIN_WATERMARK), timestamp)
 
     def finish_epoch(self) -> None:
         """The epoch has its version: what it changed can no longer be undone."""

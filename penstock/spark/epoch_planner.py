@@ -21,9 +21,11 @@ from penstock.runtime.exchange_rows import (
     BARRIER,
     BARRIER_EDGE,
     EDGE,
+    PARTITION,
     TARGET,
     TIMESTAMP,
     encode_barrier,
+    has_partitions,
     has_timestamps,
 )
 from penstock.runtime.process.messages import Barrier, EpochHeader
@@ -155,6 +157,8 @@ def edge_layout(stage: StagePlan, index: int) -> list[str]:
         given, target = {EDGE: f"{index}"}, None
         if edge.event_time is not None:
             given[TIMESTAMP] = TIMESTAMP
+            if edge.event_time.partition_column is not None:
+                given[PARTITION] = PARTITION
     else:
         columns = [f"c{n}" for n in range(len(names))]
         given = {EDGE: f"if({BARRIER} is null, {index}, {BARRIER_EDGE})", BARRIER: BARRIER, TIMESTAMP: TIMESTAMP}
@@ -200,6 +204,8 @@ def input_columns(stage: StagePlan) -> list[tuple[str, str]]:
     columns = [(EDGE, "int"), (BARRIER, "binary"), (SUBTASK, "int")]
     if has_timestamps(stage):
         columns.append((TIMESTAMP, "bigint"))
+    if has_partitions(stage):
+        columns.append((PARTITION, "string"))
     for index, edge in enumerate(stage.inputs):
         columns += [(f"i{index}_{n}", ddl) for n, ddl in enumerate(_ddls(RowCodec(edge.record_type)))]
         if edge.key_selector is not None:

@@ -95,6 +95,16 @@ def _arranged_lines(data: bytes, places: Sequence[int | None], count: int) -> by
     return "\n".join([*head, *("-" if place is None else offsets[place] for place in places)]).encode()
 
 
+def last_offsets(position: bytes) -> list[Any]:
+    """For each source the offset of a position, as it is logged; empty before the first batch."""
+    files = {name: data for name, data in _unpack(position).items() if name.startswith("offsets/")}
+    if not files:
+        return []
+    lines = files[max(files, key=lambda name: int(name.partition("/")[2]))].decode(errors="replace").splitlines()
+    _require_version(lines)
+    return [None if line == "-" else json.loads(line) for line in lines[2:]]
+
+
 def batch_files(folder: Path, batch_id: int) -> list[list[str]]:
     """For each source the addresses of the files that a batch reads of it."""
     before = folder / "offsets" / str(batch_id - 1)

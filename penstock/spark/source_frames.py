@@ -6,17 +6,20 @@ one offset log reads them all.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.connectors.function_source import FunctionSource
+from penstock.connectors.kafka.kafka_source import KafkaSource
 from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import UsageError
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourcePlan, SourceRef
-from penstock.runtime.exchange_rows import TIMESTAMP
+from penstock.runtime.exchange_rows import PARTITION, TIMESTAMP
 from penstock.spark.function_streams import read_function
+from penstock.spark.kafka_stream import read_kafka
 from penstock.spark.position_readers import read_positions
 from penstock.spark.python_sources import read_collection, read_generator, read_sequence
 from penstock.spark.session import in_session
@@ -31,11 +34,13 @@ class EpochLimits:
 
     max_rows: int | None = None
     max_files: int | None = None
+    folder: Path | None = None
+    """The query's folder, in which a source of ours keeps where it started."""
 
 
 def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) -> DataFrame:
     """The streaming DataFrame of all sources of the job."""
-    frames = [_open(session, source, limits) for source in graph.sources]
+    frames = [_open(session, source, index, limits) for index, source in enumerate(graph.sources)]
     frame = frames[0] if len(frames) == 1 else combine(frames)
     _require_distinct(frame)
     return frame
@@ -49,6 +54,8 @@ def read_sources(session: SparkSession, graph: JobGraph) -> DataFrame:
 
 def _read(session: SparkSession, source: SourcePlan) -> DataFrame:
     given = source.spec.object
+    if isinstance(given, KafkaSource):
+        return read_kafka(session, given, None, None, batch=True)
     if isinstance(given, CollectionSource):
         return read_collection(session, given, None, batch=True)
     if isinstance(given, NumberSequenceSource):
@@ -110,6 +117,9 @@ def split_source(rows: DataFrame, graph: JobGraph, edge: EdgePlan) -> DataFrame:
     if edge.event_time is not None:
         frame = frame.withColumn(TIMESTAMP, event_time_ms(frame, edge.event_time.column))
         carried = [TIMESTAMP]
+        if edge.event_time.partition_column is not None:
+            frame = frame.withColumn(PARTITION, F.col(_quoted(edge.event_time.partition_column)))
+            carried.append(PARTITION)
     for op in edge.jvm_ops:
         frame = apply_sql(frame, op, carried)
     return frame
@@ -138,8 +148,11 @@ def event_time_ms(frame: DataFrame, column: str):  # type: ignore[no-untyped-def
     )
 
 
-def _open(session: SparkSession, source: SourcePlan, limits: EpochLimits) -> DataFrame:
+def _open(session: SparkSession, source: SourcePlan, index: int, limits: EpochLimits) -> DataFrame:
     given = source.spec.object
+    if isinstance(given, KafkaSource):
+        folder = None if limits.folder is None else limits.folder / "sources" / str(index)
+        return read_kafka(session, given, limits.max_rows, folder)
     if isinstance(given, CollectionSource):
         return read_collection(session, given, limits.max_rows)
     if isinstance(given, NumberSequenceSource):

@@ -66,8 +66,14 @@ def rename(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:
         sources=msgspec.structs.replace(sources, source_uids=[renames.get(uid, uid) for uid in sources.source_uids]),
         committables=[_replaced(c, "sink_uid", renames) for c in manifest.committables],
         watermarks={renames.get(uid, uid): mark for uid, mark in manifest.watermarks.items()},
-        max_timestamps={renames.get(uid, uid): time for uid, time in manifest.max_timestamps.items()},
+        max_timestamps={_renamed(key, renames): time for key, time in manifest.max_timestamps.items()},
     )
+
+
+def _renamed(key: str, renames: Mapping[str, str]) -> str:
+    """A uid, or that of a source followed by one of its partitions."""
+    uid, separator, partition = key.partition("\n")
+    return renames.get(uid, uid) + separator + partition
 
 
 def unmapped(manifest: Manifest, program: ProgramUids) -> list[str]:

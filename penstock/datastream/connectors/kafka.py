@@ -1,6 +1,13 @@
 """Kafka: the names of `pyflink.datastream.connectors.kafka`. Needs `penstock[kafka]`, and no jar."""
 
 from penstock.connectors.kafka.kafka_sink import KafkaSink, KafkaSinkBuilder
+from penstock.connectors.kafka.kafka_source import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+)
 from penstock.connectors.kafka.record_schema import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
@@ -8,9 +15,14 @@ from penstock.connectors.kafka.record_schema import (
 )
 
 __all__ = [
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",
     "KafkaRecordSerializationSchemaBuilder",
     "KafkaSink",
     "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
     "KafkaTopicSelector",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from penstock.checkpoint.no_checkpoints import Coordinator
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.errors import JobFailedError, PenstockError
-from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointEvent
+from penstock.model.snapshot import CheckpointAck, CheckpointDecline, Manifest, SavepointEvent
 
 POLL_S = 0.25
 END_TIMEOUT_S = 60.0
@@ -15,7 +15,15 @@ END_TIMEOUT_S = 60.0
 class CompletionThread:
     """From `start` to `stop`. Acks come from RPC threads and wake it; an error of its own ends the attempt."""
 
-    def __init__(self, coordinator: Coordinator, savepoints: Savepoints, fail: Callable[[PenstockError], None]) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        savepoints: Savepoints,
+        fail: Callable[[PenstockError], None],
+        completed: Callable[[Manifest | None], None],
+    ) -> None:
+        """`completed` gets the newest completed checkpoint, again and again, and returns at once."""
+        self._completed = completed
         self._coordinator = coordinator
         self._savepoints = savepoints
         self._fail = fail
@@ -57,6 +65,7 @@ class CompletionThread:
             self._has_events.clear()
             try:
                 self._coordinator.complete_ready()
+                self._completed(self._coordinator.newest_completed)
                 self._savepoints.advance()
             except PenstockError as error:
                 self._fail(error)

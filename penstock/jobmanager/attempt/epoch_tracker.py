@@ -16,6 +16,7 @@ from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.clock import Clock
 from penstock.errors import PenstockError, RpcError
 from penstock.graph.job_graph import JobGraph, SourceRef
+from penstock.jobmanager.attempt.partition_progress import PartitionProgress
 from penstock.model.ids import SubtaskId, Version
 from penstock.model.snapshot import Committable, Manifest, SourcePosition, commit_groups
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
@@ -91,7 +92,8 @@ class EpochTracker:
         self._coordinator = coordinator
         self._savepoints = savepoints
         self._clock = clock
-        self._delays = {g.uid: g.out_of_orderness_ms for stage in graph.stages for g in stage.watermark_generators}
+        self._generators = {g.uid: g for stage in graph.stages for g in stage.watermark_generators}
+        self._progress = PartitionProgress(clock.now_ms())
         self._readers = _reading_stages(graph)
         self._reports: dict[SubtaskId, SubtaskReport] = {}
         self._changed = threading.Condition()
@@ -193,11 +195,14 @@ class EpochTracker:
     def _watermarks(self, *, final: bool) -> dict[str, int]:
         """Of every generator: its greatest timestamp less its delay, never less than before (PROTOCOL R9)."""
         watermarks = dict(self._state.watermarks)
-        for uid, delay in self._delays.items():
+        now_ms = max(self._clock.now_ms(), self._reached_ms)
+        for uid, generator in self._generators.items():
             if final:
                 watermarks[uid] = MAX_WATERMARK
-            elif uid in self._state.max_timestamps:
-                watermark = self._state.max_timestamps[uid] - delay - 1
+                continue
+            timestamp = self._progress.timestamp(generator, self._state.max_timestamps, now_ms)
+            if timestamp is not None:
+                watermark = timestamp - generator.out_of_orderness_ms - 1
                 watermarks[uid] = max(watermarks.get(uid, MIN_WATERMARK), watermark)
         return watermarks
 
@@ -219,7 +224,9 @@ class EpochTracker:
         committables = [c for report in reports for c in report.committables]
         for report in reports:
             for uid, timestamp in report.max_timestamps.items():
-                state.max_timestamps[uid] = max(timestamp, state.max_timestamps.get(uid, MIN_WATERMARK))
+                if timestamp > state.max_timestamps.get(uid, MIN_WATERMARK):
+                    state.max_timestamps[uid] = timestamp
+                    self._progress.advanced(uid, header.now_ms)
             self._next_timers[report.subtask] = (report.next_event_timer, report.next_processing_timer)
             self._waiting[report.subtask] = report.waiting
         state.epoch, state.now_ms = header.epoch, header.now_ms
@@ -301,7 +308,7 @@ class EpochTracker:
     def watermark(self) -> int | None:
         """The lowest of the generators' watermarks; None if the job has no generator."""
         watermarks = self._watermarks(final=False)
-        return min((watermarks.get(uid, MIN_WATERMARK) for uid in self._delays), default=None)
+        return min((watermarks.get(uid, MIN_WATERMARK) for uid in self._generators), default=None)
 
     @property
     def waiting(self) -> int:
@@ -318,7 +325,7 @@ class EpochTracker:
         """Whether an empty epoch would fire a timer now."""
         now_ms = max(self._clock.now_ms(), self._reached_ms)
         watermarks = self._watermarks(final=False)
-        newest = max((watermarks.get(uid, MIN_WATERMARK) for uid in self._delays), default=MIN_WATERMARK)
+        newest = max((watermarks.get(uid, MIN_WATERMARK) for uid in self._generators), default=MIN_WATERMARK)
         advanced = watermarks != self._state.watermarks
         return any(
             (processing is not None and processing <= now_ms) or (advanced and event is not None and event <= newest)

@@ -25,6 +25,7 @@ from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochSummary
 from penstock.jobmanager.attempt.file_limit import FileLimit, effective_target_s
 from penstock.jobmanager.attempt.recovery import start_attempt
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
+from penstock.jobmanager.attempt.source_groups import SourceGroups
 from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.jobmanager.attempt.subtask_deployment import SubtaskDeployment, deploy_subtasks
 from penstock.jobmanager.attempt.taskmanagers import AttemptEvents, TaskManagers
@@ -78,7 +79,8 @@ class SparkAttempt:
         self.tracker: EpochTracker | None = None
         """None until the state is loaded."""
         self.savepoints = Savepoints(_savepoint_place(attempt, settings), clock, attempt.log, attempt.coordinator)
-        self._completion = CompletionThread(attempt.coordinator, self.savepoints, self._fail)
+        self._groups = SourceGroups(attempt.graph, attempt.storage, observer.log)
+        self._completion = CompletionThread(attempt.coordinator, self.savepoints, self._fail, self._groups.follow)
 
     # ---- the whole attempt
 
@@ -121,6 +123,7 @@ class SparkAttempt:
             self._stop_query()
             self._taskmanagers.close("the attempt is over", job_ended=job_ended)
             self._completion.join()
+            self._groups.close()
             remove_folder(self._folder)
 
     def cancel(self) -> None:
@@ -203,7 +206,8 @@ class SparkAttempt:
             self._batch_input = BatchInput(self._spark, self._graph, of_query)
             self._batch = BatchEpoch(self.tracker, runner, self._batch_input, self._end)
             return
-        frame = open_sources(self._spark, self._graph, EpochLimits(settings.max_rows, settings.max_files))
+        limits = EpochLimits(settings.max_rows, settings.max_files, self._sources.folder)
+        frame = open_sources(self._spark, self._graph, limits)
         file_limit = FileLimit(effective_target_s(settings.epoch_target_ms, settings.attempt_settings.interval_ms))
         limited = unlimited_file_sources(frame) if file_limit.is_on else ()
         if any(limited):

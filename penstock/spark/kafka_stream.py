@@ -1,0 +1,195 @@
+"""A KafkaSource as a replayable Python data source of Spark.
+
+Offsets are in Spark's offset log, in the form of Spark's own Kafka source, and so in every checkpoint. Where a source
+started is kept in the folder of the query's source logs, as Spark's source does, so that a job which fails in its first
+epoch starts there again. Where a bounded source ends is kept beside it.
+"""
+
+import json
+from abc import ABC
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from penstock.codec.row_codec import fields_ddl
+from penstock.connectors.kafka.kafka_consumers import KafkaRange, read_messages
+from penstock.connectors.kafka.kafka_source import KafkaSource
+from penstock.connectors.kafka.kafka_topics import KafkaTopics, check_source
+from penstock.connectors.kafka.message_columns import MessageColumns
+from penstock.connectors.kafka.partition_offsets import Offsets, from_json_form, limit_end, to_json_form, within_stops
+from penstock.model.ids import new_nonce
+from penstock.spark.python_sources import DEFAULT_MAX_ROWS
+
+try:
+    from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.1: an epoch reads everything there is
+    SupportsTriggerAvailableNow = ABC  # type: ignore[assignment, misc]
+
+START_FILE, STOP_FILE = "0", "1"
+SPARK_FORM = "\0v1\n"
+"""What Spark's own source writes before the offsets at which it started."""
+
+JsonOffsets = dict[str, dict[str, int]]
+
+
+class KafkaInputPartition(InputPartition):
+    """A range of offsets of one partition: one task."""
+
+    def __init__(self, wanted: KafkaRange) -> None:
+        self.wanted = wanted
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans epochs in one process and reads ranges in others."""
+
+    def __init__(self, source: KafkaSource, max_rows: int, folder: Path | None) -> None:
+        """`folder`: the query's log of this source."""
+        self._source = source
+        self._max_rows = max_rows
+        self._folder = folder
+        self._topics: KafkaTopics | None = None
+        self._stops: Offsets | None = None
+        self._last: JsonOffsets | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_topics": None}
+
+    # ---- in the process that plans epochs
+
+    def initialOffset(self) -> JsonOffsets:
+        start = self._logged(START_FILE)
+        if start is None:
+            start = self._broker.start_offsets()
+            self._log(START_FILE, start)
+        self._last = to_json_form(start)
+        return self._last
+
+    def getDefaultReadLimit(self) -> Any:
+        return ReadMaxRows(self._max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end now: `latestOffset` asks for it again in every epoch."""
+        self._stop_offsets()
+
+    def latestOffset(self, start: JsonOffsets | None = None, limit: Any = None) -> JsonOffsets:
+        """The end of the next epoch. Partitions that are new start in it, and are read in the one after it."""
+        given = from_json_form(start if start is not None else self._last or self.initialOffset())
+        positions, ends = self._broker.progress(given)
+        stops = self._stop_offsets()
+        rows = getattr(limit, "max_rows", None)
+        ended = limit_end(positions, within_stops(ends, stops), rows)
+        new = [] if stops is not None else [p for p in self._broker.partitions() if p not in given]
+        self._last = to_json_form({**positions, **ended, **self._broker.first_offsets(new)})
+        return self._last
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        begins = from_json_form(start)
+        ranges = [
+            KafkaRange(topic, number, begins[topic, number], offset)
+            for (topic, number), offset in from_json_form(end).items()
+            if begins.get((topic, number), offset) < offset
+        ]
+        return [KafkaInputPartition(wanted) for wanted in ranges]
+
+    def commit(self, end: JsonOffsets) -> None:
+        """Nothing: the group learns of checkpoints, not of epochs."""
+
+    def stop(self) -> None:
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
+
+    @property
+    def _broker(self) -> KafkaTopics:
+        if self._topics is None:
+            self._topics = KafkaTopics(self._source)
+        return self._topics
+
+    def _stop_offsets(self) -> Offsets | None:
+        if self._stops is None and self._source.stopping is not None:
+            self._stops = self._logged(STOP_FILE)
+            if self._stops is None:
+                self._stops = self._broker.stop_offsets()
+                self._log(STOP_FILE, self._stops or {})
+        return self._stops
+
+    def _logged(self, name: str) -> Offsets | None:
+        path = self._folder / name if self._folder is not None else None
+        if path is None or not path.exists():
+            return None
+        text = path.read_text(encoding="utf-8")
+        return from_json_form(json.loads(text.removeprefix(SPARK_FORM)))
+
+    def _log(self, name: str, offsets: Offsets) -> None:
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            new = self._folder / f".{name}.new"
+            new.write_text(SPARK_FORM + json.dumps(to_json_form(offsets)), encoding="utf-8")
+            new.replace(self._folder / name)
+
+    # ---- in tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, KafkaInputPartition)
+        return read_range(self._source, partition.wanted)
+
+
+class KafkaBatchReader(DataSourceReader):
+    """Reads a bounded source at once, for batch mode."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+
+    def partitions(self) -> Sequence[InputPartition]:
+        topics = KafkaTopics(self._source)
+        try:
+            start, stops = topics.start_offsets(), topics.stop_offsets() or {}
+        finally:
+            topics.close()
+        ranges = [KafkaRange(topic, number, start[topic, number], end) for (topic, number), end in stops.items()]
+        return [KafkaInputPartition(wanted) for wanted in ranges if wanted.start < wanted.end]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, KafkaInputPartition)
+        return read_range(self._source, partition.wanted)
+
+
+def read_range(source: KafkaSource, wanted: KafkaRange) -> Iterator[pa.RecordBatch]:
+    """The columns of the messages of a range."""
+    columns = MessageColumns(source)
+    for messages in read_messages(source.settings, wanted, skip_lost=not source.fail_on_data_loss):
+        batch = columns.batch(messages)
+        if batch.num_rows:
+            yield batch
+
+
+def read_kafka(
+    session: SparkSession, source: KafkaSource, max_rows: int | None, folder: Path | None, *, batch: bool = False
+) -> DataFrame:
+    """The source as a stream; with `batch`, all of it. Raises at once if the brokers or topics are not there."""
+    is_first = folder is None or not (folder / START_FILE).exists()
+    check_source(source, first=is_first)
+    stream_reader = KafkaStreamReader(source, max_rows or DEFAULT_MAX_ROWS, folder)
+    ddl = fields_ddl([(field.name, field.type) for field in MessageColumns(source).schema])
+    unique = f"penstock-kafka-{new_nonce()}"
+
+    class Kafka(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> Any:
+            return ddl
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:
+            return stream_reader
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return KafkaBatchReader(source)
+
+    session.dataSource.register(Kafka)
+    return (session.read if batch else session.readStream).format(Kafka.name()).load()
