@@ -88,7 +88,7 @@ def await_results(url: str) -> None:
 
     def is_complete() -> bool:
         with psycopg.connect(url) as connection:
-            if connection.execute("SELECT to_regclass('sums')").fetchone() == (None,):
+            if None in connection.execute("SELECT to_regclass('events'), to_regclass('sums')").fetchone():
                 return False
         return results(url) == expected()
 
