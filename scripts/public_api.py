@@ -23,6 +23,7 @@ from typing import Any
 
 PACKAGES = ("penstock.cep", "penstock.common", "penstock.datastream", "penstock.state_processor", "penstock.testing")
 LIST = Path(__file__).resolve().parent.parent / "tests" / "datastream" / "public_api.txt"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OUR_PATH = re.compile(r"\bpenstock(?:\.\w+)*\.(?=[A-Z])")
 
 
@@ -118,7 +119,7 @@ def describe(name: str, value: Any) -> str:
     if inspect.isfunction(value):
         return f"{name}: function{signature(value)}"
     if isinstance(value, str | int | float | bool | bytes | tuple | None):
-        return f"{name} = {value!r}"
+        return f"{name} = {_ADDRESS.sub('', repr(value))}"
     return f"{name}: {plain(type(value))}"
 
 

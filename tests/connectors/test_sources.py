@@ -29,11 +29,13 @@ def test_a_file_source_has_a_declared_type_and_is_bounded(tmp_path: Path, format
 
 def test_spark_gets_columns_and_options() -> None:
     assert FileSource.of("/in", "json", SCHEMA).schema_ddl == "`customer` string, `amount` double"
-    assert FileSource.of("/in", "csv", SCHEMA).options == {"mode": "FAILFAST", "header": "true", "escape": '"'}
-    assert FileSource.of("/in", "json", SCHEMA).options == {"mode": "FAILFAST"}
-    assert FileSource.of("/in", "parquet", SCHEMA).options == {}
+    nested = {"recursiveFileLookup": "true"}
+    csv = {"mode": "FAILFAST", "header": "true", "escape": '"'}
+    assert FileSource.of("/in", "csv", SCHEMA).options == {**csv, **nested}
+    assert FileSource.of("/in", "json", SCHEMA).options == {"mode": "FAILFAST", **nested}
+    assert FileSource.of("/in", "parquet", SCHEMA).options == nested
     text = FileSource.for_record_stream_format(StreamFormat.text_line_format("latin-1"), "/in", "/more").build()
-    assert (text.options, text.schema_ddl, text.path) == ({"encoding": "latin-1"}, None, "{/in,/more}")
+    assert (text.options, text.schema_ddl, text.path) == ({"encoding": "latin-1", **nested}, None, "{/in,/more}")
 
 
 def test_text_files_are_lines_of_strings() -> None:

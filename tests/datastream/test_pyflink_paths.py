@@ -102,8 +102,7 @@ MISSING = {
         InputFormat RowDataBulkWriterFactory""",
     "DataFrames read and write other systems and formats": """AvroSchema CsvReaderFormat CsvSchema
         FlinkKafkaConsumer FlinkKafkaProducer
-        KafkaSource ParquetColumnarRowInputFormat
-        """,
+        ParquetColumnarRowInputFormat""",
     "PyFlink dropped it in 2.0, and it had no effect on streams": "ExecutionMode TimeCharacteristic",
     "there is no Table API": "SqlDialect",
 }

@@ -39,7 +39,8 @@ class Running:
         self.attempt._graph = MagicMock(bounded=bounded)
         self.tracker = self.attempt.tracker = MagicMock(waiting=0, failure=None)
         self.query = self.attempt._query = MagicMock(failure=None)
-        sources = MagicMock(is_known=is_known)
+        sources = self.attempt._sources = MagicMock(is_known=is_known)
+        sources.have_ended.return_value = False
         parts = EpochParts(self.tracker, sources, self.attempt.savepoints, MagicMock(), self.attempt._end)
         self.loop = self.attempt._loop = EpochLoop(plan, parts, MagicMock(), clock, lambda summary: None)
         self.loop._query = self.query

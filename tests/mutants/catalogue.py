@@ -336,9 +336,9 @@ RULES = (
         "a recovery sweeps the sinks before it commits",
         (
             SINK_RECOVERY,
-            "    try:\n        for committable in committables if not is_confirmed",
+            "    try:\n        for group in commit_groups(committables if not is_confirmed",
             "    try:\n        committer.sweep([], log.view().attempt)\n"
-            "        for committable in committables if not is_confirmed",
+            "        for group in commit_groups(committables if not is_confirmed",
         ),
         "sim 400",
     ),

@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.connectors.file.part_names import escape, sink_hash
 from penstock.errors import CheckpointCorruptError, FileMissingError, SinkTransactionLostError, UsageError
 from penstock.model.ids import new_nonce
+from penstock.model.options.execution_options import EPOCH_MAX_ROWS
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import TOGETHER, Committable
 from penstock.storage.storage import Storage, open_storage
@@ -145,5 +146,5 @@ def _require_inline(size: int, context: SinkContext) -> None:
         raise UsageError(
             f"sink {context.sink_uid!r} has {size:,} bytes to commit at once and no checkpoint folder to keep them in "
             f"(limit {MAX_INLINE_BYTES:,}); call env.enable_checkpointing(...) with a checkpoint folder, or make "
-            f"epochs shorter with penstock.epoch.max-rows"
+            f"epochs shorter with {EPOCH_MAX_ROWS.key}"
         )
