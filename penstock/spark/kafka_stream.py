@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from penstock.codec.row_codec import fields_ddl
 from penstock.connectors.kafka.kafka_consumers import KafkaRange, read_messages
@@ -21,8 +21,7 @@ from penstock.connectors.kafka.kafka_source import KafkaSource
 from penstock.connectors.kafka.kafka_topics import KafkaTopics, check_source
 from penstock.connectors.kafka.message_columns import MessageColumns
 from penstock.connectors.kafka.partition_offsets import Offsets, from_json_form, limit_end, to_json_form, within_stops
-from penstock.model.ids import new_nonce
-from penstock.spark.python_sources import DEFAULT_MAX_ROWS
+from penstock.spark.python_sources import DEFAULT_MAX_ROWS, load_python_source
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
@@ -175,21 +174,4 @@ def read_kafka(
     check_source(source, first=is_first)
     stream_reader = KafkaStreamReader(source, max_rows or DEFAULT_MAX_ROWS, folder)
     ddl = fields_ddl([(field.name, field.type) for field in MessageColumns(source).schema])
-    unique = f"penstock-kafka-{new_nonce()}"
-
-    class Kafka(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return unique
-
-        def schema(self) -> Any:
-            return ddl
-
-        def streamReader(self, schema: Any) -> DataSourceStreamReader:
-            return stream_reader
-
-        def reader(self, schema: Any) -> DataSourceReader:
-            return KafkaBatchReader(source)
-
-    session.dataSource.register(Kafka)
-    return (session.read if batch else session.readStream).format(Kafka.name()).load()
+    return load_python_source(session, stream_reader, KafkaBatchReader(source), ddl, batch=batch)

@@ -40,7 +40,8 @@ def test_the_demo_kills_a_taskmanager_and_ends_exact_and_clean(
     assert "12000 events, 0 lost, 0 counted twice" in lines
     assert re.search(r"^3  kill -9 \d+: a TaskManager", run.stdout, re.MULTILINE)
     assert re.search(r"recovered after [\d.]+ s: attempt 2 has restored checkpoint \d+", run.stdout)
-    (said,) = said_in(run.stderr)
+    delivery, said = said_in(run.stderr)
+    assert delivery == "delivery: exactly once, end to end"
     assert re.fullmatch(r"attempt 1 has failed, the job restarts in 0.5 s: .* is lost: .*", said)
     assert [path.name for path in scratch.iterdir()] == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "tmp"]

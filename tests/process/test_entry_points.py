@@ -72,14 +72,21 @@ def test_the_smallest_program_gives_the_same_output_within_30_seconds(
         job_id = lines[0].removeprefix("Job has been submitted with JobID ")
         assert len(job_id) == 32 and lines[-1] == f"Job {job_id} SUSPENDED"
         assert sorted(line for line in lines if "> " in line) == SMALLEST_OUTPUT
-        *progress, last = [
-            line for line in said_in(run.err) if not line.startswith(("starting Spark", "suspending 'totals'"))
-        ]
+        others = (
+            "starting Spark",
+            "suspending 'totals'",
+            "delivery: at least once; state is exactly once",
+            "  sink 'Pri",
+        )
+        *progress, last = [line for line in said_in(run.err) if not line.startswith(others)]
         assert all(line.startswith("totals ") for line in progress), run.err
         assert last.startswith("job 'totals' is suspended at checkpoint "), run.err
         assert last.endswith("; resume it with: penstock run -p 2 --resume totals.py")
     if way == "python":
-        first_line, last = said_in(run.err)
+        delivery, why, first_line, last = said_in(run.err)
+        assert delivery == "delivery: at least once; state is exactly once" and why.startswith(
+            "  sink 'Print to Std. Out'"
+        )
         assert first_line.startswith("suspending 'totals'") and last.startswith("job 'totals' is suspended at ")
     assert "Traceback" not in run.err
     assert "WARN" not in run.out + ("" if way == "spark-submit" else run.err)

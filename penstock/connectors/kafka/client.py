@@ -43,6 +43,8 @@ JAVA_ONLY = frozenset(
 JAVA_NAMES = {"max.request.size": "message.max.bytes", "buffer.memory": "", "max.block.ms": ""}
 JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
+RETRY_S = 0.2
+"""The pause before brokers are asked again."""
 UNAVAILABLE = frozenset(
     {
         "_TRANSPORT",
@@ -55,6 +57,7 @@ UNAVAILABLE = frozenset(
         "REQUEST_TIMED_OUT",
         "BROKER_NOT_AVAILABLE",
         "LEADER_NOT_AVAILABLE",
+        "_NOENT",  # no partition has a leader yet: it was created a moment ago
         "NOT_LEADER_FOR_PARTITION",
         "COORDINATOR_NOT_AVAILABLE",
         "COORDINATOR_LOAD_IN_PROGRESS",
@@ -149,8 +152,17 @@ def list_offsets(
     level = library.IsolationLevel.READ_COMMITTED if committed_only else library.IsolationLevel.READ_UNCOMMITTED
     asked = {library.TopicPartition(topic, number): spec for topic, number in partitions}
     what = f"offsets of topic {partitions[0][0]!r}"
-    answers = call(what, lambda: admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s))
-    return [call(what, lambda of=of: answers[of].result().offset) for of in asked]  # type: ignore[misc]
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        answers = call(what, lambda: admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s))
+        try:
+            return [call(what, answers[of].result).offset for of in asked]
+        except ConnectorUnavailableError:
+            if time.monotonic() + RETRY_S >= deadline_s:
+                raise
+            time.sleep(RETRY_S)
+            # A partition that was added has a leader only after the client has asked for all topics.
+            call(what, lambda: admin.list_topics(timeout=timeout_s))
 
 
 def translated(error: Any, what: str) -> ConnectorError:
