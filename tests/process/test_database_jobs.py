@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from penstock.services import RunningService
 from tests.waiting import wait_until
 
-psycopg = pytest.importorskip("psycopg")
 pytestmark = [pytest.mark.e2e, pytest.mark.process]
 
 FILES, ROWS = 12, 500
@@ -88,7 +88,7 @@ def await_results(url: str) -> None:
 
     def is_complete() -> bool:
         with psycopg.connect(url) as connection:
-            if None in connection.execute("SELECT to_regclass('events'), to_regclass('sums')").fetchone():
+            if None in connection.execute("SELECT to_regclass('events'), to_regclass('sums')").fetchall()[0]:
                 return False
         return results(url) == expected()
 

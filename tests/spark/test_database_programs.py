@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -37,7 +38,6 @@ def test_sqlite(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_postgres(
     spark: SparkSession, postgres: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    psycopg = pytest.importorskip("psycopg")
     monkeypatch.setenv("SHOP_URL", postgres.address)
     run_example("totals_to_postgres.py", tmp_path, monkeypatch)
     with psycopg.connect(postgres.address) as connection:

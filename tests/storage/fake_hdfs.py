@@ -43,7 +43,7 @@ class FakeHdfs:
         return HdfsClient(NAMENODES, limit_s, self.connect)
 
     def storage(self, limit_s: float = 0.2) -> HdfsStorage:
-        return HdfsStorage("hdfs://test:8020/root", self.client(limit_s), "/root")
+        return HdfsStorage("hdfs://test:8020/folder", self.client(limit_s), "/folder")
 
     def call(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
         self.calls.append(name)

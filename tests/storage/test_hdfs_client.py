@@ -5,7 +5,7 @@ import pytest
 from penstock.errors import FileMissingError, NameTakenError, StorageError, UnknownOutcomeError
 from tests.storage.fake_hdfs import LOST, REFUSED, SAFE_MODE, SILENT, FakeHdfs
 
-TARGET = "/root/log/1"
+TARGET = "/folder/log/1"
 
 
 def leftovers(hdfs: FakeHdfs) -> list[str]:
@@ -21,7 +21,7 @@ def test_a_rename_that_happened_without_a_reply_is_a_write(error: Exception) -> 
 
 def test_a_rename_that_did_not_happen_without_a_reply_is_no_write() -> None:
     hdfs = FakeHdfs(before={"rename": [LOST]})
-    with pytest.raises(StorageError, match="cannot write '/root/log/1'") as caught:
+    with pytest.raises(StorageError, match="cannot write '/folder/log/1'") as caught:
         hdfs.storage().put_new("log/1", b"mine")
     assert not isinstance(caught.value, UnknownOutcomeError) and hdfs.files == {}
 
@@ -40,7 +40,7 @@ def test_a_rename_without_a_reply_onto_the_file_of_another_writer_is_a_taken_nam
 
 def test_a_name_node_that_stays_silent_after_a_rename_makes_the_outcome_unknown() -> None:
     hdfs = FakeHdfs(before={"rename": [LOST], "delete": [LOST] * 100})
-    with pytest.raises(UnknownOutcomeError, match="cannot tell whether '/root/log/1' was written"):
+    with pytest.raises(UnknownOutcomeError, match="cannot tell whether '/folder/log/1' was written"):
         hdfs.storage().put_new("log/1", b"mine")
     (leftover,) = leftovers(hdfs)
     assert leftover.startswith(f"{TARGET}~")  # swept by its name
@@ -116,7 +116,7 @@ def test_a_rename_that_was_refused_is_repeated(error: Exception) -> None:
 )
 def test_a_write_that_is_refused_says_why_and_what_to_do(error: Exception, reason: str) -> None:
     hdfs = FakeHdfs(before={"create": [error] * 100})
-    with pytest.raises(StorageError, match="cannot write '/root/log/1' in hdfs://test:8020") as caught:
+    with pytest.raises(StorageError, match="cannot write '/folder/log/1' in hdfs://test:8020") as caught:
         hdfs.storage().put_new("log/1", b"mine")
     assert reason in str(caught.value) and "org.apache.X" not in str(caught.value) and hdfs.files == {}
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from penstock.common import Types
@@ -20,7 +21,6 @@ from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
 from penstock.testing.conformance_sink.sink_job import SinkJob
 
-psycopg = pytest.importorskip("psycopg")
 pytestmark = pytest.mark.e2e
 
 Check = Callable[[SinkSystem], None]
@@ -169,7 +169,7 @@ def test_a_reader_never_sees_a_part_of_a_checkpoint(url: str) -> None:
     def poll() -> None:
         with psycopg.connect(url, autocommit=True) as connection:
             while not is_over.is_set():
-                seen.add(connection.execute("SELECT count(*) FROM numbers").fetchone()[0])
+                seen.add(connection.execute("SELECT count(*) FROM numbers").fetchall()[0][0])
 
     reader = threading.Thread(target=poll)
     reader.start()

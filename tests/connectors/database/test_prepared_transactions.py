@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from penstock.datastream import TwoPhaseCommitSink
@@ -12,7 +13,6 @@ from penstock.model.sink import Sink
 from penstock.services import RunningService
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
 
-psycopg = pytest.importorskip("psycopg")
 pytestmark = pytest.mark.e2e
 
 
