@@ -3,6 +3,7 @@
 from bench.engine import PARALLELISM, PROGRAMS, Engine, Round
 from bench.venvs import Venv
 
+VENV = Venv("spark", ("pyspark==4.3.0", "pyarrow==26.0.1", "pandas==3.1.1", "protobuf==7.36.2"))
 STEADY_BATCHES = 2
 WARMUP_BATCHES = 1
 
@@ -25,7 +26,7 @@ def commands(round_: Round) -> list[list[str]]:
 
 ENGINE = Engine(
     name="spark_tws_row",
-    venv=Venv("spark", ("pyspark==4.3.0", "pyarrow==26.0.1", "pandas==3.1.1", "protobuf==7.36.2")),
+    venv=VENV,
     commands=commands,
     warmup_batches=WARMUP_BATCHES,
     steady_batches=STEADY_BATCHES,

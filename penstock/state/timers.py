@@ -1,7 +1,6 @@
-"""Timers of one operator: registered for the current key, and fired in the order of (timestamp, key).
+"""Timers of one operator: registered for the current key, fired in the order of (timestamp, key).
 
-With namespaces, they are registered for the current key and namespace, and fired in the order of (timestamp, key,
-namespace).
+With namespaces: registered for the current key and namespace, fired in the order of (timestamp, key, namespace).
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ class Timers:
         self._table = backend.timer_table(TIMER_NAMES[domain], namespace_type)
 
     def register(self, timestamp: int) -> None:
-        """Register a timer of the current key. Registering the same time again has no effect."""
+        """Register a timer of the current key. Registering the same time twice has no further effect."""
         if type(timestamp) is not int or not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
             timestamp = _checked(timestamp)
         self._table.add(timestamp, self._current.key)
@@ -52,7 +51,7 @@ class Timers:
             yield timer
 
     def take_due(self, limit: int) -> Sequence[tuple[int, Any]]:
-        """Timers up to and including `limit`, all removed at once. Timers registered later are not included."""
+        """Timers up to and including `limit`, all removed at once. Timers that are registered later are not in it."""
         take = getattr(self._table, "take_due", None)
         return list(self.due(limit)) if take is None else take(limit)
 
@@ -70,6 +69,6 @@ def _checked(timestamp: Any) -> int:
         number = None
     if type(number) is not int or isinstance(timestamp, bool) or not MIN_WATERMARK <= number <= MAX_WATERMARK:
         raise UnsupportedValueError(
-            f"{timestamp!r} is not a valid timer timestamp; pass milliseconds since 1970 as a 64-bit int"
+            f"{timestamp!r} is not a timestamp of a timer; give milliseconds since 1970 as a 64-bit int"
         )
     return number

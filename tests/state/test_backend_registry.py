@@ -63,7 +63,7 @@ def test_our_own_backends_have_a_name_and_those_of_flinks_classes(name: str, exp
 
 def test_an_unknown_name_lists_what_is_registered() -> None:
     register_backend(OtherSpec)
-    with pytest.raises(ConfigurationError, match="'nothing' is registered; known backends: hashmap, other, rocksdb"):
+    with pytest.raises(ConfigurationError, match="'nothing' is registered; there are hashmap, other, rocksdb"):
         find_backend("nothing")
 
 
@@ -131,7 +131,7 @@ def test_a_backend_that_a_program_defines_is_sent_with_its_plan() -> None:
 def test_the_files_of_a_backend_are_read_by_the_backend_that_they_name() -> None:
     register_backend(OtherSpec)
     assert reader_of("rocksdb") == RocksDBSpec()
-    with pytest.raises(UsageError, match="native files of state backend 'other', which does not read native files"):
+    with pytest.raises(UsageError, match="native files of state backend 'other', which cannot read any"):
         reader_of("other")
 
 

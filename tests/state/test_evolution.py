@@ -81,11 +81,11 @@ def test_o11_a_time_to_live_is_added_or_removed_with_other_changes() -> None:
     ("was", "now", "reason"),
     [
         ("bigint", "string", "the value was LONG and is STRING"),
-        ("bigint", "int", "the value was LONG and is INT, which cannot represent every LONG exactly"),
-        ("bigint", "double", "the value was LONG and is DOUBLE, which cannot represent every LONG exactly"),
-        ("int", "float", "the value was INT and is FLOAT, which cannot represent every INT exactly"),
-        ("double", "float", "which cannot represent every DOUBLE exactly"),
-        ("decimal(10,2)", "decimal(10,4)", "which cannot represent every DECIMAL(10,2) exactly"),
+        ("bigint", "int", "the value was LONG and is INT, which does not hold every LONG exactly"),
+        ("bigint", "double", "the value was LONG and is DOUBLE, which does not hold every LONG exactly"),
+        ("int", "float", "the value was INT and is FLOAT, which does not hold every INT exactly"),
+        ("double", "float", "which does not hold every DOUBLE exactly"),
+        ("decimal(10,2)", "decimal(10,4)", "which does not hold every DECIMAL(10,2) exactly"),
         ("a int, b array<bigint>", "a int, b array<string>", "`b[]` was LONG and is STRING"),
         ("a int", "b int", "no field of the value has its old name; the old ones are a"),
         ("m map<int, int>", "m map<bigint, int>", "the keys of `m` change from INT to LONG"),
@@ -120,7 +120,7 @@ def test_o12_tuples_keep_their_number_of_fields() -> None:
             "the keys of the map change from INT to LONG",
         ),
         (operator("int"), operator("int", "union"), "a list state is not a union list state"),
-        (operator("int"), table("int"), "keyed state cannot become operator state, nor the reverse"),
+        (operator("int"), table("int"), "keyed state and operator state are two things"),
         (
             table("int"),
             msgspec.structs.replace(table("int"), key_types=["LONG"]),
@@ -204,7 +204,7 @@ def _info(type_info: TypeInformation) -> StateTableInfo:
 
 
 def test_incompatible_parts_are_refused() -> None:
-    with pytest.raises(IncompatibleStateError, match="parts of it were saved with incompatible types"):
+    with pytest.raises(IncompatibleStateError, match="parts of it were saved with types that do not fit together"):
         common_info(table("int"), table("string"))
     with pytest.raises(IncompatibleStateError, match="parts of it"):
         common_info(table("int"), table("int", "reducing"))

@@ -183,7 +183,7 @@ def test_o11_incompatible_versions_are_refused_before_anything_is_read(backend: 
         filled(backend, state("value", "string"), {"y": ""}),
     )
     merged = World(backend)
-    with pytest.raises(IncompatibleStateError, match="parts of it were saved with incompatible types"):
+    with pytest.raises(IncompatibleStateError, match="parts of it were saved with types that do not fit together"):
         for world in (first, second):
             for info, rows in read_chain([world.file()], ALL, MAX_PARALLELISM):
                 merged.backend.restore(info, rows)

@@ -237,7 +237,7 @@ def test_b4_none_and_nan_are_no_typed_map_keys() -> None:
         for state, key in ((plain, float("nan")), (plain, None), (pair, (float("nan"), 1)), (pair, None)):
             with pytest.raises(UnsupportedValueError, match="cannot be a key of a MapState"):
                 state.put(key, 1)
-    with pytest.raises(UsageError, match="cannot be a map key type"):
+    with pytest.raises(UsageError, match="cannot be the type of map keys"):
         backend.table(MapStateDescriptor("q", Types.LIST(Types.LONG()), Types.LONG()))
 
 

@@ -172,7 +172,7 @@ def test_a_time_that_is_no_64_bit_int_is_refused(timestamp: object) -> None:
     with epoch(backend):
         at(backend, "a")
         for use in (timers.register, timers.delete):
-            with pytest.raises(UnsupportedValueError, match="is not a valid timer timestamp"):
+            with pytest.raises(UnsupportedValueError, match="is not a timestamp of a timer"):
                 use(timestamp)  # type: ignore[arg-type]
         timers.register(np.int64(3))
         assert list(timers.due(3)) == [(3, "a")]

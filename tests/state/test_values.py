@@ -181,7 +181,7 @@ def _shared(left: Any, right: Any) -> bool:
 )
 def test_map_keys_survive_a_column(type_info: TypeInformation, keys: list[Any]) -> None:
     treatment = map_keys_of(type_info)
-    kept = [key if type(key) in treatment.plain else treatment.to_stored(key) for key in keys]
+    kept = [key if type(key) in treatment.plain else treatment.to_kept(key) for key in keys]
     assert len(set(kept)) == len(keys)
     again = treatment.decode(treatment.encode(kept))
     assert again == kept and set(again) == set(kept)

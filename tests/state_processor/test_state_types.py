@@ -64,7 +64,7 @@ def test_the_time_to_live_stays_comes_and_goes() -> None:
     [
         ({"kind": "set"}, "not one of value, list, map"),
         ({"types": StateTypes(key=Types.PICKLED_BYTE_ARRAY())}, "cannot be a key"),
-        ({"kind": "map", "types": StateTypes(map_key="array<int>")}, "cannot be a map key type"),
+        ({"kind": "map", "types": StateTypes(map_key="array<int>")}, "cannot be the type of map keys"),
     ],
 )
 def test_what_cannot_be_stored_is_refused(required: dict[str, Any], message: str) -> None:

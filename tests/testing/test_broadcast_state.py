@@ -91,7 +91,7 @@ def test_c4_the_other_side_can_only_read(step: str) -> None:
                 case "del":
                     del rules["a"]
 
-    with pytest.raises(UserFunctionError, match="'rules' is read-only here"):
+    with pytest.raises(UserFunctionError, match="'rules' can only be read here"):
         limits(Writes()).feed([("a", 1)])
 
 

@@ -140,10 +140,10 @@ class RawWrong(MapFunction, CheckpointedFunction):
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ("early", r"only be written in snapshot_state\(\)"),
+        ("early", r"in snapshot_state\(\) only"),
         ("unstarted", "call start_new_partition"),
         ("group", "for functions on a KeyedStream"),
-        ("text", "raw state must be bytes, got 'text'"),
+        ("text", "raw state is bytes, not 'text'"),
     ],
 )
 def test_a2_misuse_of_raw_state_says_what_to_do(step: str, message: str) -> None:
@@ -151,7 +151,7 @@ def test_a2_misuse_of_raw_state_says_what_to_do(step: str, message: str) -> None
         Harness.non_keyed(RawWrong(step)).feed([1])
 
 
-@pytest.mark.parametrize(("step", "message"), [("foreign", "owns 0 to 63"), ("twice", "was already started")])
+@pytest.mark.parametrize(("step", "message"), [("foreign", "owns 0 to 63"), ("twice", "was started before")])
 def test_a3_misuse_of_raw_state_says_what_to_do(step: str, message: str) -> None:
     with pytest.raises(UserFunctionError, match=message):
         Harness.keyed(RawWrong(step), key=str, parallelism=2).feed([1])

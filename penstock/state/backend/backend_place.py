@@ -16,6 +16,6 @@ class BackendPlace:
     key_groups: tuple[int, int]
     """First and last, inclusive."""
     folder: Path = Path()
-    """The folder for files of this process. All its backends share it, so each must choose a unique name in it."""
+    """A folder of this process for files. All backends of the process share it, so choose a unique name below it."""
     incremental: bool = True
-    """Whether checkpoints should contain only what changed since the previous one, if the backend supports that."""
+    """Whether checkpoints should hold only what changed since the previous one, if the backend supports that."""

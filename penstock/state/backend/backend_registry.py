@@ -1,4 +1,4 @@
-"""State backends by name: built-in, provided by installed packages, or registered by the program.
+"""State backends by name: the built-in ones, those of installed packages, and those that the program registers.
 
 A package provides one with an entry point in the group `penstock.state_backends`, which every process finds:
 
@@ -31,7 +31,7 @@ def register_backend(spec: type[BackendSpec]) -> type[BackendSpec]:
 
 
 def registered_backends() -> tuple[type[BackendSpec], ...]:
-    """The backends registered in this process, to be sent to processes that do not run the program."""
+    """The backends that this process has registered, for processes that do not run the program."""
     return tuple(_registered.values())
 
 
@@ -57,8 +57,8 @@ def find_backend(name: str) -> type[BackendSpec]:
         if entry.name == name.strip():
             return _loaded(entry.name, entry.load())
     raise ConfigurationError(
-        f"no state backend {name!r} is registered; known backends: {', '.join(backend_names())}. Register your own "
-        f"with register_backend() or with an entry point in the group {ENTRY_POINTS!r}"
+        f"no state backend {name!r} is registered; there are {', '.join(backend_names())}. Register your own with "
+        f"register_backend() or with an entry point in the group {ENTRY_POINTS!r}"
     )
 
 
@@ -66,7 +66,7 @@ def reader_of(name: str) -> ReadsFiles:
     """The reader of the native files of this backend."""
     spec = find_backend(name)()
     if not isinstance(spec, ReadsFiles):
-        raise UsageError(f"the snapshot has native files of state backend {name!r}, which does not read native files")
+        raise UsageError(f"the snapshot has native files of state backend {name!r}, which cannot read any")
     return spec
 
 

@@ -16,9 +16,9 @@ class BackendSettings:
     incremental: bool = checkpointing_options.INCREMENTAL.default
     """Whether a checkpoint holds only what changed since the previous one."""
     compression: bool | None = None
-    """Whether snapshots are compressed; None compresses only tables that are large enough to benefit."""
+    """Whether snapshots are compressed; None: only tables that are large enough to benefit."""
     ttl_sweep: SweepSettings = SweepSettings()
-    """How fast expired entries that nobody reads are removed."""
+    """How fast expired entries are removed that nobody reads."""
 
     @property
     def kind(self) -> str:

@@ -1,4 +1,4 @@
-"""`BackendSpec`: the registration of a backend. Its name and settings, how to open it, how to read its own files."""
+"""`BackendSpec`: what a backend is registered as. Its name, its settings, how to open it, how to read its own files."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ class BackendSpec(ABC):
     name: ClassVar[str]
     """Its name in `state.backend.type`."""
     class_name: ClassVar[str]
-    """The name of its class: Flink's, if Flink has one. Accepted as an alias, and shown by the REST API."""
+    """The name of the class, in Flink if it has one. Accepted as an alias, and shown by the REST API."""
     on_disk: ClassVar[bool] = False
     """Whether it keeps files in `BackendPlace.folder`."""
 
@@ -38,7 +38,7 @@ class BackendSpec(ABC):
 
     @property
     def local_dirs(self) -> tuple[str, ...]:
-        """The folders for its files, used by processes in turn; if empty, the temporary folder is used."""
+        """The folders for its files, which processes use in turn; empty: the temporary folder."""
         return ()
 
 
@@ -62,7 +62,7 @@ class ReadsFiles(Protocol):
     def read_files(
         self, stored: StoredFiles, max_parallelism: int, key_groups: tuple[int, int] | None
     ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
-        """The rows of these key groups (None: of all) in batches. Every state occurs at least once.
+        """The rows of the files in batches, of these key groups or of all (None). Every state occurs at least once.
 
         `max_parallelism` is that of the snapshot. Raises CheckpointCorruptError if a file is damaged.
         """

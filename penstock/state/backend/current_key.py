@@ -1,4 +1,4 @@
-"""The current key of an operator (with namespaces: key and namespace), whose state its handles read and write."""
+"""The key, and for states with namespaces the namespace, whose state the handles of one operator read and write."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from penstock.errors import StateAccessError
 
 
 class NoKey:
-    """A placeholder for a key that is not set. Hashing it raises, so state accesses need no check of their own."""
+    """A placeholder for a key that is not set. Hashing it raises, so that no state access pays for a check."""
 
     def __init__(self, problem: str) -> None:
         self._problem = problem
@@ -34,7 +34,7 @@ class CurrentKey:
     __slots__ = ("_nothing", "key")
 
     key: Any
-    """The state key, as the operator's KeyCodec returns it; for states with namespaces, a pair of key and namespace."""
+    """The state key, as the operator's KeyCodec makes it; for states with namespaces a pair of key and namespace."""
 
     def __init__(self, nothing: NoKey = NO_KEY) -> None:
         self._nothing = nothing

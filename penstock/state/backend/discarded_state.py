@@ -1,4 +1,4 @@
-"""Deletes the entries of a state that the program no longer declares."""
+"""Deletes the entries of a state that a program no longer has."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from penstock.state.ttl.stamps import without_ttl
 
 
 def open_discarded(backend: KeyedBackend, name: str) -> Any:
-    """The handle of a value, list or map state to discard; None if the backend has no such state."""
+    """The handle of a value, list or map state that is to be discarded; None if the backend has none of this name."""
     info = backend.info(name)
     if info is None or info.kind not in ("value", "list", "map"):
         return None
@@ -26,7 +26,7 @@ def clear_all(backend: KeyedBackend, name: str, handle: Any) -> None:
 
 
 def _descriptor(info: StateTableInfo) -> StateDescriptor:
-    """A descriptor that reads the state as it was saved, without its time to live."""
+    """Reads the state as it was saved, without its time to live."""
     plain = without_ttl(info)
     value_type = parse_type(plain.value_type)
     if plain.kind == "map":

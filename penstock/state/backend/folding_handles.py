@@ -52,7 +52,7 @@ class AggregatingHandle(AggregatingState[Any, Any]):
         self._function = function
 
     def get(self) -> Any:
-        """The result of the accumulator; None if nothing was added."""
+        """The result of the accumulator; None when nothing was added."""
         accumulator = self._value.value()
         return None if accumulator is None else self._function.get_result(accumulator)
 

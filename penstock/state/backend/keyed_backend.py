@@ -1,7 +1,7 @@
-"""`KeyedBackend`: what all keyed state backends have in common, and the seven methods that each implements.
+"""`KeyedBackend`: what all keyed state backends have in common, and the seven methods that each of them implements.
 
-A backend creates tables, and handles that read and write them for the current key; it begins, finishes and undoes
-epochs, lists keys, and seals all rows. Other methods have defaults that a backend may override. The tests in
+A backend creates tables and the handles that read and write them for the current key, begins, finishes and undoes
+epochs, lists keys, and seals all rows. Further methods have defaults that a backend may improve on. The tests in
 `penstock.testing.conformance_state` are the contract.
 """
 
@@ -39,7 +39,7 @@ class StateTable(Protocol):
     """The entries of one state for all keys of the subtask. How handles access it is up to the backend."""
 
     def apply(self, rows: Rows) -> None:
-        """Insert restored rows in order. Called outside epochs."""
+        """Insert restored rows in order, outside of epochs."""
 
 
 class PendingTimers(Protocol):
@@ -66,9 +66,9 @@ class KeyedBackend(ABC):
     """
 
     on_disk = False
-    """Whether entries are on disk. If so, state accesses do not clean up expired entries of other keys."""
+    """Entries are read from disk, so state accesses do not clean up expired entries of other keys."""
     native_name = ""
-    """`NativeName.backend` of the files in its incremental checkpoints; empty if they contain rows."""
+    """`NativeName.backend` of the files in its incremental checkpoints; empty if they hold rows."""
 
     def __init__(self, place: BackendPlace) -> None:
         self.operator_uid = place.operator_uid
@@ -80,7 +80,7 @@ class KeyedBackend(ABC):
         self.scope = CurrentKey(NO_NAMESPACE)
         """The current key and namespace as a pair, for states with namespaces; `set_current_namespace` sets it."""
         self.namespace_codec: KeyCodec | None = None
-        """The codec of this operator's namespaces, which all have the same type; None if no state has namespaces."""
+        """For the namespaces of this operator, which all have the same type; None if no state has namespaces."""
         self.ttl = BackendTtl(self.keys_after, on_disk=self.on_disk)
         self._infos: dict[str, StateTableInfo] = {}
         self._tables: dict[str, Any] = {}
@@ -122,10 +122,10 @@ class KeyedBackend(ABC):
     def seal_all(self, number: int) -> SealedTables:
         """All rows between two epochs, for the checkpoint or savepoint of this number.
 
-        Independent of `seal`: no later seal builds on it.
+        Independent of `seal`, and no later seal builds on it.
         """
 
-    # ---- what a backend may override
+    # ---- what a backend may improve on
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
         """The state between two epochs: the changes since the seal of `base`, or all of it (PROTOCOL R12, R18)."""
@@ -140,7 +140,7 @@ class KeyedBackend(ABC):
         return None
 
     def retain(self, bases: Collection[CheckpointId]) -> None:
-        """From now on only these seals may be named as base. Data kept for others can be dropped."""
+        """Only these seals may be named as base from now on. Data that is kept for others can be dropped."""
         return None
 
     def expect(self, keys: Sequence[Any]) -> None:
@@ -150,8 +150,8 @@ class KeyedBackend(ABC):
     def keys_after(self, name: str, cursor: Any, limit: int) -> tuple[Sequence[Any], Any]:
         """Up to `limit` state keys after a cursor, and the next cursor. The cursor is None at the start and at the end.
 
-        The order is arbitrary but stable. The state may change between two calls: a key that exists throughout is
-        returned once; others may or may not be.
+        The order is arbitrary but stable. The state may change between two calls: a key that exists all the time is
+        returned once, others may or may not be.
         """
         keys, start = cursor or (self.keys_with(name), 0)
         end = start + limit
@@ -209,7 +209,7 @@ class KeyedBackend(ABC):
         return self._bound(descriptor)
 
     def _bound(self, descriptor: StateDescriptor) -> Any:
-        """The handle, bound to the descriptor's function: a repeated run has new function objects (PROTOCOL R11)."""
+        """The handle, with the function of this descriptor: a repeated run has new function objects (PROTOCOL R11)."""
         handle: Any = self._handles[descriptor.name]
         if isinstance(descriptor, ReducingStateDescriptor):
             handle.bind(descriptor.get_reduce_function())
@@ -222,7 +222,7 @@ class KeyedBackend(ABC):
         return [(self._infos[name], self._migrations.get(name)) for name in self._handles]
 
     def info(self, name: str) -> StateTableInfo | None:
-        """What is known about a state, declared or only restored; None if there is no such state."""
+        """What is known about a state, declared or only restored; None if there is none of this name."""
         return self._infos.get(name)
 
     def is_declared(self, name: str) -> bool:
@@ -237,7 +237,7 @@ class KeyedBackend(ABC):
         return self._handles[name]
 
     def timer_table(self, name: str, namespace_type: TypeInformation | None = None) -> PendingTimers:
-        """The pending timers stored under this name; with `namespace_type`, timers of pairs of key and namespace."""
+        """The pending timers that are stored under this name; with `namespace_type`, timers of keys and namespaces."""
         info = _with_namespaces(
             StateTableInfo(self.operator_uid, name, "timer", self._key_types(), "LONG"), namespace_type
         )
@@ -270,14 +270,14 @@ class KeyedBackend(ABC):
         return [namespace for key, namespace in self.keys_with(name) if key == current]
 
     def _use_namespaces(self, info: StateTableInfo) -> CurrentKey:
-        """The `CurrentKey` that a state uses. The first state with namespaces determines their type."""
+        """What holds the current key of a state. The first state with namespaces determines the type of namespaces."""
         if info.namespace is None:
             return self.keys
         codec = KeyCodec([parse_type(info.namespace)])
         if self.namespace_codec is not None and self.namespace_codec.types != codec.types:
             raise TypeMismatchError(
                 f"the namespaces of operator {self.operator_uid!r} are {self.namespace_codec.types[0]}, and state "
-                f"{info.name!r} has namespaces of {codec.types[0]}; all namespaces of an operator must have one type"
+                f"{info.name!r} has namespaces of {codec.types[0]}; an operator has one type of namespaces"
             )
         self.namespace_codec = codec
         return self.scope
@@ -298,7 +298,7 @@ class KeyedBackend(ABC):
     # ---- snapshots
 
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Add rows of a snapshot to those already restored. Called before the first epoch.
+        """Add rows of a snapshot to those restored before. Called before the first epoch.
 
         Rows of a state that no function has declared yet are kept as they are.
         """

@@ -33,7 +33,7 @@ class MapEntries(Protocol):
 
 
 class MapHandle(MapState[Any, Any]):
-    """A dictionary per key. A restore does not preserve the order of its keys, and there is no size()."""
+    """A dictionary per key. The order of its keys is not kept by a restore, and there is no size()."""
 
     __slots__ = ("_current", "_guard", "_keys", "_table", "changes")
 
@@ -44,39 +44,39 @@ class MapHandle(MapState[Any, Any]):
         """Incremented by every change, so that iterators detect it."""
 
     def get(self, key: Any) -> Any:
-        """The value of a map key; None if it is absent."""
-        stored_key, current = self._stored_key(key), self._current.key
-        value = self._table.get(current, stored_key)
-        return None if value is ABSENT else self._user_value(stored_key, value)
+        """The value of a map key; None when it is absent."""
+        kept, current = self._kept(key), self._current.key
+        value = self._table.get(current, kept)
+        return None if value is ABSENT else self._user_value(kept, value)
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a map key. None is a value too."""
-        stored_key, stored = self._stored_key(key), self._stored(value)
-        self._table.put(self._current.key, stored_key, stored)
+        kept, stored = self._kept(key), self._stored(value)
+        self._table.put(self._current.key, kept, stored)
         self.changes += 1
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """Set the values of several map keys; all or none."""
-        stored = {self._stored_key(key): self._stored(value) for key, value in dict_value.items()}
+        stored = {self._kept(key): self._stored(value) for key, value in dict_value.items()}
         current, put = self._current.key, self._table.put
-        for stored_key, value in stored.items():
-            put(current, stored_key, value)
+        for kept, value in stored.items():
+            put(current, kept, value)
         if stored:
             self.changes += 1
 
     def remove(self, key: Any) -> None:
         """Remove a map key if it exists."""
         self.changes += 1
-        self.remove_stored(self._current.key, self._stored_key(key))
+        self.remove_kept(self._current.key, self._kept(key))
 
-    def remove_stored(self, current: Any, key: Any) -> None:
+    def remove_kept(self, current: Any, key: Any) -> None:
         """Remove a stored map key of a state key."""
         self._table.remove(current, key)
 
     def contains(self, key: Any) -> bool:
         """Whether the map key exists."""
-        stored_key = self._stored_key(key)
-        return self._table.get(self._current.key, stored_key) is not ABSENT
+        kept = self._kept(key)
+        return self._table.get(self._current.key, kept) is not ABSENT
 
     def items(self) -> MapIterator:
         """All (map key, value) pairs."""
@@ -99,22 +99,22 @@ class MapHandle(MapState[Any, Any]):
         self.changes += 1
         self._table.clear(self._current.key)
 
-    def stored_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
+    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
         """The current state key, and its stored map keys with their values."""
         current = self._current.key
         return current, list(self._table.items(current).items())
 
-    def _stored_key(self, key: Any) -> Any:
-        return key if type(key) in self._keys.plain else self._keys.to_stored(key)
+    def _kept(self, key: Any) -> Any:
+        return key if type(key) in self._keys.plain else self._keys.to_kept(key)
 
     def _stored(self, value: Any) -> Any:
         return value if type(value) in self._guard.plain or value is None else self._guard.store(value)
 
-    def _item(self, stored_key: Any, value: Any) -> tuple[Any, Any]:
-        return self._user_key(stored_key, value), self._user_value(stored_key, value)
+    def _item(self, kept: Any, value: Any) -> tuple[Any, Any]:
+        return self._user_key(kept, value), self._user_value(kept, value)
 
-    def _user_key(self, stored_key: Any, value: Any) -> Any:
-        return stored_key if self._keys.to_user is None else self._keys.to_user(stored_key)
+    def _user_key(self, kept: Any, value: Any) -> Any:
+        return kept if self._keys.to_user is None else self._keys.to_user(kept)
 
-    def _user_value(self, stored_key: Any, value: Any) -> Any:
+    def _user_value(self, kept: Any, value: Any) -> Any:
         return value if self._guard.load is None or value is None else self._guard.load(value)

@@ -21,8 +21,8 @@ class IterableMap(Protocol):
 
     changes: int
 
-    def stored_items(self) -> tuple[Any, list[tuple[Any, Any]]]: ...
-    def remove_stored(self, current: Any, key: Any) -> None: ...
+    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]: ...
+    def remove_kept(self, current: Any, key: Any) -> None: ...
 
 
 class MapIterator(Iterator[Any]):
@@ -35,15 +35,15 @@ class MapIterator(Iterator[Any]):
         self._view = view
         self._changes = state.changes
         self._last: Any = ABSENT
-        self._current, items = state.stored_items()
+        self._current, items = state.kept_items()
         self._items = iter(items)
 
     def __next__(self) -> Any:
         if self._changes != self._state.changes:
             raise _concurrent_modification()
-        stored_key, value = next(self._items)
-        self._last = stored_key
-        return self._view(stored_key, value)
+        kept, value = next(self._items)
+        self._last = kept
+        return self._view(kept, value)
 
     def remove(self) -> None:
         """Remove the entry that was returned last."""
@@ -51,7 +51,7 @@ class MapIterator(Iterator[Any]):
             raise StateAccessError("You need to call the '__next__' method before calling this method.")
         if self._changes != self._state.changes:
             raise _concurrent_modification()
-        self._state.remove_stored(self._current, self._last)
+        self._state.remove_kept(self._current, self._last)
         self._state.changes += 1
         self._changes = self._state.changes
         self._last = ABSENT

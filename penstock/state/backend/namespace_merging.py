@@ -1,4 +1,4 @@
-"""Merges namespaces of a key, as overlapping session windows require."""
+"""Merging the namespaces of a key, as overlapping session windows need it."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
@@ -9,7 +9,7 @@ from penstock.state.backend.keyed_backend import KeyedBackend
 
 @runtime_checkable
 class MergesAccumulators(Protocol):
-    """An aggregating state: it stores an accumulator and returns a result."""
+    """An aggregating state, which stores something other than what it returns."""
 
     def accumulator(self) -> Any:
         """The stored accumulator; None if nothing was added."""

@@ -24,9 +24,9 @@ class SealedTable:
 
     info: StateTableInfo
     rows: Callable[[], Rows | pa.Table | Iterator[pa.RecordBatch]]
-    """Returns the rows. A table that no function has declared since the restore returns them as they were read."""
+    """Returns the rows. Those of a table that no function has declared since the restore are as they were read."""
     full: bool
-    """Whether these are all entries, so that older files are ignored for this table."""
+    """All entries: older files no longer count for this table."""
     entries: int | None = None
     """The number of entries of the whole table; None if counting them would delay the epoch."""
 

@@ -1,16 +1,15 @@
 """The sizes of keyed states, measured on the rows that checkpoints write anyway.
 
-Bytes are those of keys, map keys and values in Arrow columns: the width of a number, the length of a text, without
-offsets, null bitmaps and compression. What is exact:
+Bytes are those of keys, map keys and values as Arrow columns hold them: the width of a number, the length of a text,
+without offsets, null maps and compression. What is exact:
 
 - After a full table: entries, bytes, key groups and the largest keys.
-- After a delta: the number of entries, except for a map with many keys. Bytes and key groups are those of the last full
-  table, adjusted for added and removed entries, which are assumed to resemble the rows of the delta. Of the largest
-  keys, those in the delta have their new size; a key that moved up because another shrank is missing. A delta of a map,
-  or of a state with namespaces, has only some entries of a key: the largest size seen is reported.
+- After a delta: the number of entries, except of a map with many keys. Bytes and key groups are those of the last full
+  table, adjusted for the entries that were added or removed, which are assumed to be like the rows of the delta. Of the
+  largest keys, those in the delta have their new size; a key that moved up because another shrank is missing. A delta
+  of a map, or of a state with namespaces, has only some entries of a key: its size is the largest that was seen.
 
-For a state that no function has declared since the restore, rows are counted: an entry in several deltas counts several
-times.
+For a state that no function has declared since the restore, rows are counted: an entry of several deltas counts again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +43,7 @@ Key = tuple[int, str]
 
 
 class TableSizes:
-    """The sizes of one subtask's tables. Used by the restore, and then by the thread that writes snapshots."""
+    """The sizes of one subtask's tables. Used by the thread that writes its snapshots, and before it by the restore."""
 
     def __init__(self, key_groups: tuple[int, int], max_parallelism: int) -> None:
         self._key_groups = key_groups
@@ -75,7 +74,7 @@ class TableSizes:
             self._figures[state] = seen.on_top_of(self._figure(table.info), table.entries)
 
     def restored(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Measure rows of a snapshot. The first rows of a table are assumed to be all of it."""
+        """Measure rows of a snapshot. The first rows of a table are taken for the whole table."""
         state = (info.operator_uid, info.name)
         seen = self._start(info, is_delta=state in self._figures)
         for batch in rows.to_batches():
@@ -110,7 +109,7 @@ class Figures:
     bytes_exact: bool = False
 
     def size(self, info: StateTableInfo, key_groups: tuple[int, int]) -> StateSize:
-        """The size in the form that an ack reports."""
+        """The same for an ack."""
         first, last = key_groups
         return StateSize(
             info.operator_uid,
@@ -194,7 +193,7 @@ class Measurement:
         return Figures(self._entries, self._bytes, self._largest, count, is_exact, is_exact)
 
     def on_top_of(self, old: Figures, entries: int | None) -> Figures:
-        """The size of a table that had the size `old` before these rows changed, and now has `entries` entries."""
+        """The size of a table that had the size `old` before these rows changed, and now has so many entries."""
         if not self._row_count and entries in (None, old.entries):
             return replace(old, entries_exact=old.entries_exact or entries is not None)
         growth = 0 if entries is None else entries - old.entries
@@ -217,13 +216,13 @@ class Measurement:
 
 
 def _top(sizes: dict[Key, int]) -> dict[Key, int]:
-    """The largest keys in descending order of size, without those of size 0."""
+    """The largest, largest first; none of size 0."""
     found = [key for key, size in sizes.items() if size > 0]
     return {key: sizes[key] for key in sorted(found, key=lambda key: (-sizes[key], key[1]))[:LARGEST]}
 
 
 def spread(total: int, weights: Numbers) -> Numbers:
-    """`total` split into integers in proportion to weights; if all weights are 0, the first gets all of it."""
+    """`total` split into integers in proportion to weights; all of it to the first one if all weights are 0."""
     whole = int(weights.sum())
     parts = np.rint(weights * (total / whole)).astype(np.int64) if whole else np.zeros(len(weights), np.int64)
     parts[int(np.argmax(weights))] += total - int(parts.sum())
@@ -231,7 +230,7 @@ def spread(total: int, weights: Numbers) -> Numbers:
 
 
 def _has_several_rows(info: StateTableInfo) -> bool:
-    """Whether a key may have several rows, so that a delta may contain only some of them."""
+    """A key may have several rows, of which a delta holds only some."""
     return info.kind == "map" or info.namespace is not None
 
 
@@ -282,6 +281,6 @@ def key_text(key: Any) -> str:
     """A user's key as text for display, on one line and of limited length."""
     try:
         text = key if isinstance(key, str) and key.isprintable() else repr(key)
-    except ValueError:  # Python refuses to print a number of thousands of digits
+    except ValueError:  # Python does not print a number of thousands of digits
         text = f"<{type(key).__name__}>"
     return text if len(text) <= KEY_TEXT_LENGTH else text[: KEY_TEXT_LENGTH - 1] + "…"

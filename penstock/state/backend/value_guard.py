@@ -1,8 +1,8 @@
-"""Checks values that are written to a state, and converts or copies them, so that users cannot change stored objects.
+"""Checks values that are written to a state, and converts or copies them, so that users cannot change what is stored.
 
-A value is checked when it is written, not when a snapshot is taken. So whatever a handle accepts can be encoded later,
-and reads the same before and after a restore (an int written to a DOUBLE state becomes a float at once). Values that
-are already in their stored form take a fast path; others go through the codec once, which converts or rejects them.
+A value is checked when it is written, not when a snapshot is taken. So what a handle accepts can be encoded later, and
+reads the same before and after a restore (an int that is put into a DOUBLE state is a float at once). Values that have
+their stored form already take a fast path; any other goes once through the codec, which converts or refuses it.
 """
 
 import struct
@@ -25,7 +25,7 @@ Convert = Callable[[Any], Any]
 IsStored = Callable[[Any], bool]
 
 PLAIN: dict[str, type] = {"DOUBLE": float, "BOOLEAN": bool, "BINARY": bytes, "DATE": date}
-"""Scalar types for which every value of exactly this class is in its stored form."""
+"""Scalar types for which every value of exactly this class has its stored form."""
 
 _FAST_KINDS: dict[str, type] = {
     "DOUBLE": float,
@@ -45,24 +45,24 @@ class Guard:
     """How values of one type are written to and read from a state. Never called with None."""
 
     plain: frozenset[type]
-    """Values of exactly these classes are stored as they are, without calling `store`."""
+    """Values of exactly these classes are kept as they are, without calling `store`."""
     store: Convert
-    """Returns the stored form of a value; raises UnsupportedValueError."""
+    """The form in which a value is kept; raises UnsupportedValueError."""
     load: Convert | None
     """Makes a copy for the user; None if values are immutable."""
 
     def stored(self, value: Any) -> Any:
-        """The stored form of a value."""
+        """The form in which a value is kept."""
         return value if type(value) in self.plain else self.store(value)
 
     def element(self, value: Any) -> Any:
-        """The stored form of a list element."""
+        """The form in which an element of a list is kept."""
         if value is None:
             raise UnsupportedValueError("You cannot add null to a ListState.")
         return value if type(value) in self.plain else self.store(value)
 
     def elements(self, values: Iterable[Any]) -> list[Any]:
-        """The stored form of list elements. Raises if one of them is not accepted."""
+        """The form in which elements of a list are kept. Raises if one of them does not fit."""
         if values is None:
             raise UnsupportedValueError("List of values to add cannot be null.")
         if isinstance(values, np.ndarray):
@@ -107,7 +107,7 @@ def _through_codec(type_info: TypeInformation) -> Convert:
 
 
 def _is_stored(type_info: TypeInformation) -> IsStored:
-    """Checks whether a value of a scalar type is in its stored form. A wrong False only costs time."""
+    """Whether a value of a scalar type has its stored form. A wrong False only costs time."""
     name = type_info.name
     if name == "DECIMAL":
         exponent, digits = -type_info.arrow.scale, type_info.arrow.precision - type_info.arrow.scale
@@ -188,10 +188,10 @@ def _store_struct(type_info: TypeInformation) -> Convert:
 
 
 def _fits_struct(row_type: Any, type_info: TypeInformation) -> IsStored | None:
-    """A check that a tuple is in its stored form, as one expression; None if a field's type needs more than that.
+    """A check that a tuple has its stored form, as one expression; None if a field's type needs more than such a check.
 
-    The expression consists of field numbers and names of built-in types, as in the code that `namedtuple` generates. A
-    loop over the fields would take three times as long, in the most frequent call of all.
+    The expression consists of field numbers and names of built-in types, as `namedtuple` generates its code. A loop
+    over the fields would take three times as long, in the most frequent call of all.
     """
     kinds = [_FAST_KINDS.get(child.name) for child in type_info.children]
     if None in kinds or not kinds:
@@ -244,7 +244,7 @@ def _store_any_tagged(value: Any) -> Any:
 
 
 def _store_tagged(value: Any) -> Any:
-    """A copy of a container of plain values. Anything else, or what is nested too deep, goes through the codec."""
+    """A copy of a container of plain values. Anything else, or nested too deep, goes through the codec."""
     try:
         return _copy(value, 1)
     except UnsupportedValueError:

@@ -1,6 +1,6 @@
 """Converts saved rows to the type that the program declares: by Arrow casts, or with the user's function.
 
-`schema_evolution.compare_states` decides which applies, if any.
+`schema_evolution.compare_states` decides which of them applies, if any.
 """
 
 import traceback
@@ -64,7 +64,7 @@ class Conversion:
         return _replaced(rows, DELETED_COLUMN, pa.array(deleted))
 
     def operator_rows(self, rows: pa.Table) -> pa.Table:
-        """Elements of a list state or entries of a broadcast state. Entries that the function drops are omitted."""
+        """Elements of a list state or entries of a broadcast state. Entries that the function drops are left out."""
         saved, declared = self.saved, self.declared
         assert isinstance(saved, OperatorStateInfo) and isinstance(declared, OperatorStateInfo)
         old_type, new_type = parse_type(saved.value_type), parse_type(declared.value_type)
@@ -94,19 +94,19 @@ class MigrationCalls:
         )
 
     def value(self, value: Any, index: int) -> Any:
-        """The new stored value of a row, or DROPPED."""
+        """The new stored value of a row, DROPPED for none."""
         if not self._has_stamps:
             return self._call(value, index)
         entry = self._call(value[1], index)
         return DROPPED if entry is DROPPED else (value[0], entry)
 
     def elements(self, values: Sequence[Any], index: int) -> Any:
-        """The new stored list of a row, or DROPPED if it is empty."""
+        """The new stored list of a row, DROPPED for an empty one."""
         found = [self.value(value, index) for value in values]
         return [value for value in found if value is not DROPPED] or DROPPED
 
     def _call(self, value: Any, index: int) -> Any:
-        if value is None:  # only a map can contain None
+        if value is None:  # only a map can contain it
             return None
         try:
             new = self._function(value)
@@ -133,7 +133,7 @@ def evolved(rows: pa.Table, saved: StateTableInfo, declared: StateTableInfo) -> 
 
 
 def evolved_rows(rows: pa.Table, old: TypeInformation, new: TypeInformation) -> pa.Table:
-    """Rows whose value column is converted from one type to another."""
+    """The same for two types of the value column."""
     if old == new:
         return rows
     chunks = [evolve_column(chunk, old, new) for chunk in rows[VALUE_COLUMN].chunks]

@@ -71,7 +71,7 @@ def key_bytes(codec: KeyCodec) -> BytesForm:
             return BytesForm(str.encode, bytes.decode)
         if only.name in ("BYTE", "SHORT", "INT", "LONG"):
             return BytesForm(pack_long, unpack_long)
-    if any(map(_has_decimal, codec.types)):  # canonical bytes drop trailing zeros, and with them the scale
+    if any(map(_has_decimal, codec.types)):  # canonical bytes drop trailing zeros, and so the scale
         return BytesForm(tagged.encode_key, lambda data: codec.decode(codec.encode([tagged.decode(data)]))[0])
     return BytesForm(tagged.encode_key, tagged.decode)
 
@@ -99,19 +99,19 @@ def address_order(info: StateTableInfo) -> Callable[[Any], Any]:
     """A sort key for `current.key` that is the same in every process: by key, then by namespace."""
     if namespace_codec_of(info) is None:
         return key_codec_of(info).order
-    return _same  # `KeyCodec.order` returns keys as they are, so pairs sort by key and then by namespace
+    return _same  # `KeyCodec.order` leaves keys as they are, and so pairs of them sort by key and then by namespace
 
 
 def map_key_bytes(type_info: TypeInformation) -> BytesForm:
     """The bytes of map keys in their stored form."""
     if type_info.kind == "tagged":
-        return BytesForm(lambda key: key if type(key) is bytes else tagged.encode_key(key), _stored_untyped)
-    to_stored = map_keys_of(type_info).to_stored
-    return BytesForm(tagged.encode_key, lambda data: to_stored(tagged.decode(data)))
+        return BytesForm(lambda kept: kept if type(kept) is bytes else tagged.encode_key(kept), _kept_untyped)
+    to_kept = map_keys_of(type_info).to_kept
+    return BytesForm(tagged.encode_key, lambda data: to_kept(tagged.decode(data)))
 
 
-def _stored_untyped(data: bytes) -> Any:
-    """An untyped map key that is neither str nor int is stored as bytes."""
+def _kept_untyped(data: bytes) -> Any:
+    """An untyped map key that is neither str nor int is kept as bytes."""
     key = tagged.decode(data)
     return key if type(key) is str or type(key) is int else data
 

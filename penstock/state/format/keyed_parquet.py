@@ -33,7 +33,7 @@ from penstock.state.ttl.stamps import map_lists, without_ttl
 
 KEY_GROUP_COLUMN, KEY_COLUMN, EXPIRES_COLUMN = "key_group", "key", "expires_at"
 GROUP_ROWS = 128 * 1024
-"""Rows per row group, the smallest unit that a reader of some key groups has to read."""
+"""Rows of a row group: the least that a reader of some key groups has to read."""
 EXPIRES = pa.timestamp("ms", tz="UTC")
 MAX_PARALLELISM_KEY = b"penstock.max_parallelism"
 
@@ -57,7 +57,7 @@ def parquet_schema(info: StateTableInfo) -> pa.Schema:
 def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl_ms: int = 0) -> tuple[bytes, int]:
     """A Parquet file of these rows, which have the columns of `schema_of(info)`, and the number of its entries.
 
-    If an entry has several rows, the last one wins; deleted entries are omitted.
+    The last of several rows of one entry wins; deleted entries are left out.
     """
     table = in_order(rows, info, max_parallelism)
     sink = pa.BufferOutputStream()
@@ -67,14 +67,14 @@ def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl
         pq.write_table(shown, sink, compression="zstd", row_group_size=GROUP_ROWS)
     except pa.ArrowNotImplementedError as error:
         raise CheckpointDeclinedError(
-            f"state {info.name!r} of operator {info.operator_uid!r} is of {info.value_type}, which Parquet cannot "
-            f"represent ({error}); take a native savepoint"
+            f"state {info.name!r} of operator {info.operator_uid!r} is of {info.value_type}, which has no form in "
+            f"Parquet ({error}); take a native savepoint"
         ) from error
     return sink.getvalue().to_pybytes(), len(table)
 
 
 def table_of(rows: pa.Table, info: StateTableInfo, max_parallelism: int, ttl_ms: int = 0) -> pa.Table:
-    """Rows of a backend in the form of a savepoint."""
+    """Rows in the form of the backends, converted to the form of a savepoint."""
     groups = pa.array(key_groups_of(rows, max_parallelism).astype(np.int32))
     columns: list[pa.Array | pa.ChunkedArray] = [groups, rows[HASH_COLUMN], _joined_key(rows, info)]
     if info.namespace is not None:
@@ -192,7 +192,7 @@ def _row_groups(reader: pq.ParquetFile, key_groups: tuple[int, int], max_paralle
 
 
 def _has_other_key_groups(reader: pq.ParquetFile, max_parallelism: int) -> bool:
-    """Whether the file was written for another max parallelism."""
+    """The file was written for another max parallelism."""
     metadata = reader.schema_arrow.metadata or {}
     return metadata.get(MAX_PARALLELISM_KEY) != str(max_parallelism).encode()
 
@@ -230,7 +230,7 @@ def _leaves(column: pa.Array) -> list[pa.Array]:
     if pa.types.is_struct(column.type):
         return [leaf for child in column.flatten() for leaf in _leaves(child)]
     if pa.types.is_list(column.type) or pa.types.is_map(column.type):
-        return [pa.array([repr(value) for value in column.to_pylist()])]  # can only be part of a map key
+        return [pa.array([repr(value) for value in column.to_pylist()])]  # of a map key only
     return [column.cast(pa.int64()) if pa.types.is_duration(column.type) else column]
 
 

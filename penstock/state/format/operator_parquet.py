@@ -38,7 +38,7 @@ def decode_operator_table(data: bytes, file: TableFile, info: OperatorStateInfo)
     with damage(where):
         reader = open_parquet(data)
         rows = reader.metadata.num_rows
-        if rows != file.rows or rows != info.count:  # checked before any row is decoded
+        if rows != file.rows or rows != info.count:  # before any is decoded
             raise CheckpointCorruptError(where, f"{info.count} rows", f"{rows} rows")
         table = require_columns(reader.read(use_threads=False), operator_parquet_schema(info), where)
         table = table.sort_by(POSITION_COLUMN).drop_columns([POSITION_COLUMN])

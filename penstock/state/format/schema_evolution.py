@@ -1,7 +1,7 @@
 """How the schema of a state may change between a snapshot and the program that restores it (features O11, O12).
 
-A row may gain, lose and reorder fields; a numeric type may become one that represents all of its values exactly; both
-at any depth: in rows, tuples, lists, values of maps, entries with a stamp. A new field reads as None. A
+A row may gain fields, lose fields and reorder them; a number may become a type that represents all of its values
+exactly; both at any depth: in rows, tuples, lists, values of maps, entries with a stamp. A new field reads as None. A
 time to live may be added or removed (D14). Anything else is refused, or needs a descriptor's `migrate` function. Keys
 never change: neither those of the stream, whose hashes would differ, nor namespaces, nor those of a map.
 """
@@ -85,14 +85,14 @@ def incompatible(saved: StateInfo, declared: StateInfo, reason: str) -> Incompat
 
 
 def common_info(first: StateTableInfo, second: StateTableInfo) -> StateTableInfo:
-    """A description that both tables fit without loss, if parts of one state were saved with different types."""
+    """A description that fits both tables, if parts of one state were saved with different types; nothing is lost."""
     merged = _common_of(first, second)
     plain = msgspec.structs.replace(without_ttl(first), value_type=str(merged))
     return with_ttl(plain) if first.ttl or second.ttl else plain
 
 
 def common_operator_info(first: OperatorStateInfo, second: OperatorStateInfo) -> OperatorStateInfo:
-    """`common_info` for operator state."""
+    """The same for operator state."""
     return msgspec.structs.replace(first, value_type=str(_common_of(first, second)))
 
 
@@ -103,8 +103,8 @@ def _common_of(first: StateInfo, second: StateInfo) -> TypeInformation:
     raise incompatible(
         first,
         second,
-        "parts of it were saved with incompatible types: some subtasks had changed it and others had not declared it "
-        "yet; restore with the old parallelism, and declare the state in open()",
+        "parts of it were saved with types that do not fit together: some subtasks had changed it and others had not "
+        "declared it yet; restore with the old parallelism, and declare the state in open()",
     )
 
 
@@ -170,7 +170,7 @@ def state_text(info: StateInfo) -> str:
 
 
 def _other_shape(saved: StateInfo, declared: StateInfo) -> str | None:
-    """Why neither a rule nor a function can convert one to the other; None if one of them can."""
+    """Why neither a rule nor a function can convert one to the other; None if one can."""
     if isinstance(saved, StateTableInfo) and isinstance(declared, StateTableInfo):
         if saved.key_types != declared.key_types:
             change = f"{_keys_text(saved)} to {_keys_text(declared)}"
@@ -181,7 +181,7 @@ def _other_shape(saved: StateInfo, declared: StateInfo) -> str | None:
     elif isinstance(saved, OperatorStateInfo) and isinstance(declared, OperatorStateInfo):
         alike = saved.mode == declared.mode
     else:
-        return "keyed state cannot become operator state, nor the reverse"
+        return "keyed state and operator state are two things"
     if not alike:
         return f"a {kind_of(saved)} state is not a {kind_of(declared)} state"
     if saved.map_key_type != declared.map_key_type:
@@ -221,10 +221,8 @@ def _differences(old: TypeInformation, new: TypeInformation, path: str) -> Itera
     elif old.name != new.name or old.name not in ("TUPLE", "LIST", "MAP"):
         yield _Difference(_misfit(old, new, path), is_problem=True)
     elif len(old.children) != len(new.children):
-        count = f"{len(old.children)} to {len(new.children)} fields"
-        yield _Difference(
-            f"{_subject(path)} changes from {count}, and a tuple cannot gain or lose fields", is_problem=True
-        )
+        count = f"{len(old.children)} and {len(new.children)} fields"
+        yield _Difference(f"{_subject(path)} is a tuple of {count}, and fields without names stay", is_problem=True)
     elif old.name == "MAP":
         if old.children[0] != new.children[0]:
             change = f"{old.children[0]} to {new.children[0]}"
@@ -260,7 +258,7 @@ def _misfit(old: TypeInformation, new: TypeInformation, path: str) -> str:
     text = f"{_subject(path)} was {old} and is {new}"
     numbers = (*_INTEGERS, *_EXACT_FLOATS, "DECIMAL")
     if old.name in numbers and new.name in numbers:
-        text += f", which cannot represent every {old} exactly"
+        text += f", which does not hold every {old} exactly"
     return text
 
 
@@ -274,6 +272,6 @@ def _way_out(saved: StateInfo, declared: StateInfo) -> str:
     if _other_shape(saved, declared) is not None:
         return "restore with the old declaration, or give the new state another name"
     return (
-        "restore with the old declaration, convert old values with the descriptor's migrate(function), or "
+        "restore with the old declaration, tell the descriptor how to change old values with migrate(function), or "
         "give the new state another name"
     )

@@ -4,7 +4,7 @@ Layout: magic, length and checksum of the table of contents, the table of conten
 table, each with its own checksum in the table of contents. Rows are sorted by key group within a file, in batches of
 whole key groups that the table of contents lists, so that a restore decodes only those it needs; a row of a delta may
 be a delete. The manifest has the sha256 of the whole file; the checksums here detect damage before Arrow reads any
-bytes. Nothing in the file is ever unpickled.
+bytes. Nothing in here is ever unpickled.
 """
 
 import struct
@@ -100,7 +100,7 @@ Piece = tuple[bytes, int, list[tuple[int, int]]]
 
 
 def _encode_table(table: SealedTable, operator: SealedTables, *, compression: bool | None) -> Iterator[Piece]:
-    """A table as Arrow streams of limited size; no bytes if there are no rows."""
+    """A table as Arrow streams of limited size; no bytes when there are no rows."""
     rows = table.rows()
     if isinstance(rows, pa.Table):
         batches = iter(rows.to_batches())
@@ -173,7 +173,7 @@ def read_chain(
     """The tables of one subtask's files, oldest file first, in the order in which their rows must be applied.
 
     A file that is passed as a function is read twice, and only one such file is in memory at a time. Files before the
-    last one with a complete table are skipped for that table. `only`: operator uid and name of the one state to read.
+    last one that has all of a table are skipped for that table. `only`: operator uid and name of the one state to read.
     """
     names = [paths[index] if index < len(paths) else f"state file {index}" for index in range(len(files))]
     last_full: dict[tuple[str, str], int] = {}
@@ -232,7 +232,7 @@ def _read_contents(data: bytes, path: str) -> tuple[int, list[TableEntry]]:
     if position != len(data) - start:
         raise CheckpointCorruptError(path, f"{position} bytes of tables", f"{len(data) - start} bytes")
     if len({_table_id(entry) for entry in contents.tables}) != len(contents.tables):
-        raise CheckpointCorruptError(path, "every table once", "a table that occurs twice")
+        raise CheckpointCorruptError(path, "every table once", "a table that is there twice")
     return start, contents.tables
 
 

@@ -30,9 +30,9 @@ class Rows(NamedTuple):
     """Entries of one table, column by column."""
 
     keys: list[Any]
-    """State keys; for a state with namespaces, pairs of state key and namespace."""
+    """State keys; of a state with namespaces pairs of state key and namespace."""
     map_keys: list[Any] | None
-    """Stored map keys; None if the state is not a map."""
+    """Stored map keys; None unless it is a map."""
     values: list[Any]
     """Stored values; for a timer its timestamp. None if the entry is deleted."""
     deleted: list[bool] | None
@@ -108,7 +108,7 @@ def _encode_batch(rows: Rows, info: StateTableInfo, key_codec: KeyCodec, schema:
         columns.append(pa.array(deleted))
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     except (UnsupportedValueError, pa.ArrowInvalid, pa.ArrowTypeError):
-        # Values were checked when they were written, so the column must be larger than 2 GiB.
+        # Values were checked when they were written, so this is a column over 2 GiB.
         if count == 1:
             raise
         yield from _encode_batch(_slice(rows, 0, count // 2), info, key_codec, schema)
@@ -143,7 +143,7 @@ def key_groups_of(table: pa.Table, max_parallelism: int) -> npt.NDArray[np.int32
     """The key group of each row: Spark's `pmod(hash, max_parallelism)`."""
     hashes: npt.NDArray[np.int32] = table[HASH_COLUMN].to_numpy()
     groups: npt.NDArray[np.int32] = hashes & np.int32(max_parallelism - 1)
-    if max_parallelism & (max_parallelism - 1):  # for a power of two the mask above gives the same, and is much faster
+    if max_parallelism & (max_parallelism - 1):  # not a power of two, for which this is the same, and much faster
         groups = np.mod(hashes, np.int32(max_parallelism))
     return groups
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Iterable
 from penstock.model.ids import CheckpointId
 
 MAX_BASES = 100
-"""The number of seals that can be named as base. For an older base, the table is sealed in full."""
+"""The number of seals that can be named as base. If an older one is named, the table is sealed in full."""
 
 
 class ChangeLog:
@@ -47,7 +47,7 @@ class ChangeLog:
             del self._intervals[next(iter(self._intervals))]
 
     def retain(self, bases: Collection[CheckpointId]) -> None:
-        """From now on only these seals may be named as base; the intervals between two of them are merged."""
+        """Only these seals may be named as base: the intervals between two of them are merged."""
         for checkpoint_id in list(self._intervals):
             if checkpoint_id not in bases:
                 self.forget(checkpoint_id)

@@ -27,17 +27,17 @@ class CopyOnWrite(Generic[C]):
         return self.live
 
     def replace(self, content: C) -> None:
-        """Replace the content with one that is not shared."""
+        """Replace the content by one that is not shared."""
         self.live = content
         self._is_shared = False
 
     def share(self) -> C:
-        """The content, which will not change from now on."""
+        """The content, which is not changed from now on."""
         self._is_shared = True
         return self.live
 
     def commit(self) -> None:
-        """Make `roll_back` return to the current content. Initially it returns to the first content."""
+        """Make the present content the one that `roll_back` returns to. Initially that is the first content."""
         self._base = self.share()
 
     def roll_back(self) -> None:

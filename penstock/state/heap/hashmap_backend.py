@@ -29,7 +29,7 @@ from penstock.state.heap.heap_timers import TimerTable
 from penstock.state.ttl.stamps import live_rows
 
 COUNTED_KEYS = 65536
-"""Up to this number of keys, the entries of a map state are counted at every seal. That takes about 20 ns per key."""
+"""Entries of a map state are counted at every seal up to this number of keys. It takes about 20 ns per key."""
 
 
 class HashMapBackend(KeyedBackend):
@@ -38,7 +38,7 @@ class HashMapBackend(KeyedBackend):
     def __init__(self, place: BackendPlace) -> None:
         super().__init__(place)
         self._restored_changes: dict[str, ChangeLog] = {}
-        """Of restored tables that no function has declared: they do not change, but deltas build on them too."""
+        """For restored tables that no function has declared: they do not change, but deltas build on them too."""
         self._sealed_since: list[CheckpointId] = []
         """Seals taken since the start of the epoch that `roll_back` would undo."""
 
@@ -55,7 +55,7 @@ class HashMapBackend(KeyedBackend):
             table.changes.track(table.changed())
 
     def _take_back(self) -> None:
-        """Undo the epoch, and the seals taken since it began."""
+        """Also undo the seals that were taken since then."""
         for table in self._tables.values():
             table.roll_back()
         for changes in self._change_logs():
@@ -72,9 +72,9 @@ class HashMapBackend(KeyedBackend):
                 table.is_closed = not accepted
 
     def drop_keys(self, kept: Any = None) -> None:
-        """Drop the state and the timers of all keys but one. `roll_back` does not restore them.
+        """Forget the state and the timers of all keys but one. It cannot be undone: `roll_back` brings nothing back.
 
-        Only for batch mode, where an epoch starts without state and a finished key does not occur again.
+        Only in batch mode, where an epoch starts without state and keys do not come back.
         """
         for name, table in self._tables.items():
             if isinstance(table, TimerTable):
@@ -92,15 +92,15 @@ class HashMapBackend(KeyedBackend):
             changes.start(checkpoint_id)
 
     def retain(self, bases: Collection[CheckpointId]) -> None:
-        """From now on only these seals may be named as base."""
+        """Only these seals may be named as base from now on."""
         for changes in self._change_logs():
             changes.retain(bases)
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables:
         """The state between two epochs: the changes since the seal of `base`, or all of it (PROTOCOL R12, R18).
 
-        A table is sealed in full if `full` is set, if `base` is None or no longer known, or if at least
-        as many entries have changed as it has.
+        A table is sealed in full if `full` is set, if `base` is None or no longer known, or if it has no more entries
+        than have changed.
         """
         assert not self._is_running
         known = None if full else base
@@ -189,7 +189,7 @@ def quick_count(table: Table) -> int | None:
 
 
 def _keep(entries: dict[Any, Any], kept: Any, *, has_namespaces: bool) -> None:
-    """Remove the entries of all keys but one in place, because handles refer to the dictionary."""
+    """Remove the entries of all keys but one, from the same dictionary: handles refer to it."""
     found = {
         address: entry for address, entry in entries.items() if (address[0] if has_namespaces else address) == kept
     }

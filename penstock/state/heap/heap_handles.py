@@ -113,10 +113,10 @@ class HeapListState(ListState[Any]):
 
 
 class HeapMapState(MapState[Any, Any]):
-    """A dictionary per key. A restore does not preserve the order of its keys, and there is no size()."""
+    """A dictionary per key. The order of its keys is not kept by a restore, and there is no size()."""
 
     __slots__ = (
-        "_current", "_exact_key", "_live", "_load", "_plain", "_store", "_table", "_to_stored", "_to_user", "_undo",
+        "_current", "_exact_key", "_live", "_load", "_plain", "_store", "_table", "_to_kept", "_to_user", "_undo",
         "changes",
     )  # fmt: skip
 
@@ -124,15 +124,15 @@ class HeapMapState(MapState[Any, Any]):
         self._current = current
         self._table = table
         self._live, self._undo = table.live, table.undo
-        self._exact_key, self._to_stored, self._to_user = keys.plain, keys.to_stored, keys.to_user
+        self._exact_key, self._to_kept, self._to_user = keys.plain, keys.to_kept, keys.to_user
         self._plain, self._store, self._load = guard.plain, guard.store, guard.load
         self.changes = 0
         """Incremented by every change, so that iterators detect it."""
 
     def get(self, key: Any) -> Any:
-        """The value of a map key; None if it is absent."""
+        """The value of a map key; None when it is absent."""
         if type(key) not in self._exact_key:
-            key = self._to_stored(key)
+            key = self._to_kept(key)
         entries = self._live.get(self._current.key)
         if entries is None:
             return None
@@ -142,7 +142,7 @@ class HeapMapState(MapState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a map key. None is a value too."""
         if type(key) not in self._exact_key:
-            key = self._to_stored(key)
+            key = self._to_kept(key)
         if type(value) not in self._plain and value is not None:
             value = self._store(value)
         current = self._current.key
@@ -162,8 +162,8 @@ class HeapMapState(MapState[Any, Any]):
         exact, plain = self._exact_key, self._plain
         stored = {}
         for key, value in dict_value.items():
-            stored_key = key if type(key) in exact else self._to_stored(key)
-            stored[stored_key] = value if type(value) in plain or value is None else self._store(value)
+            kept = key if type(key) in exact else self._to_kept(key)
+            stored[kept] = value if type(value) in plain or value is None else self._store(value)
         current = self._current.key
         if not stored:
             return
@@ -180,9 +180,9 @@ class HeapMapState(MapState[Any, Any]):
     def remove(self, key: Any) -> None:
         """Remove a map key if it exists."""
         self.changes += 1
-        self.remove_stored(self._current.key, key if type(key) in self._exact_key else self._to_stored(key))
+        self.remove_kept(self._current.key, key if type(key) in self._exact_key else self._to_kept(key))
 
-    def remove_stored(self, current: Any, key: Any) -> None:
+    def remove_kept(self, current: Any, key: Any) -> None:
         """Remove a stored map key of a state key."""
         if key not in self._live.get(current, ()):
             return
@@ -197,7 +197,7 @@ class HeapMapState(MapState[Any, Any]):
 
     def contains(self, key: Any) -> bool:
         """Whether the map key exists."""
-        return (key if type(key) in self._exact_key else self._to_stored(key)) in self._live.get(self._current.key, ())
+        return (key if type(key) in self._exact_key else self._to_kept(key)) in self._live.get(self._current.key, ())
 
     def items(self) -> MapIterator:
         """All (map key, value) pairs."""
@@ -220,17 +220,17 @@ class HeapMapState(MapState[Any, Any]):
         self.changes += 1
         self._table.clear(self._current.key)
 
-    def stored_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
+    def kept_items(self) -> tuple[Any, list[tuple[Any, Any]]]:
         """The current state key, and its stored map keys with their values."""
         current = self._current.key
         entries = self._live.get(current)
         return current, [] if entries is None else list(entries.items())
 
-    def _item(self, stored_key: Any, value: Any) -> tuple[Any, Any]:
-        return self._user_key(stored_key, value), self._user_value(stored_key, value)
+    def _item(self, kept: Any, value: Any) -> tuple[Any, Any]:
+        return self._user_key(kept, value), self._user_value(kept, value)
 
-    def _user_key(self, stored_key: Any, value: Any) -> Any:
-        return stored_key if self._to_user is None else self._to_user(stored_key)
+    def _user_key(self, kept: Any, value: Any) -> Any:
+        return kept if self._to_user is None else self._to_user(kept)
 
-    def _user_value(self, stored_key: Any, value: Any) -> Any:
+    def _user_value(self, kept: Any, value: Any) -> Any:
         return value if self._load is None or value is None else self._load(value)

@@ -1,4 +1,4 @@
-"""Live entries of the states of one operator, with the data needed to undo an epoch and to seal a delta.
+"""Live entries of the states of one operator, with what is needed to undo an epoch and to seal a delta.
 
 Entries are changed in place. The first change of an entry in an epoch saves the old value in `undo`; `roll_back`
 restores it. Handles work on `live` and `undo` directly: there is no layer between a state access and its dictionary.
@@ -37,7 +37,7 @@ class Table(Protocol):
         """These entries as they are now."""
 
     def apply(self, rows: Rows) -> None:
-        """Insert restored rows in order. Called outside epochs."""
+        """Insert restored rows in order, outside of epochs."""
 
     def entry_count(self) -> int:
         """How many rows a full seal has."""

@@ -13,8 +13,8 @@ _MIN_STALE = 64
 class TimerTable:
     """Timers as (timestamp, state key): a dictionary holds the pending ones, a heap provides the order.
 
-    The heap may contain timers that are no longer pending, and duplicates; each timer is looked up in the dictionary
-    before it is returned. The heap is rebuilt when most of it is stale, after a roll-back and after a restore.
+    The heap may contain timers that are no longer pending, or one twice; each is looked up in the dictionary before it
+    is returned. The heap is rebuilt when most of it is stale, after a roll-back and after a restore.
     """
 
     __slots__ = ("_heap", "_order", "changes", "is_closed", "live", "undo")
@@ -25,7 +25,7 @@ class TimerTable:
         """Whether a timer that the epoch changed was pending before."""
         self.changes = ChangeLog()
         self.is_closed = False
-        """Whether new timers are ignored: in batch mode, while the last timers of a key fire."""
+        """No timer is added: in batch mode, while the last timers of a key fire."""
         self._order = order
         self._heap: list[tuple[int, Any, Any]] = []
 
@@ -57,9 +57,9 @@ class TimerTable:
         return None
 
     def take_due(self, limit: int) -> list[tuple[int, Any]]:
-        """Remove the timers up to and including `limit`, and return them in order.
+        """Remove the timers up to and including `limit`; those timers, in order.
 
-        A few are popped from the heap one by one; many are sorted.
+        A few are taken from the heap one by one, many by sorting them.
         """
         heap, live, setdefault = self._heap, self.live, self.undo.setdefault
         found: list[tuple[int, Any, Any]] = []
@@ -90,7 +90,7 @@ class TimerTable:
         heapify(self._heap)
 
     def drop(self) -> None:
-        """Drop all timers. This cannot be undone."""
+        """Forget all timers; it cannot be undone."""
         self.live.clear()
         self.undo.clear()
         self._heap.clear()

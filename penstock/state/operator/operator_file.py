@@ -2,7 +2,7 @@
 
 Layout: magic, length and checksum of the table of contents, the table of contents (JSON), then one Arrow stream per
 state, each with its own checksum. Columns: `map_key` (broadcast) or `key_group` (raw keyed), then `value`. Nothing in
-the file is unpickled before a function declares the state as pickled.
+here is unpickled before a function declares the state as pickled.
 """
 
 import struct
@@ -36,7 +36,7 @@ class SealedOperatorState:
 
     info: OperatorStateInfo
     content: list[Any] | dict[Any, Any] | pa.Table
-    """Stored elements, stored map keys or key groups with their values, or rows as they were read."""
+    """Stored elements, kept map keys or key groups with their values, or rows as they were read."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,7 +116,7 @@ def _batches(
         columns.append(encode_column(values, parse_type(info.value_type)))
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     except (UnsupportedValueError, pa.ArrowInvalid, pa.ArrowTypeError):
-        # Values were checked when they were written, so the column must be larger than 2 GiB.
+        # Values were checked when they were written, so this is a column over 2 GiB.
         if len(values) == 1:
             raise
         half = len(values) // 2

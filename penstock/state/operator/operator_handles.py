@@ -51,10 +51,10 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
         self._guard = guard
 
     def get(self, key: Any) -> Any:
-        return self._loaded(self._state.live.get(self._stored_key(key)))
+        return self._loaded(self._state.live.get(self._kept(key)))
 
     def contains(self, key: Any) -> bool:
-        return self._stored_key(key) in self._state.live
+        return self._kept(key) in self._state.live
 
     def items(self) -> list[tuple[Any, Any]]:
         return list(zip(self.keys(), self.values(), strict=True))
@@ -70,24 +70,24 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
         return not self._state.live
 
     def put(self, key: Any, value: Any) -> None:
-        stored_key, stored = self._stored_key(key), self._stored(value)
-        self._state.writable()[stored_key] = stored
+        kept, stored = self._kept(key), self._stored(value)
+        self._state.writable()[kept] = stored
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         """All or none of the values are set."""
-        stored = {self._stored_key(key): self._stored(value) for key, value in dict_value.items()}
+        stored = {self._kept(key): self._stored(value) for key, value in dict_value.items()}
         self._state.writable().update(stored)
 
     def remove(self, key: Any) -> None:
-        stored_key = self._stored_key(key)
-        if stored_key in self._state.live:
-            del self._state.writable()[stored_key]
+        kept = self._kept(key)
+        if kept in self._state.live:
+            del self._state.writable()[kept]
 
     def clear(self) -> None:
         self._state.replace({})
 
-    def _stored_key(self, key: Any) -> Any:
-        return key if type(key) in self._keys.plain else self._keys.to_stored(key)
+    def _kept(self, key: Any) -> Any:
+        return key if type(key) in self._keys.plain else self._keys.to_kept(key)
 
     def _stored(self, value: Any) -> Any:
         return value if value is None or type(value) in self._guard.plain else self._guard.store(value)
@@ -142,6 +142,6 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 
     def _refuse(self) -> NoReturn:
         raise StateAccessError(
-            f"broadcast state {self._name!r} is read-only here, because the subtasks' copies would differ; change "
+            f"broadcast state {self._name!r} can only be read here, as the copies of the subtasks would differ; change "
             f"it in process_broadcast_element"
         )

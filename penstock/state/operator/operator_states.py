@@ -1,6 +1,6 @@
 """The operator state of one operator in one subtask: in memory, rolled back with its epoch, sealed without a copy.
 
-List states and broadcast states have separate names (features C6). Raw state is included. Restored states that no
+List states and broadcast states have separate names (features C6); there is raw state too. Restored states that no
 function declares are copied to snapshots as they were read.
 """
 
@@ -64,7 +64,7 @@ class OperatorStates(OperatorStateStore):
         _require(descriptor, MapStateDescriptor)
         types = str(descriptor.value_type), str(descriptor.map_key_type)
         info = OperatorStateInfo(self.operator_uid, descriptor.name, "broadcast", *types, 0)
-        keys = map_keys_of(descriptor.map_key_type)  # raises if the type cannot be a map key
+        keys = map_keys_of(descriptor.map_key_type)  # raises for a type that cannot be a map key
         return OperatorBroadcastState(
             self._open_state(info, descriptor.migration), keys, guard_of(descriptor.value_type)
         )
@@ -95,7 +95,7 @@ class OperatorStates(OperatorStateStore):
     # ---- restore
 
     def restore(self, info: OperatorStateInfo, rows: pa.Table) -> None:
-        """Add a share of an old snapshot to those already restored. Called before the function is opened."""
+        """Add a share of an old snapshot to those restored before. Called before the function is opened."""
         if info.mode == RAW:
             self.raw.restore_partitions(rows[VALUE_COLUMN].to_pylist())
             return
@@ -125,14 +125,14 @@ class OperatorStates(OperatorStateStore):
         """Undo the running epoch, for a new function object (PROTOCOL R11).
 
         The elements of the other subtasks at the parent version are not known here, so a function with union list
-        state can only be restarted by a restore.
+        state can only be started again by a restore.
         """
         union = [name for (_, name), info in self._infos.items() if info.mode == "union"]
         declared = [name for name in union if ("list", name) in self._states]
         if declared and self.epochs:
             raise StateLostError(
                 f"operator {self.operator_uid!r} has the union list state {declared[0]!r}, which only a restore "
-                f"provides in full, so losing one of its tasks ends the attempt"
+                f"provides in full, so a lost task of it ends the attempt"
             )
         for state in self._every_container():
             state.roll_back()

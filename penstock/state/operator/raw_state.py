@@ -23,7 +23,7 @@ class OperatorRawState(RawState):
         self._is_writing = False
 
     def restore_partitions(self, partitions: list[bytes]) -> None:
-        """Append partitions to those already restored."""
+        """Append them to those restored before."""
         self.partitions.writable().extend(partitions)
         self.partitions.commit()
 
@@ -39,7 +39,7 @@ class OperatorRawState(RawState):
         self.is_used = self._is_writing = False
 
     def begin_snapshot(self) -> None:
-        """Begin writing new raw state."""
+        """Begin writing, from nothing."""
         self._partitions, self._groups, self._open = [], {}, None
         self._is_writing = True
 
@@ -74,7 +74,7 @@ class OperatorRawState(RawState):
                 f"key group {key_group!r} does not belong to this subtask, which owns {first} to {last}"
             )
         if key_group in self._groups:
-            raise StateAccessError(f"key group {key_group} was already started; write all its bytes in one go")
+            raise StateAccessError(f"key group {key_group} was started before; write all its bytes at once")
         self._open = self._groups[key_group] = []
 
     def write(self, data: bytes) -> None:
@@ -82,11 +82,9 @@ class OperatorRawState(RawState):
         if self._open is None:
             raise StateAccessError("call start_new_partition() or start_new_key_group(…) before write()")
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise UnsupportedValueError(f"raw state must be bytes, got {data!r}")
+            raise UnsupportedValueError(f"raw state is bytes, not {data!r}")
         self._open.append(bytes(data))
 
     def _require_writing(self) -> None:
         if not self._is_writing:
-            raise StateAccessError(
-                "raw state can only be written in snapshot_state(); in initialize_state() it can only be read"
-            )
+            raise StateAccessError("raw state is written in snapshot_state() only; in initialize_state() it is read")

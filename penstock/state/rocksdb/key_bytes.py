@@ -1,4 +1,4 @@
-"""Row keys in RocksDB: key group · key · namespace · rest. The rows of a key group are contiguous."""
+"""Keys as RocksDB's bytes: key group · key · namespace · what follows; each key group is one range."""
 
 import struct
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class KeyBytes:
         form = key_bytes(key_codec)
         self._to_bytes, self._from_bytes = form.encode, form.decode
         self._groups: dict[Any, bytes] = {}
-        """Cached key groups of keys that are used next. Hashing keys one by one costs more than reading a row."""
+        """Key groups of keys that are used soon. Hashing keys one by one costs more than reading a row."""
 
     def expect(self, keys: Sequence[Any]) -> None:
         """Compute the key groups of these state keys in one batch, because they are used next."""

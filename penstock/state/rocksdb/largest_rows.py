@@ -1,12 +1,12 @@
-"""The largest rows of one state, updated as rows are written."""
+"""The largest rows of one state, kept up to date while rows are written."""
 
 LARGEST_ROWS = 10
 
 
 class LargestRows:
-    """Up to ten rows and their sizes. No larger row has been written since the store was opened.
+    """Up to ten rows and their sizes. No larger row was written since the store was opened.
 
-    When a row shrinks or is deleted, smaller rows written earlier are not considered again.
+    When a row shrinks or is deleted, smaller rows that were written before are not considered again.
     """
 
     __slots__ = ("floor", "rows")

@@ -1,8 +1,8 @@
-"""RocksDB's own files in checkpoints: which of them are already stored, and how they are restored (features G4, G6).
+"""RocksDB's own files in checkpoints: which of them are stored already, and how they are restored (features G4, G6).
 
-SST files never change and RocksDB never uses a file number twice in one database, so a file with the same
-name in the base of a checkpoint is the same file. Only the subtask that wrote the files continues with them as they
-are; others read their rows.
+SST files never change and RocksDB never uses a file number twice in one database, so a file that the base of a
+checkpoint has under the same name is the same file. Only the subtask that wrote the files continues with them as
+they are; any other one reads their rows.
 """
 
 import shutil
@@ -24,7 +24,7 @@ from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 from penstock.state.rocksdb.store import Store
 
 _NEEDED = ("CURRENT", "MANIFEST-")
-"""The files needed besides the SST files. RocksDB recreates options and logs."""
+"""Besides the SST files. RocksDB recreates options and logs."""
 
 
 class LinkedFiles:
@@ -39,7 +39,7 @@ class LinkedFiles:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def store(self, base: Sequence[StateFile], put: PutFile) -> tuple[list[StateFile], int]:
-        """Store what the base does not contain, and remove the links. Returns all files, and the bytes of new ones."""
+        """Store what the base does not contain, and remove the links. All files of the snapshot, and the new bytes."""
         known = {name: file for file, name in files_of_format(base, NativeName) if name.name.endswith(".sst")}
 
         def entry(path: Path) -> tuple[StateFile, int]:
@@ -63,7 +63,7 @@ def fetch_files(stored: StoredFiles, threads: int) -> None:
     """Copy the files of a checkpoint to their new folder, so that it can be opened."""
     named = files_of_format(stored.files, NativeName)
     if not any(name.name == "CURRENT" for _, name in named):
-        # Without it RocksDB would create a new database in the folder.
+        # RocksDB would create a new database in the folder.
         raise CheckpointCorruptError("RocksDB's files", "a file CURRENT among them", f"{len(named)} others")
     stored.folder.mkdir(parents=True)
 
@@ -80,7 +80,7 @@ def fetch_files(stored: StoredFiles, threads: int) -> None:
 def read_files(
     stored: StoredFiles, max_parallelism: int, key_groups: tuple[int, int] | None, spec: RocksDBSpec
 ) -> Iterator[tuple[StateTableInfo, pa.Table]]:
-    """The rows of these key groups (None: of all) in the fetched files, in batches. Removes the folder."""
+    """The rows of fetched files in batches, of these key groups or of all (None). Removes the folder."""
     store = Store(stored.folder, spec, read_only=True)
     try:
         for info in stored.infos:

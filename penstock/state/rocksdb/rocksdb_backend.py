@@ -1,7 +1,7 @@
 """RocksDBBackend: the keyed state of one operator in one subtask on local disk (features G1 to G11).
 
 The changes of an epoch stay in memory until it ends and are then one write batch; `roll_back` drops them. An
-incremental snapshot is a RocksDB checkpoint, of which only new files are stored; any other snapshot contains all rows.
+incremental snapshot is a RocksDB checkpoint, of which only new files are stored; any other snapshot holds all rows.
 """
 
 import sys
@@ -59,7 +59,7 @@ class RocksDBBackend(KeyedBackend):
         self._store: Store | None = None
         self._compaction = Compaction()
         self._half_converted: str | None = None
-        """The state whose conversion failed: some rows have the old type and some the new one."""
+        """A state of which some rows have the old type and some the new one, after a failed conversion."""
 
     @property
     def store(self) -> Store:
@@ -69,7 +69,7 @@ class RocksDBBackend(KeyedBackend):
         return self._store
 
     def adopt(self, stored: StoredFiles) -> None:
-        """Continue with the files of a RocksDB checkpoint that contains exactly this backend's key groups."""
+        """Continue with the files of a RocksDB checkpoint that holds exactly this backend's key groups."""
         assert self._store is None
         fetch_files(stored, self._spec.transfer_threads)
         self._folder = stored.folder
@@ -92,7 +92,7 @@ class RocksDBBackend(KeyedBackend):
             table.commit(batch)
         if len(batch):
             self.store.write(batch)
-        self._take_back()  # the changes are written now
+        self._take_back()  # its changes are written
         self._compaction.start(self.compact, self.ttl.take_swept())
 
     def _take_back(self) -> None:
@@ -103,7 +103,7 @@ class RocksDBBackend(KeyedBackend):
     # ---- snapshots
 
     def seal(self, checkpoint_id: CheckpointId, base: CheckpointId | None, *, full: bool) -> SealedTables | SealedFiles:
-        """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows if increments are disabled."""
+        """The state between two epochs (PROTOCOL R12): RocksDB's files, or all rows without increments."""
         if not self.native_name:
             return self.seal_all(checkpoint_id)
         return self._seal_files(f"chk-{checkpoint_id}", base)
@@ -131,7 +131,7 @@ class RocksDBBackend(KeyedBackend):
         )
 
     def _linked(self, name: str) -> Path:
-        """A new folder with hard links to the current files."""
+        """A new folder with hard links to the present files."""
         assert not self._is_running
         self._require_whole()
         folder = self._folder.with_name(f"{self._folder.name}-{name}")
@@ -139,7 +139,7 @@ class RocksDBBackend(KeyedBackend):
         return folder
 
     def restore(self, info: StateTableInfo, rows: pa.Table) -> None:
-        """Write rows of a snapshot to disk immediately, because all of them together may not fit into memory."""
+        """Write rows of a snapshot to disk at once, because all of them may not fit into memory."""
         assert not self._is_running
         self._check_keys(info)
         known = self._infos.get(info.name)
@@ -165,7 +165,7 @@ class RocksDBBackend(KeyedBackend):
         return table
 
     def _convert(self, conversion: Conversion) -> None:
-        """Rewrite all rows of a state. After an error the state cannot be sealed."""
+        """Rewrite all rows of a state. After an error the state is never sealed."""
         saved, declared = conversion.saved, conversion.declared
         assert isinstance(saved, StateTableInfo) and isinstance(declared, StateTableInfo)
         old, self._half_converted = self._tables[saved.name], saved.name
@@ -192,7 +192,7 @@ class RocksDBBackend(KeyedBackend):
     # ---- tables
 
     def _new_table(self, info: StateTableInfo) -> RocksTable:
-        """The table of the rows that are stored under this name."""
+        """The table, with the rows that are stored under this name."""
         table = open_table(info, self.store, self._rows, self.key_groups)
         self._infos[info.name] = info
         self._tables[info.name] = table

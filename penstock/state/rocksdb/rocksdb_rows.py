@@ -86,7 +86,7 @@ def all_rows(
 
 
 class CountedScan:
-    """Scanned rows with a count of their bytes, to limit the size of batches."""
+    """Scanned rows, and the number of their bytes, to limit the size of batches."""
 
     def __init__(self, scan: Iterator[tuple[bytes, bytes]]) -> None:
         self._scan = scan
@@ -101,7 +101,7 @@ class CountedScan:
         return row
 
     def until(self, entries: Iterator[Any], limit: int) -> Iterator[Any]:
-        """The next entries made from these rows: at least one, and up to about `limit` bytes."""
+        """The next entries made from these rows, at least one, up to about `limit` bytes."""
         end = self._bytes + limit
         for entry in entries:
             yield entry

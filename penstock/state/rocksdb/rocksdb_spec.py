@@ -1,4 +1,4 @@
-"""The registration of the RocksDB backend. The package rocksdict is not imported until a backend is opened."""
+"""The registration of the RocksDB backend. It does not import the package rocksdict until a backend is opened."""
 
 import shutil
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class RocksDBSpec(BackendSpec):
     on_disk: ClassVar[bool] = True
 
     memory_bytes: int = rocksdb_options.DEFAULT_MEMORY_BYTES
-    """For the block cache and the write buffers of one process."""
+    """Block cache and write buffers of one process."""
     folders: tuple[str, ...] = ()
     """The folders for files; empty: the process's temporary folder."""
     predefined_options: str = rocksdb_options.PREDEFINED.default
@@ -70,7 +70,7 @@ class RocksDBSpec(BackendSpec):
         try:
             native_files.fetch_files(stored, self.transfer_threads)
             yield from native_files.read_files(stored, max_parallelism, key_groups, self)
-        except Exception as error:  # either our error, or one of the library while rows are read
+        except Exception as error:  # one of ours, or one of the library while rows are read
             if "Corruption" not in str(error) or isinstance(error, CheckpointCorruptError):
                 raise
             raise CheckpointCorruptError("RocksDB's files", "files that can be read", str(error)) from error

@@ -19,7 +19,7 @@ from penstock.state.rocksdb.key_bytes import RowBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
 
 MAX_CHUNKS = 32
-"""The maximum number of rows of a list. A longer one is rewritten when it is read."""
+"""The maximum number of rows of a list. A list that has more is rewritten when it is read."""
 
 
 class RocksValueTable:
@@ -81,7 +81,7 @@ class RocksListTable:
         self.delta: dict[Any, ListDelta] = {}
         self._keys = keys
         self._next_chunk = first_chunk
-        """Increases with each row, so that the rows of a list are sorted in the order they were written."""
+        """Increases with each row, so that the rows of a list are sorted in the order of writing."""
         self._value = value_bytes(parse_type(info.value_type))
         self._row = value_bytes(opaque(parse_type(info.value_type)))
 
@@ -126,7 +126,7 @@ class RocksListTable:
         self.delta.clear()
 
     def apply(self, rows: Rows, batch: WriteBatch) -> None:
-        """Add restored rows to the batch. Each contains the whole list of its key; the last row of a key wins."""
+        """Add restored rows to the batch. Each is the whole list of its key; the last one of a key wins."""
         for key, index in {key: index for index, key in enumerate(rows.keys)}.items():
             scope = self._keys.scope(key)
             self._delete(scope, batch)
@@ -134,7 +134,7 @@ class RocksListTable:
                 self._put(scope, self._row.encode(rows.values[index]), batch)
 
     def entries(self, scan: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any, Any]]:
-        """(state key, None, list) of scanned rows."""
+        """(state key, None, whole list) of scanned rows."""
         split, decode = self._keys.split_scope, self._row.decode
         chunks = ((split(row)[0], decode(data)) for row, data in scan)
         for key, group in groupby(chunks, key=lambda chunk: chunk[0]):

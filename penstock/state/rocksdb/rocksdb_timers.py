@@ -1,4 +1,4 @@
-"""Pending timers in RocksDB (features G10): rows sorted by key group and time; only the next ones are in memory."""
+"""Pending timers in RocksDB (features G10): rows sorted by key group and time, only the next ones in memory."""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -12,7 +12,7 @@ from penstock.state.rocksdb.key_bytes import RowBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
 
 Head = tuple[int, Any, Any, int]
-"""Timestamp, sort key, state key (with namespaces: key and namespace), key group."""
+"""Time, order, state key (with namespaces: key and namespace), key group."""
 
 
 class RocksTimerTable:
@@ -63,7 +63,7 @@ class RocksTimerTable:
         return (added[0][0], added[0][2]) if added else None
 
     def _pending_heads(self) -> list[Head]:
-        """The heads. The first of them, if any, is pending."""
+        """The heads, the first of which is pending."""
         if self._heads is None:
             self._heads, self._waiting = [], {}
             for group in range(self._key_groups[0], self._key_groups[1] + 1):
@@ -77,7 +77,7 @@ class RocksTimerTable:
         return heads
 
     def _push_earliest(self, heads: list[Head], group: int, start: bytes) -> None:
-        """Push the timers of a key group that share its earliest time from `start` on."""
+        """All timers of a key group that have the earliest time from `start` on."""
         earliest: int | None = None
         end = self._keys.group(group + 1) if group + 1 < 1 << (8 * self._keys.group_size) else None
         for row, _ in self.family.scan(start, end):

@@ -1,7 +1,7 @@
 """One RocksDB database: a column family per state, one write batch per epoch, memory shared by all stores of a process.
 
-There is no write-ahead log: the changes of an epoch are in a checkpoint, or are computed again. Each store has its own
-folder, which is removed when the store is closed.
+There is no write-ahead log: the changes of an epoch are in a checkpoint or are computed again. A store has its own
+folder, which is removed with it.
 """
 
 import re
@@ -50,7 +50,7 @@ class Store:
         return Family(self._families[full_name], self._db.get_column_family_handle(full_name))
 
     def names(self) -> list[str]:
-        """The states that have rows or had some."""
+        """States that have or had rows."""
         return [name.removeprefix(_FAMILY) for name in self._families]
 
     def write(self, batch: "WriteBatch") -> None:
@@ -61,11 +61,11 @@ class Store:
             raise StateBackendError(f"RocksDB in {self.folder} cannot write: {error}; is the disk full?") from error
 
     def link_checkpoint(self, folder: Path) -> None:
-        """Create a new folder with hard links to the current files."""
+        """Create a new folder with hard links to the present files."""
         try:
             bindings.Checkpoint(self._db).create_checkpoint(str(folder))
         except Exception as error:
-            raise StateBackendError(f"RocksDB in {self.folder} cannot create a checkpoint: {error}") from error
+            raise StateBackendError(f"RocksDB in {self.folder} cannot make a checkpoint: {error}") from error
 
     def live_files(self) -> "list[LiveFile]":
         """The files of all states, with RocksDB's figures."""
@@ -73,7 +73,7 @@ class Store:
             LiveFile(
                 int(Path(file["name"]).stem),
                 file["size"],
-                file["num_entries"] - 2 * file["num_deletions"],  # a delete is an entry itself, and hides another one
+                file["num_entries"] - 2 * file["num_deletions"],  # a delete is an entry, and hides another
                 file["start_key"],
                 file["end_key"],
             )
@@ -82,7 +82,7 @@ class Store:
 
     @property
     def last_sequence(self) -> int:
-        """A number that increases with every written row. A checkpoint preserves it."""
+        """Increases with every written row, and is kept by a checkpoint."""
         return int(self._db.latest_sequence_number())
 
     def cancel_compaction(self) -> None:
@@ -96,7 +96,7 @@ class Store:
             try:
                 part.close()
             except Exception as error:
-                if not self._is_cancelled:  # otherwise closing reports a failed write that nobody needs
+                if not self._is_cancelled:  # otherwise it complains about a write that nobody needs
                     raise StateBackendError(f"RocksDB in {self.folder} cannot be closed: {error}") from error
         self._families.clear()
         if remove:
@@ -145,7 +145,7 @@ class Family:
         return sum(self.raw.property_int_value(name) or 0 for name in names)
 
     def file_numbers(self) -> set[int]:
-        """The numbers of the state's files. RocksDB's list of live files does not say which state a file belongs to."""
+        """The numbers of the state's files. RocksDB's figures of files do not say which state they belong to."""
         return set(map(int, _FILE_LINE.findall(self.raw.property_value("rocksdb.sstables") or "")))
 
 

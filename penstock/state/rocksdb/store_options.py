@@ -10,7 +10,7 @@ from penstock.state.rocksdb import bindings
 from penstock.state.rocksdb.rocksdb_spec import RocksDBSpec
 
 _ARENA_BLOCK_BYTES = MIB // 4
-"""RocksDB's default is an eighth of a write buffer, which even a state without rows would take."""
+"""The default would be an eighth of a write buffer, which a state without rows takes too."""
 _COMPRESSIONS = {
     "NO_COMPRESSION": bindings.DBCompressionType.none,
     "SNAPPY_COMPRESSION": bindings.DBCompressionType.snappy,
@@ -27,7 +27,7 @@ _COMPACTION_STYLES = {
 
 
 class SharedMemory:
-    """The block cache and write buffers of a process, which together stay below a limit."""
+    """Block cache and write buffers of a process, which together stay below a bound."""
 
     def __init__(self, limit_bytes: int, write_buffer_ratio: float) -> None:
         self.cache = bindings.Cache(limit_bytes)
@@ -37,7 +37,7 @@ class SharedMemory:
 
 
 class StoreOptions:
-    """Creates the options of one store's column families. Must live as long as the store."""
+    """Makes the options of one store's column families. Must live as long as the store."""
 
     def __init__(self, spec: RocksDBSpec) -> None:
         self._tuning = Configuration.from_dict(spec.tuning)
@@ -121,7 +121,7 @@ class StoreOptions:
         if tuning.get(keys.BLOOM_FILTER):
             bits_per_key = tuning.get(keys.BLOOM_FILTER_BITS)
             blocks.set_bloom_filter(bits_per_key, block_based=False)  # type: ignore[arg-type]  # the stub is wrong
-        # Indexes and filters count against the memory limit too.
+        # Indexes and filters count against the bound of the memory too.
         blocks.set_cache_index_and_filter_blocks(True)
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
         if tuning.get(keys.PARTITIONED_INDEX_FILTERS):
@@ -132,12 +132,12 @@ class StoreOptions:
 
 
 _memories: WeakValueDictionary[tuple[int, float], SharedMemory] = WeakValueDictionary()
-"""Weak references: the memory is freed with the last store that uses it, of a restore or of a job."""
+"""Stores keep their memory alive: when the last store of a restore or of a job goes, so does its memory."""
 _memories_lock = threading.Lock()
 
 
 def shared_memory(limit_bytes: int, write_buffer_ratio: float = keys.WRITE_BUFFER_RATIO.default) -> SharedMemory:
-    """The memory shared by all stores of this process with these limits."""
+    """The memory of all stores of this process with these bounds."""
     with _memories_lock:
         memory = _memories.get((limit_bytes, write_buffer_ratio))
         if memory is None:

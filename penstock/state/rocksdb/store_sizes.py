@@ -1,9 +1,9 @@
-"""The sizes of the states of one RocksDB, from RocksDB's own statistics: no row is read.
+"""The sizes of the states of one RocksDB, from RocksDB's own figures: no row is read.
 
 Entries are the rows of its files minus the deleted ones. That is exact if every row was written once since its files
-were compacted. Until then a row that was written again counts again, and a delete of a missing row subtracts one. A
-list has one row for each epoch that added to it. Bytes are those of the compressed files on disk, including rows that
-compaction has yet to remove; those of the largest keys are uncompressed. The statistics of a file are spread evenly
+were compacted. A row that was written again counts again until then, and a delete of a missing row subtracts one. A
+list has one row for each epoch that added to it. Bytes are those of the files on disk, compressed, including the rows
+that compaction has yet to remove; those of the largest keys are not compressed. The figures of a file are spread evenly
 over its key groups.
 """
 
@@ -19,7 +19,7 @@ from penstock.state.rocksdb.key_bytes import KeyBytes, row_bytes
 from penstock.state.rocksdb.store import Family, LiveFile
 
 LISTINGS = 3
-"""How often files are listed again because a compaction ended between the two listings that are needed."""
+"""How often files are listed if a compaction ends between the two listings that are needed."""
 
 
 class StoreSizes:
@@ -33,7 +33,7 @@ class StoreSizes:
     def seal(
         self, live_files: Callable[[], Sequence[LiveFile]], states: Sequence[tuple[StateTableInfo, Family]]
     ) -> Callable[[], list[StateSize]]:
-        """A function that computes the sizes in another thread. Called after a checkpoint, so all rows are in files."""
+        """A function that computes the sizes in another thread. For use after a checkpoint: all rows are in files."""
         for _ in range(LISTINGS):
             files = {file.number: file for file in live_files()}
             numbers = [family.file_numbers() for _, family in states]

@@ -31,7 +31,7 @@ class BackendTtl:
         self._lists: set[str] = set()
 
     def wrap(self, descriptor: StateDescriptor, raw: Any, current: CurrentKey) -> State:
-        """A state whose entries expire: a wrapper around the handle of its `raw_descriptor`."""
+        """The state whose entries expire, around the handle of its `raw_descriptor`."""
         rules = TtlRules.of(descriptor)
         assert rules is not None
         name = descriptor.name
@@ -99,7 +99,7 @@ class BackendTtl:
         return min((due_ms for due_ms in due if due_ms is not None), default=None)
 
     def take_swept(self) -> list[str]:
-        """States that lost so many entries since the last call that a compaction is worthwhile."""
+        """States of which many entries were removed since the last call, so that a compaction is worthwhile."""
         names = [name for name, scan in self._scans.items() if scan.has_removed]
         for name in names:
             self._scans[name].has_removed = False

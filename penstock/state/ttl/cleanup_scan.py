@@ -1,7 +1,7 @@
 """Visits the entries of one state with a time to live, a few at a time, and removes those that have expired.
 
-It makes one pass over all state keys after the other. State accesses (features D10), records and the timed sweep
-advance a pass, always in an epoch, so that removals are undone with it. Passes cost nothing while nothing can have
+One pass over all state keys follows the other. A pass is advanced by state accesses (features D10), by records, and by
+the timed sweep, always in an epoch, so that removals are undone with it. Passes cost nothing while nothing can have
 expired: each one records the oldest stamp that it leaves.
 """
 
@@ -36,7 +36,7 @@ class Expiring(Protocol):
 
 
 class CleanupScan:
-    """The passes over one state. What it knows about entries is not part of the state: a roll-back resets it."""
+    """The passes over one state. Its knowledge about entries is not part of the state: a roll-back restarts it."""
 
     __slots__ = (
         "_began_ms", "_clock", "_current", "_cursor", "_ended_ms", "_entry_cost", "_in_pass", "_keys_after", "_known",
@@ -66,7 +66,7 @@ class CleanupScan:
         self.written = False
         """Set by the state when it stamps an entry in the running epoch."""
         self.has_removed = False
-        """Whether a finished pass has removed many entries."""
+        """A finished pass has removed many entries."""
         self._began_ms = self._ended_ms = self._sliced_ms = clock.now_ms
         self.restart()
         self._known = not keys_after(name, None, 1)[0]
@@ -85,11 +85,11 @@ class CleanupScan:
         self.checks = 0
 
     def begin_epoch(self) -> None:
-        """Decide whether accesses visit entries to find expired ones."""
+        """Decide whether accesses look for expired entries."""
         self._written_before = self._written_before or self.written
         self.written = False
         if not self._written_before and not self._in_pass:
-            self._began_ms = self._clock.now_ms  # later writes have at least this stamp
+            self._began_ms = self._clock.now_ms  # what will be written is no older than this
         self.checks = self._per_access if self._may_expire() else 0
 
     def end_epoch(self) -> None:
@@ -178,8 +178,8 @@ class CleanupScan:
     def _begin(self) -> None:
         self._in_pass = True
         self._began_ms = self._clock.now_ms
-        # The pass sees what earlier epochs wrote. A backend may omit keys of the running epoch, and the cursor may be
-        # past later writes, so `written` is not reset.
+        # The pass will see what earlier epochs wrote. A backend may not return keys of the running one, and the cursor
+        # may have passed later writes: so `written` stays.
         self._written_before = False
         self._left_oldest = None
         self._seen = self._removed = 0

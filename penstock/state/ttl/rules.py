@@ -19,7 +19,7 @@ class EpochClock:
     def __init__(self) -> None:
         self.now_ms = 0
         self.in_epoch = False
-        """Reads remove and refresh entries only in an epoch, because only an epoch can be undone."""
+        """Reads remove and refresh entries only in an epoch, because only then it can be undone."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class TtlRules:
     ttl_ms: int
     refreshes_on_read: bool
     shows_expired: bool
-    """Whether an expired entry that is still there is returned by the read that removes it."""
+    """An expired entry that is still there is returned by the read that removes it."""
     in_full_snapshot: bool
-    """Whether full snapshots omit expired entries."""
+    """Full snapshots leave expired entries out."""
     checks_per_access: int
     """The number of state keys that each access checks, in a backend in memory."""
     every_record: bool
@@ -43,7 +43,7 @@ class TtlRules:
 
     @staticmethod
     def of(descriptor: StateDescriptor) -> "TtlRules | None":
-        """The rules of a state; None if its entries do not expire."""
+        """The rules of a state; None where nothing expires."""
         config = descriptor.ttl_config
         if config is None or not config.is_enabled():
             return None
@@ -65,7 +65,7 @@ class TtlRules:
         """The age at which an entry that nobody reads is removed.
 
         An entry that may be returned once more is kept for twice the time to live. Otherwise cleanup would nearly
-        always remove it before the read.
+        always come before the read.
         """
         return 2 * self.ttl_ms if self.shows_expired else self.ttl_ms
 

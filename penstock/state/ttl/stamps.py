@@ -1,4 +1,4 @@
-"""How a state with a time to live is stored: each entry with a stamp. Conversion to and from entries without stamps.
+"""How a state with a time to live is stored: each entry with a stamp; and conversion from and to one without.
 
 An entry is stored as a pair (stamp, entry). The stamp is the time of the last access in milliseconds, or None for an
 entry that was saved before its state had a time to live; such an entry does not expire until it gets one
@@ -28,9 +28,9 @@ STAMP = scalar("LONG")
 
 
 def raw_descriptor(descriptor: StateDescriptor) -> StateDescriptor:
-    """The state that a backend stores for this one: the same, or, with a time to live, a state of pairs.
+    """The state that a backend keeps for this one: the same, or with a time to live a state of pairs.
 
-    Reducing and aggregating states are stored as value states, because pairs cannot be reduced.
+    Reducing and aggregating states are kept as value states, because pairs cannot be reduced.
     """
     if TtlRules.of(descriptor) is None:
         return descriptor
@@ -42,7 +42,7 @@ def raw_descriptor(descriptor: StateDescriptor) -> StateDescriptor:
         raw = MapStateDescriptor(descriptor.name, descriptor.map_key_type, value_type)
     else:
         raw = ValueStateDescriptor(descriptor.name, tuple_of([STAMP, descriptor.value_type]))
-    parse_type(str(raw.value_type))  # raises if the type is nested too deep to be read back
+    parse_type(str(raw.value_type))  # raises for a type that is nested too deep to be read back
     return raw
 
 

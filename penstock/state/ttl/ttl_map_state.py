@@ -29,7 +29,7 @@ class TtlMapState(MapState[Any, Any]):
         """Incremented by every change that the user makes, so that iterators detect it."""
 
     def get(self, key: Any) -> Any:
-        """The value of a map key; None if it is absent or has expired."""
+        """The value of a map key; None when it is absent or has expired."""
         if self._scan.checks:
             self._scan.check()
         pair = self._raw.get(key)
@@ -66,7 +66,7 @@ class TtlMapState(MapState[Any, Any]):
         self.changes += 1
 
     def contains(self, key: Any) -> bool:
-        """Whether `get` would find the map key. An expired entry that may still be returned is not removed."""
+        """Whether `get` would find the map key. An expired entry that may still be returned stays until it is read."""
         if self._scan.checks:
             self._scan.check()
         pair = self._raw.get(key)
@@ -93,7 +93,7 @@ class TtlMapState(MapState[Any, Any]):
         return TtlMapIterator(self, self._read_all(), lambda key, value: value)
 
     def is_empty(self) -> bool:
-        """Whether every map key has expired (features D16: the raw map does not know)."""
+        """Whether no map key is left that has not expired (features D16: the raw map would not tell)."""
         if self._scan.checks:
             self._scan.check()
         if self._shows:

@@ -46,7 +46,7 @@ class TtlValueState(ValueState[Any]):
         return value if self._shows else None
 
     def to_fold(self) -> Any:
-        """The value to combine with the next one. Not removed or refreshed, because it is about to be replaced."""
+        """The value to combine the next one with. Nothing is removed or refreshed, because it is replaced anyway."""
         if self._scan.checks:
             self._scan.check()
         pair = self._raw.value()
@@ -225,7 +225,7 @@ class TtlListState(ListState[Any]):
 
 
 def null_element() -> UnsupportedValueError:
-    """The error for a null element, which the raw list does not see because it stores pairs."""
+    """The error that the raw list would raise if it did not see pairs."""
     return UnsupportedValueError("You cannot add null to a ListState.")
 
 

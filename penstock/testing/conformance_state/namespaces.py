@@ -257,7 +257,7 @@ def an_operator_has_one_type_of_namespaces(new: NewBackend) -> None:
     _states(backend)
     expect_error(
         TypeMismatchError,
-        "all namespaces of an operator must have one type",
+        "an operator has one type of namespaces",
         lambda: backend.table(ValueStateDescriptor("other"), Types.LONG()),
     )
     expect_error(
