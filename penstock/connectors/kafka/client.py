@@ -59,6 +59,8 @@ UNAVAILABLE = frozenset(
         "LEADER_NOT_AVAILABLE",
         "_NOENT",  # no partition has a leader yet: it was created a moment ago
         "NOT_LEADER_FOR_PARTITION",
+        "FENCED_LEADER_EPOCH",  # a broker was restarted, and the client has still to learn of the new leaders
+        "UNKNOWN_LEADER_EPOCH",
         "COORDINATOR_NOT_AVAILABLE",
         "COORDINATOR_LOAD_IN_PROGRESS",
         "NOT_COORDINATOR",

@@ -47,6 +47,8 @@ def test_a_broker_that_does_not_answer_is_unavailable() -> None:
         (3, ConnectorRefusedError),  # UNKNOWN_TOPIC_OR_PART
         (1, RecordsLostError),  # OFFSET_OUT_OF_RANGE
         (6, ConnectorUnavailableError),  # NOT_LEADER_FOR_PARTITION
+        (74, ConnectorUnavailableError),  # FENCED_LEADER_EPOCH
+        (75, ConnectorUnavailableError),  # UNKNOWN_LEADER_EPOCH
         (58, ConnectorRefusedError),  # SASL_AUTHENTICATION_FAILED
     ],
 )
