@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,14 @@ class KafkaJob:
         self.log = folder / "failpoints.log"
         sink = f"kafka={servers}={self.topic}={guarantee}={TRANSACTION_TIMEOUT_MS}"
         source = Path(f"kafka={servers}={fill_topic(servers, events)}") if reads_topic else events
-        settings = (("penstock.epoch.max-rows", "5000"),) if reads_topic else ()
+        assert not (reads_topic and load.repeated), "events of a topic are not de-duplicated"
+        settings = (("penstock.epoch.max-rows", "1500"),) if reads_topic else ()
         self.place = Place(folder / "job", source, sink=sink, settings=settings)
+
+    def take_larger_epochs(self, rows: int, checkpoint_ms: int = 1_000) -> None:
+        """What the next drivers read at a time; a checkpoint, and so a transaction, has more rows."""
+        settings = (("penstock.epoch.max-rows", str(rows)),)
+        self.place = replace(self.place, settings=settings, checkpoint_ms=checkpoint_ms)
 
     def start(self, armed: str = "") -> JobProcess:
         return JobProcess(self.place, PENSTOCK_FAILPOINT=armed, PENSTOCK_FAILPOINT_LOG=str(self.log))
