@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.count_texts import bytes_text
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
 from penstock.cli.job_target import JobTarget, OptionalJob, ServerFlag, TokenFileFlag, require_job, wait_for
 from penstock.cli.savepoint_commands import print_line
-from penstock.cli.status_commands import bytes_text
 from penstock.cli.time_texts import time_text
 from penstock.control.inspect.retained_checkpoints import RetainedCheckpoint, retained_checkpoints
 from penstock.control.terminal import print_result, print_warning, table

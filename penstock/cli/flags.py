@@ -6,11 +6,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.control.effective_settings import load_settings
-from penstock.control.registry import Registry, registry_of
 from penstock.control.terminal import MODE
 from penstock.errors import UsageError
-from penstock.model.configuration import Configuration
 
 
 def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer passes the value by position
@@ -57,8 +54,3 @@ def parse_choice(flag: str, value: str | None, choices: Sequence[str]) -> str | 
     near = get_close_matches(folded, [choice.lower() for choice in choices], n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"{flag} {value!r} is not one of {', '.join(choices)}{hint}")
-
-
-def open_registry(settings: dict[str, str]) -> Registry:
-    """The registry that `-D` or the configuration files name."""
-    return registry_of(load_settings(Configuration(), settings).configuration)

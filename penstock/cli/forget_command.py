@@ -1,6 +1,7 @@
 """`penstock forget`: removes a job that no longer runs from the registry."""
 
-from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, open_registry, parse_settings
+from penstock.cli.flags import DebugFlag, JobArgument, JsonFlag, SettingsFlag, parse_settings
+from penstock.cli.job_registry import open_registry
 from penstock.control.registry import JobRecord
 from penstock.control.terminal import print_result
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.flags import open_registry, parse_settings
+from penstock.cli.flags import parse_settings
+from penstock.cli.job_registry import open_registry
 from penstock.control.registry import Registry
 from penstock.control.terminal import print_warning
 from penstock.control.tokens import read_token

@@ -12,7 +12,8 @@ import typer
 
 from penstock import compat
 from penstock.checkpoint.snapshot.snapshot_location import locate
-from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, open_registry, parse_choice, parse_settings
+from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag, parse_choice, parse_settings
+from penstock.cli.job_registry import open_registry
 from penstock.cli.job_target import TOKEN_VARIABLE
 from penstock.cli.program import require_job_file, run_program
 from penstock.cli.progress import Progress, submitted_line

@@ -9,9 +9,8 @@ import typer
 
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.checkpoint.snapshot.stored_snapshot import State, StoredSnapshot, open_stored
-from penstock.cli.count_texts import count_of_rows
+from penstock.cli.count_texts import bytes_text, count_of_rows
 from penstock.cli.flags import DebugFlag, JsonFlag
-from penstock.cli.status_commands import bytes_text
 from penstock.codec.tagged_json import from_json
 from penstock.control.inspect.state_diff import SnapshotDiff, StateDiff, diff_snapshots
 from penstock.control.inspect.state_export import export

@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
-from penstock.cli.count_texts import count_of_rows
+from penstock.cli.count_texts import bytes_text, count_of_rows
 from penstock.cli.flags import (
     DebugFlag,
     JobArgument,
     JsonFlag,
     SettingsFlag,
-    open_registry,
     parse_choice,
     parse_settings,
 )
+from penstock.cli.job_registry import open_registry
 from penstock.cli.time_texts import lag_text, time_text, watermark_text
 from penstock.control import job_queries
 from penstock.control.registry import FailureRecord, JobRecord
@@ -100,20 +100,6 @@ def hottest_text(size: StateSize) -> str:
         return "-"
     estimate = "~" if size.on_disk else ""
     return f"{size.first_key_group + size.group_bytes.index(most)} ({estimate}{bytes_text(most)})"
-
-
-def bytes_text(count: int) -> str:
-    """A readable number of bytes.
-
-    >>> bytes_text(999), bytes_text(1_000), bytes_text(123_456_789)
-    ('999 B', '1.0 kB', '123.5 MB')
-    """
-    size, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 999.95:
-            break
-        size, unit = size / 1000, larger
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def status_text(record: JobRecord) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.clock import Clock, SystemClock
@@ -303,6 +302,8 @@ def default_folder() -> Path:
 
 
 def _process_started_ms(pid: int) -> int | None:
+    import psutil  # a list of jobs that have ended needs none
+
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:

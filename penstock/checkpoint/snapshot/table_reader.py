@@ -28,8 +28,6 @@ from penstock.model.snapshot import (
     files_of_format,
 )
 from penstock.model.type_information import parse_type
-from penstock.state.backend.backend_registry import reader_of
-from penstock.state.backend.backend_spec import StoredFiles
 from penstock.state.format.conversion import evolved, evolved_rows
 from penstock.state.format.keyed_parquet import decode_table, in_order, table_of
 from penstock.state.format.operator_parquet import POSITION_COLUMN, decode_operator_table
@@ -100,6 +98,9 @@ class KeyedRows:
 
     def _read_native(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
         """Native files, read by their backend in a temporary folder."""
+        from penstock.state.backend.backend_registry import reader_of  # canonical savepoints need no backend
+        from penstock.state.backend.backend_spec import StoredFiles
+
         folder = Path(tempfile.mkdtemp(prefix="penstock-state-"))
         try:
             stored = StoredFiles(files, [self.saved], partial(verify_file, storage), folder / "files")

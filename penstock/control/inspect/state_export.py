@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.control.inspect.state_rows import RowSelection, plain_rows
@@ -44,8 +43,10 @@ def export(selection: RowSelection, target: Path) -> int:
 
 
 def _write_parquet(tables: Iterator[pa.Table], selected: ReadableState, path: Path) -> int:
+    from pyarrow.parquet import ParquetWriter  # it takes long, and other commands need none
+
     rows = 0
-    with pq.ParquetWriter(path, selected.schema, compression="zstd") as writer:
+    with ParquetWriter(path, selected.schema, compression="zstd") as writer:
         for table in tables:
             writer.write_table(table)
             rows += len(table)

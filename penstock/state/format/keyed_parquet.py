@@ -8,11 +8,11 @@ them.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.codec import arrow_functions as pc
 from penstock.errors import CheckpointCorruptError, CheckpointDeclinedError, PenstockError
@@ -30,6 +30,9 @@ from penstock.state.format.table_rows import (
     schema_of,
 )
 from penstock.state.ttl.stamps import map_lists, without_ttl
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile  # imported when it is used: it takes long, and most processes need none
 
 KEY_GROUP_COLUMN, KEY_COLUMN, EXPIRES_COLUMN = "key_group", "key", "expires_at"
 GROUP_ROWS = 128 * 1024
@@ -59,12 +62,14 @@ def encode_table(info: StateTableInfo, rows: pa.Table, max_parallelism: int, ttl
 
     The last of several rows of one entry wins; deleted entries are left out.
     """
+    from pyarrow.parquet import write_table
+
     table = in_order(rows, info, max_parallelism)
     sink = pa.BufferOutputStream()
     shown = table_of(table, info, max_parallelism, ttl_ms)
     shown = shown.replace_schema_metadata({MAX_PARALLELISM_KEY: str(max_parallelism)})
     try:
-        pq.write_table(shown, sink, compression="zstd", row_group_size=GROUP_ROWS)
+        write_table(shown, sink, compression="zstd", row_group_size=GROUP_ROWS)
     except pa.ArrowNotImplementedError as error:
         raise CheckpointDeclinedError(
             f"state {info.name!r} of operator {info.operator_uid!r} is of {info.value_type}, which has no form in "
@@ -126,13 +131,15 @@ def decode_table(
     return in_key_groups(rows, key_groups, max_parallelism)
 
 
-def open_parquet(data: bytes) -> pq.ParquetFile:
+def open_parquet(data: bytes) -> "ParquetFile":
     """A reader of a file in memory. Read from it with `use_threads=False`.
 
     Arrow's threads would refer to `data` for a moment after a read has returned. To release a Python object they need
     the GIL, and a thread that asks for it while the interpreter shuts down aborts the process.
     """
-    return pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+    from pyarrow.parquet import ParquetFile
+
+    return ParquetFile(pa.BufferReader(data), pre_buffer=False)
 
 
 @contextmanager
@@ -172,7 +179,7 @@ def _shape(arrow: pa.DataType) -> str:
     return str(arrow)
 
 
-def _row_groups(reader: pq.ParquetFile, key_groups: tuple[int, int], max_parallelism: int) -> list[int]:
+def _row_groups(reader: "ParquetFile", key_groups: tuple[int, int], max_parallelism: int) -> list[int]:
     """The row groups that may contain rows of these key groups; all of them if the file has another max parallelism.
 
     Rows are sorted by key group. Parquet's statistics are used only to skip row groups.
@@ -191,7 +198,7 @@ def _row_groups(reader: pq.ParquetFile, key_groups: tuple[int, int], max_paralle
     ]
 
 
-def _has_other_key_groups(reader: pq.ParquetFile, max_parallelism: int) -> bool:
+def _has_other_key_groups(reader: "ParquetFile", max_parallelism: int) -> bool:
     """The file was written for another max parallelism."""
     metadata = reader.schema_arrow.metadata or {}
     return metadata.get(MAX_PARALLELISM_KEY) != str(max_parallelism).encode()

@@ -6,7 +6,6 @@ group; `value`.
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.errors import CheckpointCorruptError
 from penstock.model.snapshot import OperatorStateInfo, TableFile
@@ -23,11 +22,13 @@ def operator_parquet_schema(info: OperatorStateInfo) -> pa.Schema:
 
 def encode_operator_table(state: SealedOperatorState) -> bytes:
     """A Parquet file of one state."""
+    from pyarrow.parquet import write_table
+
     rows = state_table(state)
     positions = pa.array(np.arange(len(rows), dtype=np.int64))
     table = pa.Table.from_arrays([positions, *rows.columns], schema=operator_parquet_schema(state.info))
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    write_table(table, sink, compression="zstd")
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
