@@ -32,6 +32,8 @@ from bench.venvs import Venv, ensure_venv  # noqa: E402
 from tests.docs.pages import blocks_of, files_of  # noqa: E402
 
 FIRST_ROW_S = 12.0
+RECORDING_START, RECORDING_S = 2, 20.0
+"""The second start records the archive of classes with which later ones are faster, and is slower for it."""
 COMMAND_S = 0.5
 COMMAND_RUNS = 3
 LIMIT_S = 300.0
@@ -264,11 +266,12 @@ def take_the_walk(walk: Walk, root: Path, starts: int) -> None:
         walk.step(f"penstock {argument}", partial(answers, arguments=(argument,)))
     jobs: list[Job] = []
     try:
+        for number in range(1, starts + 1):
+            limit_s = RECORDING_S if number == RECORDING_START else FIRST_ROW_S
+            walk.step(f"first row, {number} of {starts}", partial(first_row, jobs=jobs, limit_s=limit_s))
+            walk.step("  cancel", lambda step: clear(step, jobs))
         walk.step("Ctrl-C during the start", lambda step: interrupt_start(step, jobs))
-        for number in range(starts):
-            walk.step(f"first row, {number + 1} of {starts}", lambda step: first_row(step, jobs))
-            if number + 1 < starts:
-                walk.step("  cancel", lambda step: clear(step, jobs))
+        walk.step("first row, after it", partial(first_row, jobs=jobs, limit_s=FIRST_ROW_S))
         walk.step("penstock status", partial(answers, arguments=("status", "totals")))
         walk.step("Ctrl-C", lambda step: interrupt(step, jobs))
         walk.step("resume: the next row", lambda step: resume(step, jobs, 2, "Row(customer='ada', total=9.0)"))
@@ -315,12 +318,12 @@ def answers(step: Step, arguments: Sequence[str]) -> str:
     return seconds
 
 
-def first_row(step: Step, jobs: list[Job]) -> str:
+def first_row(step: Step, jobs: list[Job], limit_s: float) -> str:
     jobs.append(Job(step.walk, "totals.py"))
     step.wait(jobs[-1], lambda: jobs[-1].rows() or jobs[-1].process.poll() is not None, "the first row")
     step.done()
     jobs[-1].await_row(step, "Row(customer='ada', total=5.0)")
-    require(step.seconds <= FIRST_ROW_S, f"more than {FIRST_ROW_S:.0f} s")
+    require(step.seconds <= limit_s, f"more than {limit_s:.0f} s")
     return jobs[-1].rows()[0]
 
 
@@ -329,7 +332,7 @@ def clear(step: Step, jobs: list[Job]) -> str:
     done = step.run(step.walk.penstock, "cancel", "totals")
     require(done.returncode == 0, done.stderr)
     step.wait(jobs[-1], lambda: not in_folder(step.walk.folder), "the end of its processes")
-    return "it may have written an archive of classes for the next start"
+    return "gone, with its processes"
 
 
 def in_folder(folder: Path) -> list[int]:
