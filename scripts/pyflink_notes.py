@@ -51,7 +51,6 @@ ABSENT: dict[str, str] = {
     "datastream.formats.orc*": f"{_TABLE}: rows have its types; Spark writes ORC",
     "datastream.formats.parquet.Avro*": f"{_JAVA}: Avro's Java classes; `BulkFormat.parquet_format` reads Parquet",
     "datastream.formats.parquet*": f"{_TABLE}: rows have its types; `FileSink.for_bulk_format(path, 'parquet')`",
-    "datastream.functions.RuntimeContext.get_metrics_group": "not yet: metrics of functions do not reach REST",
     "datastream.output_tag.OutputTag.get_java_output_tag": _JAVA,
     "datastream.slot_sharing_group.*": _JAVA,
     "datastream.utils*": f"{_JAVA}: helpers of PyFlink's own code",

@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"graph"},
     {"checkpoint"},
     {"state"},
-    {"storage", "codec"},
+    {"storage", "codec", "metrics"},
     {"model"},
     {"compat"},
     {"errors", "clock", "failpoint", "import_interrupts"},

@@ -19,6 +19,7 @@ from penstock.clock import Clock, SystemClock
 from penstock.errors import JobConflictError, JobNotFoundError, StorageError
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
+from penstock.model.metric_readings import MergedMetric
 from penstock.model.options import execution_options, rest_options
 from penstock.model.snapshot import StateSize
 
@@ -118,6 +119,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     """The last statuses, oldest first."""
     failures: list[FailureRecord] = []
     """Of the last sixteen attempts that failed, oldest first."""
+    metrics: list[MergedMetric] = []
+    """Of functions, over all subtasks, since the start of the attempt."""
     states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
     """The size of each state at the last checkpoint; only filled for `penstock status`."""
     checkpoints: list[CheckpointStats] | msgspec.UnsetType = msgspec.UNSET

@@ -46,6 +46,7 @@ from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt,
 from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
 from penstock.jobmanager.job_checkpoints import JobCheckpoints
 from penstock.jobmanager.job_history import JobHistory, last_line
+from penstock.jobmanager.job_metrics import JobMetrics
 from penstock.jobmanager.job_output import JobOutput, collect_sinks
 from penstock.jobmanager.job_recorder import JobRecorder
 from penstock.jobmanager.job_request import JobRequest
@@ -53,6 +54,8 @@ from penstock.jobmanager.job_savepoints import JobSavepoints
 from penstock.jobmanager.restart_strategy import Restarts
 from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
+from penstock.model.ids import SubtaskId
+from penstock.model.metric_readings import MetricReading, merge_readings
 from penstock.storage.storage import Storage
 
 SUSPEND_GRACE_S = 5.0
@@ -77,6 +80,7 @@ class Job:
         self.log = DriverLog(self._registry.log_dir(self.job_id), self.job_id, clock)
         self._output = JobOutput(collect_sinks(request.graph), checkpointing=settings.commits_with_checkpoints)
         self._rows = RowCounts(clock, checkpointing=settings.takes_checkpoints)
+        self._metrics = JobMetrics(clock)
         self._history = JobHistory(clock, self._known_failures(), self._registry.read_checkpoints(self.job_id))
         self._checkpoints = JobCheckpoints(
             self.job_id, settings, self._registry, self.log, self._history, self._release
@@ -121,6 +125,10 @@ class Job:
     def checkpoints(self) -> CheckpointReport:
         """What is known of the job's checkpoints now."""
         return self._checkpoints.report(self._savepoints)
+
+    def metrics(self) -> list[tuple[SubtaskId, MetricReading]]:
+        """The metrics of functions, by subtask."""
+        return self._metrics.readings()
 
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""
@@ -296,6 +304,7 @@ class Job:
         self.log.write("attempt", f"attempt {attempt.number} starts from {attempt.starts_from}", attempt=attempt.number)
         self._output.roll_back(attempt.origin.epoch)
         self._rows.roll_back(attempt.origin.epoch)
+        self._metrics.begin_attempt()
         if attempt.manifest is not None:
             self._history.restored(attempt)
             if attempt.manifest.final:
@@ -361,6 +370,7 @@ class Job:
     def _committed(self, summary: EpochSummary) -> None:
         """An epoch is committed."""
         self._rows.committed(summary)
+        self._metrics.update(summary.metrics)
         self._output.committed(summary)
 
     def _release(self, epoch: int) -> None:
@@ -473,6 +483,7 @@ class Job:
             failure=str(self._failure) if self._failure is not None else None,
             transitions=self._history.transitions(),
             failures=self._history.failures(),
+            metrics=merge_readings((subtask.index, reading) for subtask, reading in self.metrics()),
         )
 
 

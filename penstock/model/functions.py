@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from penstock.model.metric_group import MetricGroup
 from penstock.model.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from penstock.model.time import TimeDomain
 
@@ -71,6 +72,10 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """A global job parameter, or the default if it is not set."""
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup:
+        """Registers counters, gauges, meters and distributions of the function."""
 
 
 class TimerService(ABC):

@@ -13,8 +13,9 @@ from penstock.control.operations import Failure, Operation
 from penstock.control.running_job import ControlledJob
 from penstock.control.tokens import Scope
 from penstock.errors import RequestRefusedError
+from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import new_trigger_id
-from penstock.rest import checkpoint_views, job_views
+from penstock.rest import checkpoint_views, job_views, metric_views
 from penstock.rest.bodies import CheckpointBody, DisposalBody, NoBody, SavepointBody, StopBody
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -76,6 +77,21 @@ def show_exceptions(call: Call) -> Answer:
     require_job(call)
     most = parse_number("maxExceptions", call.query.get("maxExceptions", str(MOST_EXCEPTIONS)))
     return Answer(200, job_views.exception_history(call.control.job.record(), min(most, MAX_EXCEPTIONS)))
+
+
+def show_vertex_metrics(call: Call) -> Answer:
+    stage = find_vertex(call)
+    return Answer(200, metric_views.vertex_metrics(call.control.job.metrics(), stage, call.query))
+
+
+def show_subtask_metrics(call: Call) -> Answer:
+    stage, index = find_vertex(call), parse_number("subtaskindex", call.path["subtaskindex"])
+    return Answer(200, metric_views.subtask_metrics(call.control.job.metrics(), stage, call.query, index))
+
+
+def show_aggregated_metrics(call: Call) -> Answer:
+    stage = find_vertex(call)
+    return Answer(200, metric_views.aggregated_metrics(call.control.job.metrics(), stage, call.query))
 
 
 def show_guarantees(call: Call) -> Answer:
@@ -193,6 +209,7 @@ def show_checkpoint_details(call: Call) -> Answer:
 
 
 _JOB = "/jobs/{jobid}"
+_VERTEX = _JOB + "/vertices/{vertexid}"
 _CHECKPOINTS = _JOB + "/checkpoints"
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/jobs", list_jobs),
@@ -202,6 +219,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", _JOB + "/status", show_status),
     Endpoint("GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",)),
     Endpoint("GET", _JOB + "/guarantees", show_guarantees),
+    Endpoint("GET", _VERTEX + "/metrics", show_vertex_metrics, query=("get",)),
+    Endpoint("GET", _VERTEX + "/subtasks/metrics", show_aggregated_metrics, query=("get", "agg", "subtasks")),
+    Endpoint("GET", _VERTEX + "/subtasks/{subtaskindex}/metrics", show_subtask_metrics, query=("get",)),
     Endpoint("POST", _JOB + "/savepoints", take_savepoint, "admin", SavepointBody),
     Endpoint("GET", _JOB + "/savepoints/{triggerid}", show_savepoint),
     Endpoint("POST", _JOB + "/stop", stop, "admin", StopBody),
@@ -229,6 +249,15 @@ def require_job(call: Call) -> None:
         raise RequestRefusedError(400, "BAD_REQUEST", "the job id in the path is not valid: ids have 32 hex digits")
     if job_id != call.control.job.record().job_id:
         raise not_found("Job could not be found.")
+
+
+def find_vertex(call: Call) -> StagePlan:
+    """The stage that the path names."""
+    require_job(call)
+    for stage in call.control.facts.graph.stages:
+        if stage.id == call.path["vertexid"]:
+            return stage
+    raise not_found(f"There is no vertex {call.path['vertexid']}.")
 
 
 def require_checkpoints(call: Call) -> None:

@@ -219,6 +219,7 @@ class Subtask:
             states.finish_epoch()
         self.spool.finish_epoch()
         self._chain.finish_epoch()
+        self.info.metrics.finish_epoch()
         self.max_timestamps = {**self._seen, **self._chain.max_timestamps}
         self.watermark = self._reached
         self.figures = self._result.figures
@@ -228,6 +229,7 @@ class Subtask:
         for part in self._begun:
             part.roll_back()
         self._begun.clear()
+        self.info.metrics.roll_back()
         self._result = EpochResult()
         self._chain.discard_functions()
         self.open()
@@ -261,6 +263,7 @@ class Subtask:
             untimed=result.untimed,
             waiting=self.spool.rows,
             late=result.late,
+            metrics=self.info.metrics.changes(),
         )
 
     def next_timer(self, domain: TimeDomain) -> int | None:

@@ -71,7 +71,7 @@ from penstock.testing.harness_options import (
     check_settings,
 )
 from penstock.testing.restored_operator import with_restored_operator
-from penstock.testing.state_reader import backends_of, find_state, list_keys
+from penstock.testing.state_reader import backends_of, find_state, list_keys, metrics_of
 
 
 class Harness:
@@ -474,6 +474,10 @@ class Harness:
         failpoint.set_role("tm")
         while self._host.write_next() or self._host.write_next_savepoint():
             continue
+
+    def metrics(self) -> dict[str, Any]:
+        """Metrics of functions since the last crash, by name: counts, dicts of distributions, gauges by subtask."""
+        return metrics_of(self._subtasks)
 
     # ---- called by the host and the coordinator
 

@@ -1,11 +1,13 @@
-"""Reads the state of a key, for tests."""
+"""Reads the state of a key and the metrics of functions, for tests."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from penstock.model.key_groups import key_group_of
+from penstock.model.metric_readings import MergedMetric, merge_readings
 from penstock.model.state import ListState, MapState, ValueState
 from penstock.runtime.process.subtask_host import SubtaskHost
+from penstock.runtime.task import Subtask
 from penstock.state.backend.keyed_backend import KeyedBackend
 
 
@@ -53,3 +55,15 @@ def read_state(backend: KeyedBackend, name: str, key: Any, namespace: Any = None
         return list(handle.get()) if isinstance(handle, ListState) else handle.get()
     finally:
         keys.key, scope.key = before
+
+
+def metrics_of(subtasks: Iterable[Subtask]) -> dict[str, Any]:
+    """Metrics of functions merged over subtasks, by name."""
+    readings = ((task.place.index, reading) for task in subtasks for reading in task.info.metrics.readings())
+    return {metric.name: _value_of(metric) for metric in merge_readings(readings)}
+
+
+def _value_of(metric: MergedMetric) -> Any:
+    if metric.kind == "gauge":
+        return metric.values
+    return metric.figures if metric.kind == "distribution" else metric.figures["count"]

@@ -19,6 +19,8 @@ from penstock.control.tokens import Tokens
 from penstock.errors import CheckpointFailedError, JobConflictError
 from penstock.graph.guarantees import FaultTolerance, report_guarantees
 from penstock.graph.job_graph import JobGraph, StagePlan
+from penstock.model.ids import SubtaskId
+from penstock.model.metric_readings import MetricReading
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
 from penstock.testing.clocks import ManualClock
@@ -59,6 +61,7 @@ class FakeJob:
         self.checkpoint_failure: str | None = None
         self.may_checkpoint = threading.Event()
         self.may_checkpoint.set()
+        self.readings: list[tuple[SubtaskId, MetricReading]] = []
         self._lock = threading.Lock()
 
     def record(self) -> JobRecord:
@@ -67,6 +70,9 @@ class FakeJob:
     @property
     def facts(self) -> JobFacts:
         return JobFacts(GRAPH, self.settings, "hashmap", f"/checkpoints/{A_ID}", self.savepoint_dir, GUARANTEES)
+
+    def metrics(self) -> list[tuple[SubtaskId, MetricReading]]:
+        return self.readings
 
     def checkpoints(self) -> CheckpointReport:
         self.tally.note(self.history)

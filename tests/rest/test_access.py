@@ -20,7 +20,10 @@ from tests.rest.fake_job import ADMIN, JOB, READ, TOKENS, FakeJob, Served, end_s
 
 EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATHS = sorted(
-    {endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0") for endpoint in ENDPOINTS}
+    {
+        endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0", subtaskindex="0")
+        for endpoint in ENDPOINTS
+    }
 )
 
 
@@ -64,7 +67,7 @@ def test_rest_r1_a_token_in_the_url_is_refused_and_not_repeated(served: Served, 
 
 def test_security_s2_the_read_token_only_reads(served: Served) -> None:
     for endpoint in ENDPOINTS:
-        path = endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0")
+        path = endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0", subtaskindex="0")
         status = served.client.request(endpoint.method, path, headers=READ).status_code
         assert (status == 403) == (endpoint.method != "GET"), (endpoint, status)
     assert served.job.triggered == [] and not served.job.cancelled.is_set()

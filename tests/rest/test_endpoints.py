@@ -14,6 +14,7 @@ from penstock.checkpoint.stats.checkpoint_report import RestoreStats
 from penstock.control.registry import FailureRecord, StatusChange
 from penstock.model.execution import ExternalizedCheckpointRetention
 from penstock.model.ids import StageId, SubtaskId
+from penstock.model.metric_readings import MetricReading
 from penstock.model.snapshot import BarrierFigures
 from tests.records import A_ID, job_record
 from tests.rest.fake_job import JOB, FakeJob, Served, end_savepoint
@@ -397,3 +398,28 @@ def test_the_end_of_a_job_waits_until_results_are_fetched(served: Served) -> Non
     assert operation is not None and operation.future.result(30) and not operations.wait_until_seen(0)
     served.clock.advance(301_000)
     assert operations.wait_until_seen(0)  # nobody will fetch it
+
+
+def test_metrics_of_functions_by_vertex_and_subtask(served: Served) -> None:
+    first, second = (SubtaskId(StageId("s0"), index) for index in (0, 1))
+    served.job.readings = [
+        (first, MetricReading("op", "seen", "counter", {"count": 3})),
+        (second, MetricReading("op", "seen", "counter", {"count": 5})),
+        (second, MetricReading("op", "rate", "meter", {"count": 6, "rate": 0.5})),
+        (second, MetricReading("op", "mood", "gauge", {"value": "fine"})),
+        (SubtaskId(StageId("s1"), 0), MetricReading("op", "elsewhere", "counter", {"count": 1})),
+    ]
+    vertex = JOB + "/vertices/s0"
+    names = ["op.mood", "op.rate_count", "op.rate_rate", "op.seen"]
+    assert get(served, vertex + "/subtasks/1/metrics") == [{"id": name} for name in names]
+    assert get(served, vertex + "/subtasks/1/metrics?get=op.seen,op.mood,no") == [
+        {"id": "op.seen", "value": "5"},
+        {"id": "op.mood", "value": "fine"},
+    ]
+    assert get(served, vertex + "/metrics?get=0.op.seen") == [{"id": "0.op.seen", "value": "3"}]
+    assert get(served, vertex + "/subtasks/metrics") == [{"id": name} for name in names[1:]]
+    merged = get(served, vertex + "/subtasks/metrics?get=op.seen")
+    assert merged == [{"id": "op.seen", "min": 3, "max": 5, "avg": 4.0, "sum": 8}]
+    assert get(served, vertex + "/subtasks/metrics?get=op.seen&agg=sum&subtasks=1") == [{"id": "op.seen", "sum": 5}]
+    assert served.client.get(vertex + "/subtasks/metrics?agg=median").status_code == 400
+    assert served.client.get(JOB + "/vertices/none/metrics").status_code == 404

@@ -18,6 +18,7 @@ from penstock.errors import PenstockError, RpcError
 from penstock.graph.job_graph import JobGraph, SourceRef
 from penstock.jobmanager.attempt.partition_progress import PartitionProgress
 from penstock.model.ids import SubtaskId, Version
+from penstock.model.metric_readings import MetricReading
 from penstock.model.snapshot import Committable, Manifest, SourcePosition, commit_groups
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import source_key
@@ -43,6 +44,8 @@ class EpochSummary:
     """Rows that were dropped because they had no event time."""
     late: int = 0
     """Records that windows have dropped because they came too late."""
+    metrics: list[tuple[SubtaskId, list[MetricReading]]] = field(default_factory=list)
+    """Metrics of functions that have changed."""
 
 
 @dataclass
@@ -265,6 +268,7 @@ class EpochTracker:
             header.checkpoint,
             sum(r.untimed for r in reports),
             sum(r.late for r in reports),
+            [(r.subtask, r.metrics) for r in reports if r.metrics],
         )
 
     def _release(self, committables: Sequence[Committable], committer: SinkCommitter) -> list[Committable]:

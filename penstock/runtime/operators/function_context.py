@@ -17,7 +17,9 @@ from penstock.model.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext, TimerService
+from penstock.model.metric_group import MetricGroup
 from penstock.model.time import TimeDomain
+from penstock.runtime.operators.subtask_metrics import SubtaskMetrics
 from penstock.state.backend.current_key import CurrentKey
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.operator.operator_states import OperatorStates
@@ -42,6 +44,7 @@ class SubtaskInfo:
     job_parameters: dict[str, str] = field(default_factory=dict)
     ends_time: bool = False
     """The input or at least event time ends with the epoch."""
+    metrics: SubtaskMetrics = field(default_factory=SubtaskMetrics)
     is_cancelled: Callable[[], bool] = lambda: False
     """Whether the epoch's run was cancelled."""
 
@@ -116,6 +119,9 @@ class OperatorContext(RuntimeContext):
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self.subtask.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        return self.subtask.metrics.group(self.plan.uid)
 
 
 class OperatorTimers(TimerService):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from penstock.model.ids import SubtaskId, Version
+from penstock.model.metric_readings import MetricReading
 from penstock.model.snapshot import (
     CheckpointAck,
     CheckpointDecline,
@@ -160,6 +161,8 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     """Rows that wait for the next epoch."""
     late: int = 0
     """Records that windows have dropped because they came too late."""
+    metrics: list[MetricReading] = []
+    """Metrics of functions that have changed since the last report."""
 
 
 class SubtaskFailure(msgspec.Struct, frozen=True, tag="failure"):
