@@ -159,11 +159,8 @@ class KafkaBatchReader(DataSourceReader):
 
 def read_range(source: KafkaSource, wanted: KafkaRange) -> Iterator[pa.RecordBatch]:
     """The columns of the messages of a range."""
-    columns = MessageColumns(source)
-    for messages in read_messages(source.settings, wanted, skip_lost=not source.fail_on_data_loss):
-        batch = columns.batch(messages)
-        if batch.num_rows:
-            yield batch
+    messages = read_messages(source.settings, wanted, skip_lost=not source.fail_on_data_loss)
+    return MessageColumns(source).batches(messages)
 
 
 def read_kafka(

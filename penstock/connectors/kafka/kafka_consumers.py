@@ -13,7 +13,8 @@ from typing import Any
 from penstock.connectors.kafka import client
 from penstock.errors import ConnectorUnavailableError, RecordsLostError
 
-MESSAGES_PER_CALL = 10_000
+MESSAGES_PER_CALL = 500
+"""Fewer than make Python look for garbage, which takes longer than the messages themselves."""
 FEW_MESSAGES = 1_000
 WAIT_S, SHORT_WAIT_S = 0.1, 0.01
 """For a number of messages; when few are expected, the rest may be markers, which nobody delivers."""
@@ -100,9 +101,9 @@ class PartitionConsumer:
 
     def _fetch(self, wanted: KafkaRange) -> bool:
         """Wait for messages, not much longer than needed. Whether there was any progress."""
-        left = min(MESSAGES_PER_CALL, max(1, wanted.end - self._reached))
+        left = max(1, wanted.end - self._reached)
         wait_s = SHORT_WAIT_S if left < FEW_MESSAGES else WAIT_S
-        received = client.call(str(wanted), lambda: self._consumer.consume(left, wait_s))
+        received = client.call(str(wanted), lambda: self._consumer.consume(min(left, MESSAGES_PER_CALL), wait_s))
         messages = [message for message in received if message.error() is None]
         if len(messages) < len(received):
             for message in received:

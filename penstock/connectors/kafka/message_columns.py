@@ -1,6 +1,6 @@
 """Messages as Arrow columns: those of the records, and the event time where a source has one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,9 @@ METADATA_OF: dict[str, Callable[[Any], Any]] = {
     "timestamp": lambda message: message.timestamp()[1],
 }
 
+BATCH_ROWS = 10_000
+BATCH_BYTES = 16 * 1024 * 1024
+
 
 class MessageColumns:
     """Turns lists of messages into batches of one source's columns."""
@@ -36,6 +39,19 @@ class MessageColumns:
         is_text = type(deserializer) is SimpleStringSchema and deserializer.charset == "UTF-8"
         self._is_plain = is_text or type(deserializer) is ByteArraySchema
         self._is_text = is_text
+
+    def batches(self, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
+        """The records of many short lists of messages in few batches."""
+        parts: list[pa.RecordBatch] = []
+        rows = size = 0
+        for messages in lists:
+            part = self.batch(messages)
+            parts.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+            if rows >= BATCH_ROWS or size >= BATCH_BYTES:
+                yield from _merged(parts)
+                parts, rows, size = [], 0, 0
+        yield from _merged(parts)
 
     def batch(self, messages: Sequence[Any]) -> pa.RecordBatch:
         """The records of the messages, in order. Some messages are none: those without a value, or dropped ones."""
@@ -92,6 +108,11 @@ class MessageColumns:
             times = [extract(record, time) for record, time in zip(records, times, strict=True)]
         names = [f"{message.topic()}/{message.partition()}" for message in messages[:1]] * len(messages)
         return [pa.array(times, pa.int64()), pa.array(names, pa.string())]
+
+
+def _merged(parts: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch, or more if they are too large for one; none without rows."""
+    return pa.Table.from_batches(parts).combine_chunks().to_batches() if parts else []
 
 
 def place_of(message: Any) -> str:

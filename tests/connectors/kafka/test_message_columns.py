@@ -7,6 +7,7 @@ import pytest
 
 from penstock.common import Types, WatermarkStrategy
 from penstock.common.serialization import ByteArraySchema, DeserializationSchema, SimpleStringSchema
+from penstock.connectors.kafka import message_columns
 from penstock.connectors.kafka.kafka_source import PARTITION_COLUMN, TIMESTAMP_COLUMN, KafkaSource
 from penstock.connectors.kafka.message_columns import MessageColumns
 from penstock.datastream.formats.json import JsonRowDeserializationSchema
@@ -100,3 +101,19 @@ def test_columns_fit_the_type_of_the_records() -> None:
     of = source(SimpleStringSchema(), "offset")
     assert MessageColumns(of).schema.names == of.record_type.get_field_names()
     assert of.record_type == Types.ROW_NAMED(["value", "offset"], [Types.STRING(), Types.LONG()])
+
+
+def test_short_lists_become_few_batches_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_columns, "BATCH_ROWS", 4)
+    lists = [[FakeMessage(b"%d" % (start + step)) for step in range(3)] for start in range(0, 15, 3)]
+    lists.insert(1, [FakeMessage(None)])
+    found = list(MessageColumns(source(SimpleStringSchema())).batches(lists))
+    assert [batch.num_rows for batch in found] == [6, 6, 3]
+    assert [value for batch in found for value in batch.column(0).to_pylist()] == [str(n) for n in range(15)]
+
+
+def test_large_messages_end_a_batch_early_and_no_rows_make_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_columns, "BATCH_BYTES", 100)
+    columns = MessageColumns(source(ByteArraySchema()))
+    assert [batch.num_rows for batch in columns.batches([[FakeMessage(b"x" * 200)]] * 3)] == [1, 1, 1]
+    assert list(columns.batches([])) == list(columns.batches([[FakeMessage(None)]])) == []
