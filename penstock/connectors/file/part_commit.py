@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.connectors.file.part_files import PartFolder
-from penstock.connectors.file.part_names import COMMITTED, PENDING, escape, parse_hidden, sink_hash
+from penstock.connectors.file.part_names import COMMITTED, IN_PROGRESS, PENDING, escape, parse_hidden, sink_hash
 from penstock.errors import CheckpointCorruptError, NameTakenError, SinkTransactionLostError, StorageError
 from penstock.model.snapshot import Committable
 
@@ -45,7 +45,8 @@ def sweep(folder: PartFolder, owner: tuple[str, str], keep: Sequence[Committable
     ours = [
         (state, part)
         for state, part in found
-        if (part.job, part.sink) == (escape(job_id), sink_hash(sink_uid)) and part.transaction not in needed
+        if (part.job, part.sink) == (escape(job_id), sink_hash(sink_uid))
+        and (state == IN_PROGRESS or part.transaction not in needed)  # a spool of a pending part is never needed
     ]
     pending = {part for state, part in ours if state == PENDING}
     markers = [part for state, part in ours if state == COMMITTED]
