@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from penstock.errors import ArgumentError, UnsupportedValueError
 
 EventIds = Mapping[str, Sequence[int]]
-"""The numbers of a match's events by pattern. A later event has a higher number."""
+"""The numbers of a match's events, by pattern name. A later event has a higher number."""
 
 
 class AfterMatchSkipStrategy(ABC):
-    """How often an event may be in a match. Every strategy but `no_skip` discards partial matches after a match."""
+    """In how many matches an event may be. Every strategy but `no_skip` discards partial matches after a match."""
 
     @staticmethod
     def no_skip() -> "NoSkip":
@@ -40,10 +40,10 @@ class AfterMatchSkipStrategy(ABC):
 
     @abstractmethod
     def first_kept(self, match: EventIds) -> int | None:
-        """The number of the first event that a kept partial match may start with; None: all are kept."""
+        """The lowest event number with which a partial match may start and be kept; None keeps all of them."""
 
     def get_pattern_name(self) -> str | None:
-        """The pattern that the strategy skips to, if it does."""
+        """The pattern to skip to, if the strategy has one."""
         return None
 
     @property
@@ -93,7 +93,7 @@ class SkipToElement(AfterMatchSkipStrategy):
         return self.pattern_name
 
     def throw_exception_on_miss(self) -> "SkipToElement":
-        """Fail if the match has no event of the pattern, or starts with it. Without this nothing is skipped then."""
+        """Fail if the match has no event of the pattern, or starts with it. By default nothing is skipped then."""
         return replace(self, raises_on_miss=True)
 
     def first_kept(self, match: EventIds) -> int | None:
@@ -108,7 +108,7 @@ class SkipToElement(AfterMatchSkipStrategy):
                 )
             if kept == start:
                 raise UnsupportedValueError(
-                    f"could not skip to {self.pattern_name!r}: its event is the first one of the match",
+                    f"could not skip to {self.pattern_name!r}: its event is the first event of the match",
                     "skip to a later pattern, or leave out throw_exception_on_miss()",
                 )
         return kept
@@ -116,5 +116,5 @@ class SkipToElement(AfterMatchSkipStrategy):
 
 def _name(name: str) -> str:
     if not isinstance(name, str) or not name:
-        raise ArgumentError(f"a skip strategy skips to the name of a pattern, not {name!r}")
+        raise ArgumentError(f"a skip strategy takes the name of a pattern, not {name!r}")
     return name

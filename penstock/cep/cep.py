@@ -22,16 +22,16 @@ class CEP:
     def pattern(
         input: "DataStream", pattern: Pattern, comparator: Callable[[Any, Any], int] | Any = None
     ) -> PatternStream:
-        """A stream in which a pattern is looked for, for each key of a keyed stream.
+        """Search a stream for a pattern, separately for each key of a keyed stream.
 
-        On a stream without a key it is looked for in all events, by one subtask.
+        On a stream without a key, one subtask searches all events.
 
         Args:
             input: A stream, keyed or not.
             pattern: The last pattern of the sequence.
             comparator: Orders events of the same timestamp: a function of two events that returns a number below,
                 equal to or above 0, or an object with such a method `compare`. Without one they stay in the order of
-                arrival.
+                their arrival.
         """
         from penstock.datastream.data_stream import DataStream
         from penstock.datastream.keyed_stream import KeyedStream

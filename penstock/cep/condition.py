@@ -20,7 +20,7 @@ class IterativeCondition(ABC):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """The timestamp of the event in milliseconds; in processing time, when the operator received it."""
+            """The event's timestamp in milliseconds; in processing time, the time when the operator received it."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
@@ -28,19 +28,19 @@ class IterativeCondition(ABC):
 
     @abstractmethod
     def filter(self, value: Any, ctx: "IterativeCondition.Context") -> bool:
-        """Whether the event is accepted."""
+        """Return whether the event is accepted."""
 
 
 class SimpleCondition(IterativeCondition):
-    """A condition that looks at the event only. It is called once for an event, however many partial matches wait."""
+    """A condition on the event alone. It is called once per event, however many partial matches wait."""
 
     @abstractmethod
     def filter(self, value: Any) -> bool:  # type: ignore[override]
-        """Whether the event is accepted."""
+        """Return whether the event is accepted."""
 
     @staticmethod
     def of(function: Callable[[Any], bool]) -> "SimpleCondition":
-        """A function of the event as a condition."""
+        """Turn a function of the event into a condition."""
         return EventCondition(function)
 
 
@@ -77,7 +77,7 @@ class SubtypeCondition(SimpleCondition):
 
 
 def as_condition(given: Any, pattern: str) -> IterativeCondition:
-    """A condition object, or a function of the event, or of the event and the context, as one."""
+    """Make a condition of what the user passed: a condition, or a function of the event and perhaps the context."""
     if isinstance(given, IterativeCondition):
         _check_async(given.filter, pattern)
         return given
@@ -102,7 +102,7 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     except ValueError:
-        return True  # it has no signature that can be read
+        return True  # its signature cannot be read
     return True
 
 

@@ -13,26 +13,26 @@ from penstock.cep.condition import IterativeCondition, SimpleCondition
 
 
 class Expression(ABC):
-    """An expression that holds or not."""
+    """A boolean expression."""
 
     @abstractmethod
     def holds(self, facts: "Facts") -> bool:
-        """Whether it holds for the event and the partial match."""
+        """Evaluate it for the event and the partial match."""
 
     @abstractmethod
     def tests(self) -> Iterator["Test"]:
-        """The user's conditions in it."""
+        """The user's conditions that it contains."""
 
 
 class Test(Expression):
     """A user's condition. Each is equal only to itself, so that its result can be remembered."""
 
-    __test__ = False  # no test of pytest's
+    __test__ = False  # pytest must not collect it
 
     def __init__(self, condition: IterativeCondition) -> None:
         self.condition = condition
         self.is_simple = isinstance(condition, SimpleCondition)
-        """Whether it looks at the event only."""
+        """Whether it depends on the event alone."""
 
     def holds(self, facts: "Facts") -> bool:
         return facts.result(self)
@@ -43,7 +43,7 @@ class Test(Expression):
 
 @dataclass(frozen=True)
 class Negation(Expression):
-    """Holds if the other does not."""
+    """True if the other expression is false."""
 
     part: Expression
 
@@ -56,7 +56,7 @@ class Negation(Expression):
 
 @dataclass(frozen=True)
 class Conjunction(Expression):
-    """Holds if all do; without any, always."""
+    """True if all parts are true, or if there are none."""
 
     parts: tuple[Expression, ...] = ()
 
@@ -70,7 +70,7 @@ class Conjunction(Expression):
 
 @dataclass(frozen=True)
 class Disjunction(Expression):
-    """Holds if one does."""
+    """True if at least one part is true."""
 
     parts: tuple[Expression, ...]
 
@@ -86,19 +86,19 @@ ALWAYS = Conjunction()
 
 
 def all_of(*given: Expression | None) -> Expression:
-    """The conjunction of those that are not None."""
+    """The conjunction of the expressions that are not None."""
     parts = tuple(part for part in given if part is not None and part != ALWAYS)
     return parts[0] if len(parts) == 1 else Conjunction(parts)
 
 
 def any_of(*given: Expression | None) -> Expression | None:
-    """The disjunction of those that are not None; None if there are none."""
+    """The disjunction of the expressions that are not None; None if all are."""
     parts = tuple(dict.fromkeys(part for part in given if part is not None))
     return None if not parts else parts[0] if len(parts) == 1 else Disjunction(parts)
 
 
 class Facts:
-    """The results of conditions for one event; those of iterative conditions for one partial match at a time."""
+    """Cached results of conditions for one event; those of iterative conditions for one partial match at a time."""
 
     def __init__(self, event: Any, context: Any) -> None:
         self._event = event
@@ -107,11 +107,11 @@ class Facts:
         self._of_match: dict[Test, bool] = {}
 
     def forget_match(self) -> None:
-        """The next questions are about another partial match."""
+        """Continue with another partial match: drop the results of iterative conditions."""
         self._of_match.clear()
 
     def result(self, test: Test) -> bool:
-        """What the user's condition returns."""
+        """The result of the user's condition, which is called only if it is not known yet."""
         known = self._of_event if test.is_simple else self._of_match
         result = known.get(test)
         if result is None:

@@ -1,8 +1,9 @@
 """A pattern as the matcher runs it.
 
 A partial match is a sequence of accepted events. The last accepted event puts it at a `Position`, which has one
-`Choice` for each pattern that may accept the next event. At every further event each choice that is still open accepts
-it (a new, longer partial match begins; the old one stays as long as a choice is open), ignores it, or is closed.
+`Choice` for each pattern that may accept the next event. With every further event, each open choice does one of three
+things: it accepts the event, which starts a new, longer partial match while the old one stays as long as it has an open
+choice; it ignores the event; or it is closed.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ class Choice:
 
     id: str
     target: str | None
-    """The position after the event was accepted; None: nothing is accepted."""
+    """The position after the event has been accepted; None if the choice accepts nothing."""
     take: Expression | None
     """Whether an event is accepted."""
     ignore: Expression | None
@@ -26,18 +27,18 @@ class Choice:
     entry: Expression
     """Must hold for the first event after the position, or the choice is closed."""
     stop: Expression | None
-    """An event for which it holds closes the choice; if it is accepted and completes the match, that still counts."""
+    """An event for which it holds closes the choice. If the event completes the match, the match still counts."""
     gap_ms: int | None
-    """The time limit from the event before."""
+    """The time limit, counted from the event before."""
     ends: bool = False
     """The match is complete, without the event, if `entry` holds for the first event after the position."""
     is_pending: bool = False
-    """The match is complete if the choice is still open when the time is over."""
+    """The match is complete if the choice is still open when its time is over."""
 
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """Where a partial match is after an event was accepted."""
+    """Where a partial match stands after an event has been accepted."""
 
     id: str
     name: str
@@ -52,7 +53,7 @@ class MatchPlan:
     """A compiled pattern."""
 
     start: Position
-    """The position before any event was accepted."""
+    """The position before any event has been accepted."""
     positions: Mapping[str, Position]
     window_ms: int | None
     skip_strategy: AfterMatchSkipStrategy

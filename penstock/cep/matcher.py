@@ -1,4 +1,4 @@
-"""Finds the matches of a pattern: takes the events of a key in order, and keeps its partial matches."""
+"""Finds the matches of a pattern: processes the events of a key in order and keeps the key's partial matches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from penstock.cep.partial_matches import PartialMatches, Tip
 from penstock.errors import UnsupportedValueError
 
 SEPARATOR = "::"
-"""Between the ids of choices in the state. Names of patterns have no colon."""
+"""Separates the ids of choices in the state. Pattern names contain no colon."""
 
 Match = dict[str, list[Any]]
 """The events of a match by the name of their pattern."""
@@ -23,11 +23,11 @@ class TimedOut:
 
     match: Match
     timestamp: int
-    """When it was over."""
+    """When its time was over."""
 
 
 class Matcher:
-    """Runs a plan. It has no state of its own: partial matches are handed to it."""
+    """Runs a plan. It has no state of its own: the caller passes the partial matches."""
 
     def __init__(self, plan: MatchPlan, processing_time: Any) -> None:
         self._plan = plan
@@ -36,7 +36,7 @@ class Matcher:
         self._start = Wait(plan.start.choices)
 
     def process(self, matches: PartialMatches, event: Any, timestamp: int) -> list[Match]:
-        """The matches that an event completes. Time must have been advanced to its timestamp."""
+        """Process an event and return the matches that it completes. Time must have been advanced to its timestamp."""
         context = MatchContext(self, matches, timestamp, self._processing_time)
         step = EventStep(matches, event, timestamp, Facts(event, context))
         outcomes: dict[tuple[str, str, bool], EventOutcome] = {}
@@ -57,7 +57,7 @@ class Matcher:
         return self._emit(matches, step.completed)
 
     def advance(self, matches: PartialMatches, now: int) -> tuple[list[Match], list[TimedOut]]:
-        """Let time pass: what is complete because its time is over, and what is over without a match."""
+        """Advance time. Returns the matches that are complete now, and the partial matches that timed out."""
         completed, timed_out = [], []
         for tip in [tip for tip in matches.tips.values() if tip.waiting_for]:
             deadline = self.deadline(tip)
@@ -72,7 +72,7 @@ class Matcher:
         return self._emit(matches, completed), timed_out
 
     def deadline(self, tip: Tip) -> int | None:
-        """When nothing can continue a partial match any more; None: never."""
+        """The time from which nothing can continue a partial match; None if there is no such time."""
         if not tip.waiting_for:
             return None
         limits = [] if self._plan.window_ms is None else [tip.start_time + self._plan.window_ms]
@@ -109,7 +109,7 @@ class Matcher:
         return found
 
     def _outcome(self, wait: "Wait", facts: Facts, *, fresh: bool, since: int) -> "EventOutcome":
-        """What an event does to a partial match."""
+        """Decide what an event does to a partial match."""
         takes: dict[str, bool] = {}
         open_choices = []
         ends = False
@@ -149,7 +149,7 @@ class Matcher:
             step.completed.append(longer)
 
     def _close(self, matches: PartialMatches, tip: Tip, *, keep: bool) -> None:
-        """Nothing can continue the partial match; it is kept if it still has to be emitted."""
+        """Drop a partial match that nothing can continue, unless it still has to be emitted."""
         tip.waiting_for = ""
         if keep:
             matches.change(tip)
@@ -157,9 +157,9 @@ class Matcher:
             matches.drop(tip)
 
     def _emit(self, matches: PartialMatches, completed: Iterable[Tip]) -> list[Match]:
-        """The matches whose turn it is, those that started first coming first.
+        """The matches that can be emitted now, ordered by their start.
 
-        With a strategy that skips, a match waits until none that started before it can come any more.
+        With a strategy that skips, a match waits until no match that started before it can still come.
         """
         strategy = self._plan.skip_strategy
         for tip in completed:
@@ -202,16 +202,16 @@ class Matcher:
 
 
 class Wait:
-    """The open choices of a partial match, and what follows from them."""
+    """The open choices of a partial match, and what can be derived from them."""
 
     def __init__(self, choices: tuple[Choice, ...]) -> None:
         self.choices = choices
         gaps = [choice.gap_ms for choice in choices]
         limited = [gap for gap in gaps if gap is not None]
         self.gap_ms = max(limited) if limited and len(limited) == len(gaps) else None
-        """When the last of the choices is over; None: never."""
+        """When the last choice times out; None if one never does."""
         self.has_entry = any(list(choice.entry.tests()) for choice in choices)
-        """Whether the first event after the position is special."""
+        """Whether a choice has a condition on the first event after the position."""
         guards = [
             guard
             for choice in choices
@@ -227,7 +227,7 @@ class EventOutcome:
     """What an event does to a partial match."""
 
     takes: tuple[tuple[Position, bool], ...]
-    """The positions of longer matches, and whether they may go on (or only be complete)."""
+    """The positions of the longer matches, and whether each may continue or can only be complete."""
     waiting_for: str
     """The choices that are still open."""
     ends: bool
@@ -235,7 +235,7 @@ class EventOutcome:
 
 
 class EventStep:
-    """One event on its way through the partial matches. It is stored when the first of them accepts it."""
+    """One event while the partial matches are tried in turn. It is stored when the first of them accepts it."""
 
     def __init__(self, matches: PartialMatches, event: Any, timestamp: int, facts: Facts) -> None:
         self.matches = matches
@@ -253,7 +253,7 @@ class EventStep:
 
 
 class MatchContext(IterativeCondition.Context):
-    """What iterative conditions get."""
+    """The context that iterative conditions get."""
 
     def __init__(self, matcher: Matcher, matches: PartialMatches, timestamp: int, processing_time: Any) -> None:
         self._matcher = matcher
@@ -263,7 +263,7 @@ class MatchContext(IterativeCondition.Context):
         self._tip: Tip | None = None
 
     def turn_to(self, tip: Tip | None) -> None:
-        """The next questions are about this partial match."""
+        """Answer for this partial match from now on."""
         self._tip = tip
 
     def get_events_for_pattern(self, name: str) -> list[Any]:
@@ -284,5 +284,5 @@ def _age(tip: Tip) -> tuple[int, int]:
 def _changed(what: str, position: str) -> UnsupportedValueError:
     return UnsupportedValueError(
         f"a saved partial match waits at {what}, which the pattern does not have",
-        f"keep the patterns up to {position!r} as they were, or give the operator a new uid and start it without state",
+        f"keep the patterns up to {position!r} unchanged, or give the operator a new uid and start without state",
     )

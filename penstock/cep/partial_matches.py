@@ -1,10 +1,10 @@
 """The partial matches of one key, in keyed state.
 
 They share their events: a match is a path through a tree of nodes, each an accepted event with the node before it, and
-an event is stored once, however many nodes it has. The tips, where a match may go on, are in a map of their own: every
-event has to look at all of them, but rarely at the nodes behind them. What an event or timer changes is collected
-here and written by `write_back`. A tip that ignores the event is not written, and what is created and dropped before
-that never reaches the state.
+an event is stored once, however many nodes refer to it. The tips, where a match may continue, are in a map of their
+own: every event is compared with all tips, but rarely with the nodes behind them. Changes by an event or timer are
+collected here and written by `write_back`. A tip that ignores the event is not written, and what is created and dropped
+before `write_back` never reaches the state.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ NODE_TYPE = Types.ROW_NAMED(
 
 
 class MatchStates:
-    """The state handles of the operator, which always mean the current key."""
+    """The operator's state handles, which always refer to the current key."""
 
     def __init__(self, context: RuntimeContext, event_type: TypeInformation) -> None:
         long = Types.LONG()
@@ -48,16 +48,16 @@ class Tip:
     node: int
     position: str
     waiting_for: str
-    """The open choices; empty: none, the match only waits for its turn to be emitted."""
+    """The open choices; if empty, the match only waits for its turn to be emitted."""
     fresh: bool
-    """Whether no event came since the last accepted one."""
+    """Whether no event has come since the last accepted one."""
     complete: bool
     start_event: int
     start_time: int
     last_time: int
 
     def row(self) -> tuple[Any, ...]:
-        """As it is stored."""
+        """The tip in its stored form."""
         return (
             self.position,
             self.waiting_for,
@@ -77,7 +77,7 @@ class MatchNode:
     position: str
     previous: int
     references: int
-    """The nodes behind it, and its tip."""
+    """How many nodes and tips refer to it."""
 
 
 class PartialMatches:
@@ -95,14 +95,14 @@ class PartialMatches:
         self._first_id: int | None = None
 
     def add_event(self, event: Any) -> int:
-        """Keep an event; its number."""
+        """Store an event and return its number."""
         number = self._new_id()
         self._events.put(number, event)
         self._uses.put(number, 0)
         return number
 
     def extend(self, tip: Tip | None, position: str, event: int, timestamp: int) -> Tip:
-        """The partial match with one more event, or a new one. It waits for nothing yet."""
+        """Add an event to a partial match, or start a new one with it. The result has no open choices yet."""
         node = self._new_id()
         previous = NO_NODE if tip is None else tip.node
         self._nodes.put(node, MatchNode(event, position, previous, 1))
@@ -120,7 +120,7 @@ class PartialMatches:
         return longer
 
     def change(self, tip: Tip) -> None:
-        """A tip was changed."""
+        """Record that a tip has changed."""
         self._changed_tips.add(tip.node)
 
     def changed_tips(self) -> list[Tip]:
@@ -128,7 +128,7 @@ class PartialMatches:
         return [self.tips[number] for number in self._changed_tips if number in self.tips]
 
     def drop(self, tip: Tip) -> None:
-        """Forget a partial match, and the nodes and events that no other one has."""
+        """Remove a partial match, and the nodes and events that no other one uses."""
         del self.tips[tip.node]
         self._changed_tips.add(tip.node)
         number = tip.node
@@ -148,7 +148,7 @@ class PartialMatches:
             number = node.previous
 
     def path(self, tip: Tip) -> list[tuple[str, int]]:
-        """The positions and event numbers of a partial match, the first one first."""
+        """The positions and event numbers of a partial match, from first to last."""
         path = []
         number = tip.node
         while number != NO_NODE:
@@ -158,7 +158,7 @@ class PartialMatches:
         return path[::-1]
 
     def event(self, number: int) -> Any:
-        """An event that is kept."""
+        """A stored event."""
         return self._events.get(number)
 
     def write_back(self) -> None:
@@ -197,13 +197,13 @@ class Working(Generic[T]):
         self._created: set[int] = set()
 
     def get(self, number: int) -> T:
-        """An entry that exists."""
+        """An entry, which must exist."""
         if number not in self._entries:
             self._entries[number] = self._load(self._state.get(number))
         return self._entries[number]
 
     def put(self, number: int, value: T) -> None:
-        """Set an entry. One that was not read before is new."""
+        """Set an entry. An entry that has not been read before counts as new."""
         if number not in self._entries and number not in self._changed:
             self._created.add(number)
         self._entries[number] = value

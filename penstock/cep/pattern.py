@@ -1,7 +1,7 @@
 """`Pattern`: a sequence of events to look for, written step by step as in Flink's CEP library.
 
 A method that describes the current pattern changes it and returns it; one that appends a pattern returns the new one,
-which knows the ones before it. Mistakes that one step shows are reported there, the others by `pattern_checks`.
+which refers to the ones before it. Mistakes within one step are reported at once, the others by `pattern_checks`.
 """
 
 from collections.abc import Callable
@@ -55,13 +55,13 @@ class Pattern:
     # Conditions
 
     def where(self, condition: Condition) -> "Pattern":
-        """Accept only events that meet the condition, and those of earlier calls too."""
+        """Accept only events that meet this condition and those of earlier calls."""
         added = Test(as_condition(condition, self._name))
         self._condition = added if self._condition is None else all_of(self._condition, added)
         return self
 
     def or_(self, condition: Condition) -> "Pattern":
-        """Accept also events that meet this condition."""
+        """Also accept events that meet this condition."""
         added = Test(as_condition(condition, self._name))
         self._condition = added if self._condition is None else Disjunction((self._condition, added))
         return self
@@ -73,7 +73,7 @@ class Pattern:
         return self.where(SubtypeCondition(subtype_class))
 
     def until(self, until_condition: Condition) -> "Pattern":
-        """End the repetition at the first event that meets the condition; that event is not part of it."""
+        """End the repetition at the first event that meets the condition; that event is not part of the match."""
         if self._until is not None:
             self._refuse("until() was called before; combine both conditions in one function")
         if not self._quantifier.is_looping:
@@ -82,9 +82,9 @@ class Pattern:
         return self
 
     def within(self, window_time: TimeSpan, within_type: WithinType = WithinType.FIRST_AND_LAST) -> "Pattern":
-        """Limit the time from the first to the last event of a match, or from the event before to this pattern's.
+        """Limit the time from the first to the last event of a match, or from the previous event to this pattern's.
 
-        An event that comes exactly after this time is too late. Of several limits for a whole match the smallest
+        An event that comes exactly this long after is too late. Of several limits for a whole match the smallest
         counts.
         """
         if not isinstance(within_type, WithinType):
@@ -120,63 +120,63 @@ class Pattern:
     # Quantifiers
 
     def one_or_more(self, window_time: TimeSpan | None = None) -> "Pattern":
-        """One event or more; `window_time` limits the time between two of them."""
+        """Expect one event or more; `window_time` limits the time between two of them."""
         return self._repeat("one_or_more", 1, None, window_time)
 
     def times(self, from_times: int, to_times: int | None = None, window_time: TimeSpan | None = None) -> "Pattern":
-        """This many events, or from so many to so many; `window_time` limits the time between two of them.
+        """Expect this many events, or a number in this range; `window_time` limits the time between two of them.
 
         `times(0, n)` is an optional `times(1, n)`.
         """
         highest = from_times if to_times is None else to_times
         if not _is_count(from_times) or not _is_count(highest) or not max(from_times, 1) <= highest:
             self._refuse(
-                f"times({from_times!r}, {to_times!r}) is no range; give numbers of 1 or more, the smaller first"
+                f"times({from_times!r}, {to_times!r}) is not a range; give numbers of 1 or more, the smaller first"
             )
         if from_times == 0:
             return self._repeat("times", 1, highest, window_time).optional()
         return self._repeat("times", from_times, highest, window_time)
 
     def times_or_more(self, times: int, window_time: TimeSpan | None = None) -> "Pattern":
-        """At least this many events; `window_time` limits the time between two of them."""
+        """Expect at least this many events; `window_time` limits the time between two of them."""
         if not _is_count(times) or times < 1:
             self._refuse(f"times_or_more({times!r}): give a number of 1 or more")
         return self._repeat("times_or_more", times, None, window_time)
 
     def optional(self) -> "Pattern":
-        """The pattern may also not occur at all."""
+        """Allow that the pattern does not occur at all."""
         self._require_positive("optional")
         if self._quantifier.is_optional:
-            self._refuse("it is optional already; leave out one call of optional()")
+            self._refuse("it is already optional; remove one call of optional()")
         if self._previous is not None and self._previous._quantifier.is_greedy:
             self._refuse(
-                f"an optional pattern cannot follow the greedy pattern {self._previous._name!r}; leave out greedy() or "
+                f"an optional pattern cannot follow the greedy pattern {self._previous._name!r}; remove greedy() or "
                 f"write two patterns"
             )
         self._quantifier = replace(self._quantifier, is_optional=True)
         return self
 
     def greedy(self) -> "Pattern":
-        """Repeat as often as possible: the sequence does not go on while an event fits this pattern."""
+        """Repeat as often as possible: the sequence does not continue while an event fits this pattern."""
         self._require_positive("greedy")
         if self._quantifier.is_single:
             self._refuse("greedy() needs a repetition; call one_or_more(), times(...) or times_or_more(...) before it")
         if self._quantifier.inner_strategy is ConsumingStrategy.SKIP_TILL_ANY:
-            self._refuse("greedy() and allow_combinations() exclude each other; leave out one of them")
+            self._refuse("greedy() and allow_combinations() exclude each other; remove one of them")
         self._quantifier = replace(self._quantifier, is_greedy=True)
         return self
 
     def consecutive(self) -> "Pattern":
-        """No other event may come between the events of the repetition."""
+        """Allow no other event between the events of the repetition."""
         return self._contiguous("consecutive", ConsumingStrategy.STRICT)
 
     def allow_combinations(self) -> "Pattern":
         """Also skip events that would fit the repetition, so that every combination of them makes a match."""
         if self._quantifier.is_greedy:
-            self._refuse("greedy() and allow_combinations() exclude each other; leave out one of them")
+            self._refuse("greedy() and allow_combinations() exclude each other; remove one of them")
         return self._contiguous("allow_combinations", ConsumingStrategy.SKIP_TILL_ANY)
 
-    # What it is
+    # Inspection
 
     def get_name(self) -> str:
         """The name."""
@@ -212,7 +212,7 @@ class Pattern:
         self._require_positive(method)
         given = self._quantifier
         if not given.is_single:
-            self._refuse(f"it is repeated already, {given}; leave out {method}()")
+            self._refuse(f"it is already repeated, {given}; remove {method}()")
         limit = None if window is None else self._span(window, method)
         self._quantifier = replace(given, minimum=minimum, maximum=maximum, is_single=False, window_ms=limit)
         return self
@@ -224,13 +224,13 @@ class Pattern:
                 f"{method}() needs a repetition; call one_or_more(), times(...) or times_or_more(...) before it"
             )
         if given.inner_strategy is not ConsumingStrategy.SKIP_TILL_NEXT:
-            self._refuse("consecutive() and allow_combinations() exclude each other; call one of them, once")
+            self._refuse("consecutive() and allow_combinations() exclude each other; call only one of them, and once")
         self._quantifier = replace(given, inner_strategy=strategy)
         return self
 
     def _require_positive(self, method: str) -> None:
         if self._strategy.is_negative:
-            self._refuse(f"{method}() does not apply to {self._strategy.value}(); leave it out")
+            self._refuse(f"{method}() does not apply to {self._strategy.value}(); remove it")
 
     def _span(self, given: TimeSpan, method: str) -> int:
         span = milliseconds(given)
@@ -257,7 +257,7 @@ class GroupPattern(Pattern):
         self._group = group
 
     def get_group(self) -> Pattern:
-        """The last pattern of the sequence in it."""
+        """The last pattern of the group's sequence."""
         return self._group
 
     def where(self, condition: Condition) -> NoReturn:
@@ -282,7 +282,7 @@ class GroupPattern(Pattern):
 
 
 def parts_of(last: Pattern) -> list[Pattern]:
-    """The patterns of a sequence, the first one first."""
+    """The patterns of a sequence, from first to last."""
     parts = [last]
     while (previous := parts[-1].get_previous()) is not None:
         parts.append(previous)

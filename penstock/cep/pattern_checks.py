@@ -1,4 +1,4 @@
-"""Mistakes in a pattern that only the whole sequence shows."""
+"""Finds mistakes that only show in the whole sequence of patterns."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ def check_pattern(pattern: Pattern) -> None:
     names = [part.get_name() for part in _all_parts(pattern) if not part._strategy.is_negative]
     if name is not None and name not in names:
         raise UsageError(
-            f"the skip strategy skips to {name!r}, but there is no such pattern that accepts events; give one of "
+            f"the skip strategy skips to {name!r}, but no pattern of that name accepts events; give one of "
             f"{', '.join(map(repr, names))}"
         )
 
@@ -38,7 +38,7 @@ def _check_names(pattern: Pattern) -> None:
 
 
 def _check_ends(pattern: Pattern) -> None:
-    """A not-pattern at the end needs a moment when it is decided."""
+    """Require a time limit for a not-pattern at the end: without one it is never decided."""
     if pattern._strategy is ConsumingStrategy.NOT_FOLLOW:
         limited = first_to_last_ms(pattern) or pattern._windows.get(WithinType.PREVIOUS_AND_CURRENT)
         if limited is None:
@@ -51,7 +51,7 @@ def _check_ends(pattern: Pattern) -> None:
         if last._strategy.is_negative:
             raise UsageError(
                 f"pattern {last.get_name()!r}: a group cannot end with {last._strategy.value}(); put the not-pattern "
-                f"behind the group"
+                f"after the group"
             )
 
 
@@ -70,7 +70,7 @@ def _check_windows(pattern: Pattern) -> None:
         for span in (part._windows.get(WithinType.PREVIOUS_AND_CURRENT), part.get_quantifier().window_ms):
             if whole is not None and span is not None and span > whole:
                 raise UsageError(
-                    f"pattern {part.get_name()!r}: it may come {span} ms after the event before it, but the whole "
+                    f"pattern {part.get_name()!r}: its event may come {span} ms after the one before, but the whole "
                     f"match has to be complete within {whole} ms; give a smaller time"
                 )
     _check_greedy(parts_of(pattern))

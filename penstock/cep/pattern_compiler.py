@@ -1,8 +1,8 @@
-"""From a pattern to the plan of its matcher.
+"""Compiles a pattern into the plan that the matcher runs.
 
-Built from the last pattern to the first: `_Fork` is what can follow at some place, as a list of `_Step`s (a pattern
-that accepts one event) and of `_Way`s to other forks with conditions. A repetition is a fork that can be reached from
-itself, so ways are followed only when all forks exist.
+The plan is built from the last pattern to the first. A `_Fork` is what can follow at one place: a list of `_Step`s (a
+pattern that accepts one event) and of `_Way`s, which lead to other forks under conditions. A repetition is a fork that
+can be reached from itself, so ways are followed only when all forks exist.
 """
 
 from collections.abc import Iterator
@@ -49,9 +49,9 @@ class _Way:
 
     fork: _Fork
     entry: Expression = ALWAYS
-    """For the first event only."""
+    """Must hold for the first event only."""
     lasting: Expression = ALWAYS
-    """For every event up to the accepted one."""
+    """Must hold for every event up to the accepted one."""
     stop: Expression | None = None
 
 
@@ -64,7 +64,7 @@ class _Entry:
 
 
 def compile_pattern(pattern: Pattern) -> MatchPlan:
-    """The plan of a pattern. Raises UsageError for a pattern that cannot work."""
+    """The plan of a pattern. Raises UsageError for a pattern that can never match."""
     check_pattern(pattern)
     start = _Compiler().sequence(parts_of(pattern), _Fork(accepts=True), None)
     steps = _number(start)
@@ -125,14 +125,14 @@ class _Compiler:
             count = quantifier.minimum
         else:
             after, count = tail, quantifier.maximum
-        for done in range(count - 1, 0, -1):  # what can follow after so many occurrences
+        for done in range(count - 1, 0, -1):  # what can follow after that many occurrences
             again = self._again(part, after, following)
             after = _Fork([*again.items, _Way(tail)], tail.accepts) if done >= quantifier.minimum else again
         fork = self._once(part, after, first, inner=False)
         return _Fork([*fork.items, _Way(tail)], tail.accepts) if quantifier.is_optional else fork
 
     def _again(self, part: Pattern, after: _Fork, following: Pattern | None) -> _Fork:
-        """What can follow before a further occurrence of a pattern. A not-pattern behind it holds here too."""
+        """What can follow before a further occurrence of a pattern. A not-pattern after it applies here too."""
         quantifier = part.get_quantifier()
         gap = quantifier.window_ms or part._windows.get(WithinType.PREVIOUS_AND_CURRENT)
         once = self._once(part, after, _Entry(quantifier.inner_strategy, gap), inner=True)
@@ -181,7 +181,7 @@ def _condition(part: Pattern) -> Expression:
 
 
 def _number(start: _Fork) -> list[_Step]:
-    """All steps that can be reached, in order, with unique ids: the pattern's name, and a number if it has several."""
+    """All reachable steps, in order, with unique ids: the pattern's name, and a number if it has several steps."""
     found: list[_Step] = []
     counts: dict[str, int] = {}
     seen: set[int] = set()
@@ -203,7 +203,7 @@ def _number(start: _Fork) -> list[_Step]:
 
 
 def _choices(fork: _Fork) -> tuple[Choice, ...]:
-    """The choices at a place. A step that is reached on two ways under different conditions is two of them."""
+    """The choices at a place. A step that is reached by two ways under different conditions becomes two choices."""
     choices: list[Choice] = []
     counts: dict[str, int] = {}
     known: list[tuple[str, _Way]] = []
@@ -229,7 +229,7 @@ def _choices(fork: _Fork) -> tuple[Choice, ...]:
 
 
 def _reachable(fork: _Fork, way: _Way, path: set[int]) -> Iterator[tuple[_Step, _Way]]:
-    """The steps behind a fork, each with the conditions of the ways to it (of which `fork` means nothing)."""
+    """The steps that a fork leads to, each with the conditions of the ways to it (whose `fork` is not used)."""
     if id(fork) in path:
         return
     path.add(id(fork))

@@ -2,7 +2,7 @@
 
 In event time an event waits in the state until the watermark has reached its timestamp; then a timer processes all
 events of that timestamp in order. In processing time it is processed at once or, with a comparator, by a timer at the
-end of the epoch. Timers also end the time of partial matches. State is written before a user's function sees a match.
+end of the epoch. Timers also time out partial matches. State is written before a user's function sees a match.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ class PatternSettings:
 
     event_type: TypeInformation = TAGGED
     comparator: Callable[[Any, Any], int] | None = None
-    """Orders events of the same timestamp; None: as they arrived."""
+    """Orders events of the same timestamp; None keeps the order of arrival."""
     in_processing_time: bool = False
     late_tag: OutputTag | None = None
     is_keyed: bool = True
@@ -39,7 +39,7 @@ class PatternFunction(KeyedProcessFunction):
     """Calls a PatternProcessFunction with the matches of each key."""
 
     timers_end = True
-    """For batch mode: a timer takes events and registers the deadlines of their matches, whose timers register none."""
+    """For batch mode: a timer that processes events registers deadlines; the timers of these register no more."""
 
     def __init__(self, plan: MatchPlan, function: PatternProcessFunction, settings: PatternSettings) -> None:
         self._plan = plan
@@ -73,8 +73,8 @@ class PatternFunction(KeyedProcessFunction):
         timestamp = ctx.timestamp()
         if timestamp is None:
             raise UnsupportedValueError(
-                "an event has no timestamp, and patterns are matched in event time",
-                "call assign_timestamps_and_watermarks(...) before, or in_processing_time() on the PatternStream",
+                "an event has no timestamp, but patterns are matched in event time",
+                "call assign_timestamps_and_watermarks(...) first, or in_processing_time() on the PatternStream",
             )
         if timestamp > timers.current_watermark():
             self._enqueue(value, timestamp, ctx)
@@ -86,7 +86,7 @@ class PatternFunction(KeyedProcessFunction):
         return self._run(timestamp, self._dequeue(timestamp), ctx)
 
     def _run(self, now: int, events: list[Any], ctx: KeyedProcessFunction.Context) -> list[Any]:
-        """Let time pass for the current key, then take events; what the user's function makes of the results."""
+        """Advance time for the current key, then process events. Returns what the user's function yields."""
         self._context.enter(ctx)
         matches = PartialMatches(self._states)
         found, timed_out = self._matcher.advance(matches, now)
@@ -114,7 +114,7 @@ class PatternFunction(KeyedProcessFunction):
         return events if self._order is None else sorted(events, key=self._order)
 
     def _register_deadlines(self, matches: PartialMatches, ctx: KeyedProcessFunction.Context) -> None:
-        """Timers for the partial matches that are new, or that have fewer open choices than before."""
+        """Register timers for partial matches that are new or have fewer open choices than before."""
         deadlines = {self._matcher.deadline(tip) for tip in matches.changed_tips()}
         for deadline in deadlines:
             if deadline is not None and deadline <= MAX_WATERMARK:
@@ -148,14 +148,14 @@ class PatternFunction(KeyedProcessFunction):
 
 
 class ProcessContext(PatternProcessFunction.Context):
-    """What the user's function gets."""
+    """The context that the user's function gets."""
 
     def __init__(self, settings: PatternSettings) -> None:
         self._settings = settings
         self.time = 0
 
     def enter(self, ctx: KeyedProcessFunction.Context) -> None:
-        """The next calls are about this event or timer."""
+        """Answer for this event or timer from now on."""
         self._ctx = ctx
 
     def timestamp(self) -> int:

@@ -30,18 +30,18 @@ class PatternProcessFunction(Function):
 
     @abstractmethod
     def process_match(self, match: Match, ctx: "PatternProcessFunction.Context") -> Any:
-        """The results for a match, which has the accepted events by the name of their pattern.
+        """The results for a match: a dict of the accepted events by the name of their pattern.
 
-        An iterable or a generator, or None for no records. `(output_tag, value)` goes to a side output.
+        Return an iterable or a generator, or None for no records. `(output_tag, value)` goes to a side output.
         """
 
 
 class TimedOutPartialMatchHandler(ABC):
-    """A second base class of a PatternProcessFunction that also handles partial matches whose time is over."""
+    """A second base class for a PatternProcessFunction that also handles partial matches that timed out."""
 
     @abstractmethod
     def process_timed_out_match(self, match: Match, ctx: PatternProcessFunction.Context) -> Any:
-        """The results for a partial match whose time is over: only for side outputs, as `(output_tag, value)`."""
+        """The results for a partial match that timed out. They must be for side outputs: `(output_tag, value)`."""
 
 
 class PatternSelectFunction(Function):
@@ -61,7 +61,7 @@ class PatternFlatSelectFunction(Function):
 
 
 class PatternTimeoutFunction(Function):
-    """Turns each partial match whose time is over into one record of a side output."""
+    """Turns each partial match that timed out into one record of a side output."""
 
     @abstractmethod
     def timeout(self, pattern: Match, timeout_timestamp: int) -> Any:
@@ -69,7 +69,7 @@ class PatternTimeoutFunction(Function):
 
 
 class PatternFlatTimeoutFunction(Function):
-    """Turns each partial match whose time is over into any number of records of a side output."""
+    """Turns each partial match that timed out into any number of records of a side output."""
 
     @abstractmethod
     def timeout(self, pattern: Match, timeout_timestamp: int) -> Any:
@@ -100,7 +100,7 @@ class SelectMatches(PatternProcessFunction):
 
 
 class SelectMatchesAndTimeouts(SelectMatches, TimedOutPartialMatchHandler):
-    """`select` and `flat_select` with a side output for partial matches whose time is over."""
+    """`select` and `flat_select` with a side output for partial matches that timed out."""
 
     def handle(self, tag: OutputTag, timeout: Callable[[Match, int], Any]) -> None:
         """Set where the results of a function go."""
@@ -116,7 +116,7 @@ class SelectMatchesAndTimeouts(SelectMatches, TimedOutPartialMatchHandler):
 def callable_of(
     given: Any, base: type[Function], method: str, caller: str
 ) -> tuple[list[Function], Callable[..., Any]]:
-    """The method of a function object, with the object to open, or a plain callable."""
+    """The method of a function object, together with the object to open; or the plain callable that was passed."""
     if isinstance(given, base):
         return [given], getattr(given, method)
     is_function_class = isinstance(given, type) and issubclass(given, Function)

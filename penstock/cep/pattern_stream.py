@@ -1,4 +1,4 @@
-"""`PatternStream`: a pattern on a stream, and what its matches become."""
+"""`PatternStream`: a pattern on a stream, and how its matches are turned into records."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PatternStream:
-    """A stream in which a pattern is looked for. Made by `CEP.pattern`; nothing runs before `env.execute()`."""
+    """A stream that is searched for a pattern. Made by `CEP.pattern`; nothing runs before `env.execute()`."""
 
     def __init__(self, stream: "DataStream", pattern: Pattern, settings: PatternSettings) -> None:
         self._stream = stream
@@ -34,20 +34,20 @@ class PatternStream:
         self._settings = settings
 
     def in_event_time(self) -> "PatternStream":
-        """Order events by their timestamps, and measure time with them. This is the default."""
+        """Order events by their timestamps, and measure time by them. This is the default."""
         return self._with(replace(self._settings, in_processing_time=False))
 
     def in_processing_time(self) -> "PatternStream":
-        """Take events as they arrive, and measure the time of the TaskManager's clock."""
+        """Process events as they arrive, and measure time by the TaskManager's clock."""
         if self._settings.late_tag is not None:
-            raise UsageError("no event is late in processing time; leave out side_output_late_data() or use event time")
+            raise UsageError("no event is late in processing time; remove side_output_late_data() or use event time")
         return self._with(replace(self._settings, in_processing_time=True))
 
     def side_output_late_data(self, late_data_output_tag: OutputTag) -> "PatternStream":
         """Send events that come after the watermark to a side output; without this they are dropped."""
         _check_tag(late_data_output_tag, "side_output_late_data")
         if self._settings.in_processing_time:
-            raise UsageError("no event is late in processing time; leave out side_output_late_data() or use event time")
+            raise UsageError("no event is late in processing time; remove side_output_late_data() or use event time")
         return self._with(replace(self._settings, late_tag=late_data_output_tag))
 
     def select(
@@ -60,8 +60,8 @@ class PatternStream:
     ) -> "DataStream":
         """One record for each match.
 
-        With `timeout_tag` and `timeout_fn`, which gets a partial match and when its time was over, also one record of a
-        side output for each of those.
+        With `timeout_tag` and `timeout_fn`, each partial match that times out also makes one record of a side output.
+        `timeout_fn` gets the partial match and the time when it timed out.
         """
         functions, call = callable_of(func, PatternSelectFunction, "select", "select()")
         if timeout_tag is None and timeout_fn is None:
@@ -108,7 +108,7 @@ class PatternStream:
 
 
 def pattern_function(pattern: Pattern, function: PatternProcessFunction, settings: PatternSettings) -> PatternFunction:
-    """The function that finds the matches of each key. Raises for a pattern or function that cannot work."""
+    """The function that finds the matches of each key. Raises an error for a pattern or function that cannot work."""
     if not isinstance(function, PatternProcessFunction):
         shown = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
         raise ArgumentError(

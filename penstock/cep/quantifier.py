@@ -1,11 +1,11 @@
-"""How often a pattern occurs, and what may lie between two accepted events."""
+"""How often a pattern occurs, and which events may come between two accepted ones."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class ConsumingStrategy(Enum):
-    """What may lie between an accepted event and the one before it."""
+    """Which events may come between an accepted event and the one before it."""
 
     STRICT = "next"
     """Nothing."""
@@ -20,7 +20,7 @@ class ConsumingStrategy(Enum):
 
     @property
     def is_negative(self) -> bool:
-        """Whether the pattern says what must not happen."""
+        """Whether this is a not-pattern."""
         return self in (ConsumingStrategy.NOT_NEXT, ConsumingStrategy.NOT_FOLLOW)
 
 
@@ -39,13 +39,13 @@ class Quantifier:
 
     minimum: int = 1
     maximum: int | None = 1
-    """None: without a limit."""
+    """None means no upper limit."""
     is_single: bool = True
-    """No quantifier was given."""
+    """Whether no quantifier was given."""
     is_optional: bool = False
     is_greedy: bool = False
     inner_strategy: ConsumingStrategy = ConsumingStrategy.SKIP_TILL_NEXT
-    """What may lie between two events of the pattern."""
+    """Which events may come between two events of the pattern."""
     window_ms: int | None = None
     """The time limit between two occurrences."""
 

@@ -157,7 +157,7 @@ def test_a_skip_strategy_that_has_nothing_to_skip_to_fails_if_it_should() -> Non
     with pytest.raises(UserFunctionError, match=r"could not skip to 'b': the match has events of \['a', 'c'\] only"):
         run(pattern).feed([("a", 1), ("c", 2)]).finish()
     first = AfterMatchSkipStrategy.skip_to_last("a").throw_exception_on_miss()
-    with pytest.raises(UserFunctionError, match="its event is the first one of the match"):
+    with pytest.raises(UserFunctionError, match="its event is the first event of the match"):
         run(begin("a", first)).feed([("a", 1)]).finish()
 
 

@@ -44,18 +44,18 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda: a().until(is_letter), r"pattern 'a': until\(\) ends a repetition without a limit; call one_or_more"),
     (lambda: a().times(2).until(is_letter), r"pattern 'a': until\(\) ends a repetition"),
     (lambda: a().one_or_more().until(is_letter).until(is_letter), r"until\(\) was called before"),
-    (lambda: a().one_or_more().times(2), r"pattern 'a': it is repeated already, one_or_more\(\); leave out times"),
-    (lambda: a().optional().optional(), "pattern 'a': it is optional already"),
+    (lambda: a().one_or_more().times(2), r"pattern 'a': it is already repeated, one_or_more\(\); remove times"),
+    (lambda: a().optional().optional(), "pattern 'a': it is already optional"),
     (lambda: a().consecutive(), r"pattern 'a': consecutive\(\) needs a repetition"),
-    (lambda: a().times(2).consecutive().allow_combinations(), "call one of them, once"),
-    (lambda: a().times(3, 2), r"pattern 'a': times\(3, 2\) is no range"),
-    (lambda: a().times(0), r"pattern 'a': times\(0, None\) is no range"),
+    (lambda: a().times(2).consecutive().allow_combinations(), "call only one of them, and once"),
+    (lambda: a().times(3, 2), r"pattern 'a': times\(3, 2\) is not a range"),
+    (lambda: a().times(0), r"pattern 'a': times\(0, None\) is not a range"),
     (lambda: a().times_or_more(0), "give a number of 1 or more"),
     (lambda: a().within(0), "at least one millisecond"),
     (lambda: a().within("soon"), "soon"),
     (
         lambda: a().next("b").within(Time.seconds(5), WithinType.PREVIOUS_AND_CURRENT).within(Time.seconds(1)),
-        "pattern 'b': it may come 5000 ms after.*within 1000 ms; give a smaller time",
+        "pattern 'b': its event may come 5000 ms after.*within 1000 ms; give a smaller time",
     ),
     (lambda: Pattern.begin(a()).where(is_letter), r"pattern '\(a ...\)': a group has no condition of its own"),
     (lambda: Pattern.begin(a()).or_(is_letter), "a group has no condition"),
@@ -63,7 +63,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda: Pattern.begin(a()).one_or_more().greedy(), "a group cannot be greedy"),
     (
         lambda: Pattern.begin(a().not_next("b").where(is_letter)),
-        r"pattern 'b': a group cannot end with not_next\(\); put the not-pattern behind the group",
+        r"pattern 'b': a group cannot end with not_next\(\); put the not-pattern after the group",
     ),
     (lambda: Pattern.begin("a", AfterMatchSkipStrategy.skip_to_last("x")), "skips to 'x'.*give one of 'a'"),
 ]
@@ -79,7 +79,7 @@ ARGUMENTS: list[tuple[Any, str]] = [
     (lambda: a().subtype("str"), r"subtype\(\) takes a class"),  # type: ignore[arg-type]
     (lambda: a().within(1, "first"), "is not a WithinType"),  # type: ignore[arg-type]
     (lambda: Pattern.begin("a", "skip"), "is not a skip strategy"),  # type: ignore[arg-type]
-    (lambda: AfterMatchSkipStrategy.skip_to_first(None), "skips to the name of a pattern"),  # type: ignore[arg-type]
+    (lambda: AfterMatchSkipStrategy.skip_to_first(None), "takes the name of a pattern"),  # type: ignore[arg-type]
     (lambda: CEP.function("a", Nothing()), "takes a Pattern, not 'a'"),  # type: ignore[arg-type]
     (lambda: CEP.function(a(), Nothing), "not the class Nothing"),  # type: ignore[arg-type]
     (lambda: CEP.function(a(), Nothing(), 3), "a comparator is a function of two events, not 3"),
