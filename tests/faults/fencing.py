@@ -3,7 +3,8 @@ the job over, and then the older one wakes up. It must append nothing, write not
 code 4 and a message that says why.
 
 Each driver of a chain is the next to be stopped, so that the folder stands still while the older one wakes up: whatever
-changes in it then is the older one's doing.
+changes in it then is the older one's doing. One change is its right: its TaskManagers may still be there, and when they
+are told to end they remove the parts that they have in progress, which nobody else can need (PROTOCOL R28).
 """
 
 import signal
@@ -15,6 +16,7 @@ import psutil
 
 from penstock.checkpoint.file_names import log_entry_path
 from penstock.checkpoint.log.log_reader import read_log
+from penstock.connectors.file.part_names import IN_PROGRESS, parse_hidden
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 from tests.faults.failpoints import DRIVER, Case, read_hits
@@ -81,11 +83,19 @@ class FencedChain:
 
 
 @dataclass(frozen=True)
-class _Sleeper:
+class Sleeper:
+    """A driver that was stopped at a crash point."""
+
     case: Case
     job: JobProcess
     attempt: int
     """The highest in the log when it was stopped: one above it, and the sleeper is fenced."""
+
+    def may_remove(self, path: str) -> bool:
+        """Whether this is a part that a TaskManager of its own attempt was writing."""
+        parsed = parse_hidden(path.rpartition("/")[2])
+        has_claimed = self.case.place != "C1.before"  # otherwise the attempt is somebody else's
+        return has_claimed and parsed is not None and parsed[0] == IN_PROGRESS and parsed[1].attempt == self.attempt
 
 
 def all_zombies() -> list[Case]:
@@ -111,12 +121,12 @@ def run_fencing(place: Place, expected: Expected, cases: Sequence[Case]) -> Fenc
 
 
 def _run(place: Place, cases: Sequence[Case], result: FencedChain, jobs: list[JobProcess]) -> None:
-    sleepers: list[_Sleeper] = []
+    sleepers: list[Sleeper] = []
     log = place.folder / "failpoints.log"
     for case in cases:
         jobs.append(JobProcess(place, PENSTOCK_FAILPOINT=case.armed, PENSTOCK_FAILPOINT_LOG=str(log)))
         _await_stopped(jobs[-1], case, log)
-        newest = _Sleeper(case, jobs[-1], _attempt(place))
+        newest = Sleeper(case, jobs[-1], _attempt(place))
         sleepers = _wake_fenced(sleepers, newest.attempt, place, result)
         sleepers.append(newest)
     last = JobProcess(place)
@@ -137,7 +147,7 @@ def run_long_sleep(place: Place, expected: Expected) -> FencedChain:
     try:
         jobs.append(JobProcess(place, PENSTOCK_FAILPOINT=LONG_SLEEPER.armed, PENSTOCK_FAILPOINT_LOG=str(log)))
         _await_stopped(jobs[0], LONG_SLEEPER, log)
-        sleeper = _Sleeper(LONG_SLEEPER, jobs[0], _attempt(place))
+        sleeper = Sleeper(LONG_SLEEPER, jobs[0], _attempt(place))
         number = read_log(LocalStorage(place.job_folder)).number + 1
         jobs.append(JobProcess(place))
         wait_until(lambda: _is_far_beyond(place, number, jobs[1]), timeout_s=FINISH_LIMIT_S, pause_s=0.2)
@@ -164,7 +174,7 @@ def _is_far_beyond(place: Place, number: int, owner: JobProcess) -> bool:
     return read_log(storage).number > number + 200 and log_entry_path(number) not in storage.list("log/")
 
 
-def _wake_fenced(sleepers: list[_Sleeper], attempt: int, place: Place, result: FencedChain) -> list[_Sleeper]:
+def _wake_fenced(sleepers: list[Sleeper], attempt: int, place: Place, result: FencedChain) -> list[Sleeper]:
     """Wake those that the log has left behind, one at a time; the others go on sleeping."""
     for sleeper in sleepers:
         if sleeper.attempt < attempt:
@@ -172,7 +182,7 @@ def _wake_fenced(sleepers: list[_Sleeper], attempt: int, place: Place, result: F
     return [sleeper for sleeper in sleepers if sleeper.attempt >= attempt]
 
 
-def _wake(sleeper: _Sleeper, place: Place | None = None) -> Wake:
+def _wake(sleeper: Sleeper, place: Place | None = None) -> Wake:
     """Let it go on, and see what it does. `place`: everybody else stands still, so that the folder must too."""
     job = sleeper.job
     before = _await_stillness(place) if place is not None else {}
@@ -183,7 +193,7 @@ def _wake(sleeper: _Sleeper, place: Place | None = None) -> Wake:
     seconds = watch.seconds()
     left = outliving(family)
     after = listing(place) if place is not None else {}
-    changes = [f"- {path}" for path in sorted(before.keys() - after.keys())]
+    changes = [f"- {path}" for path in sorted(before.keys() - after.keys()) if not sleeper.may_remove(path)]
     changes += [f"+ {path}" for path in sorted(after.keys() - before.keys()) if not _counts_for_nothing(path, before)]
     changes += [f"~ {path}" for path in sorted(after.keys() & before.keys()) if before[path] != after[path]]
     errors = [line for line in job.said().splitlines() if any(words in line for words in FENCED_WORDS)]

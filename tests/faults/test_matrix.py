@@ -1,16 +1,22 @@
 """The matrix covers what it says, and its judgement sees what it is there for."""
 
+import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from penstock.checkpoint.log.entries import Claim, Complete, Entry, Record
+from tests.faults.events import Expected
 from tests.faults.failpoints import Case
-from tests.faults.fencing import Wake, all_zombies
+from tests.faults.fencing import Sleeper, Wake, all_zombies
+from tests.faults.jobs import JobProcess, Place
 from tests.faults.matrix.all_cases import MATRIX, chosen
 from tests.faults.matrix.cells import FACTORS, all_pairs, draw_cells, missing_pairs
+from tests.faults.matrix.damage import swapped
 from tests.faults.matrix.run import CaseResult, closing_line
+from tests.faults.matrix.scene import Scene
 from tests.faults.matrix.storage import _require_dead_after_error
 from tests.faults.outcome import read_printed
 from tests.faults.starts import not_linear
@@ -115,3 +121,39 @@ def test_f18_a_zombie_that_acts_is_not_called_fenced(change: dict[str, Any]) -> 
     assert fenced.passed and "fenced after" in str(fenced)
     acted = Wake(**{**fenced.__dict__, **change})
     assert not acted.passed and "NOT FENCED" in str(acted)
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "allowed"),
+    [
+        ("C20.after", "out/.inprogress-ab12-2-0123456789ab-0-9f", True),
+        ("C20.after", "out/.inprogress-ab12-1-0123456789ab-0-9f", False),
+        ("C20.after", "out/.pending-ab12-2-0123456789ab-0-9f", False),
+        ("C20.after", "out/.committed-ab12-2-0123456789ab-0-9f", False),
+        ("C20.after", "out/part-0123456789ab-0-9f.json", False),
+        ("C20.after", "checkpoints/ab12/log/00000002", False),
+        ("C1.before", "out/.inprogress-ab12-2-0123456789ab-0-9f", False),  # it has no attempt yet
+    ],
+)
+def test_f18_a_zombie_may_remove_only_what_it_has_in_progress_itself(place: str, path: str, allowed: bool) -> None:
+    name, side = place.split(".")
+    assert Sleeper(Case(name, side, "driver", "stop"), Mock(spec=JobProcess), 2).may_remove(path) is allowed
+
+
+def test_f10_files_that_are_the_same_are_not_swapped(tmp_path: Path) -> None:
+    contents = {"a/CURRENT": b"MANIFEST-5\n", "b/CURRENT": b"MANIFEST-5\n", "a/log": b"1234", "b/log": b"123456"}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    named = swapped(Mock(spec=Scene), tmp_path / "_metadata", [tmp_path / name for name in contents])
+    assert {path.name for path in named} == {"log"}
+    assert (tmp_path / "a/log").read_bytes() == b"123456" and (tmp_path / "b/log").read_bytes() == b"1234"
+
+
+def test_f12_a_disk_of_a_case_goes_when_the_processes_of_its_scene_have_ended() -> None:
+    scene = Scene(Mock(spec=Place), draw_cells(WISHES, 1)[0], Expected(), random.Random(1))
+    ended: list[str] = []
+    scene.mounts.callback(ended.append, "disk")
+    scene.jobs.append(Mock(spec=JobProcess, close=lambda: ended.append("job")))
+    scene.close()
+    assert ended == ["job", "disk"]

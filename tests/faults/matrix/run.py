@@ -112,7 +112,7 @@ def run_case(case: MatrixCase, cell: Cell, root: Path, expected: Expected, seed:
         hits = case.run(scene)
         wrong = scene.judge()
     except Exception as error:  # the other cases are still worth running
-        wrong = [f"{type(error).__name__}: {error}"]
+        wrong = [*scene.wrong, f"{type(error).__name__}: {error}"]
     finally:
         scene.close()
     return CaseResult(case, cell, hits, wrong, watch.seconds())

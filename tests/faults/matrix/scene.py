@@ -2,7 +2,8 @@
 
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,7 +37,10 @@ class Scene:
     expected: Expected
     chance: random.Random
     jobs: list[JobProcess] = field(default_factory=list)
-    exit_checks: list[Callable[[], None]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """What a case has found so far, where the rest of it is still worth running."""
+    mounts: ExitStack = field(default_factory=ExitStack)
+    """Disks of its own, which go when its processes have ended."""
     cancelled: bool = False
     """The job was cancelled: its output must be that of its last checkpoint, and not everything."""
     foreign: set[str] = field(default_factory=set)
@@ -128,12 +132,14 @@ class Scene:
     def close(self) -> None:
         for job in self.jobs:
             job.close()
+        self.mounts.close()
 
     # ---- judgement
 
     def judge(self) -> list[str]:
         """What is wrong with the state, the output, the files and the processes at the end; nothing if all is exact."""
-        wrong = [f"{line} outlives the job" for job in self.jobs for line in outliving(job.family())]
+        wrong = [*self.wrong]
+        wrong += [f"{line} outlives the job" for job in self.jobs for line in outliving(job.family())]
         rows = list(read_printed(self.place.printed) if self.place.sink == "print" else read_output(self.place.output))
         verdict = compare(self._expected(), read_state(self.place.job_folder), rows)
         if not verdict.exact:

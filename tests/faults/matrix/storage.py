@@ -8,7 +8,7 @@ from penstock.checkpoint.log.entries import Complete
 from tests.faults.jobs import JobProcess
 from tests.faults.matrix.case import MatrixCase
 from tests.faults.matrix.scene import LIMIT_S, TOLERANT, Scene
-from tests.faults.matrix.tools import full_disk, injected, limited, mount_self, mount_small, read_only, strace
+from tests.faults.matrix.tools import full_disk, injected, limited, own_mount, read_only, small_disk, strace
 from tests.waiting import wait_until
 
 WINDOW = 5
@@ -16,7 +16,7 @@ WINDOW = 5
 
 
 def disk_full(scene: Scene) -> Sequence[str]:
-    mount_small(scene.place.checkpoints, "24m")
+    scene.mounts.enter_context(small_disk(scene.place.checkpoints, "24m"))
     scene.configure(*TOLERANT)
     job = scene.start()
     scene.await_checkpoints(job, 2)
@@ -69,7 +69,7 @@ def slow_disk(scene: Scene) -> Sequence[str]:
 
 
 def read_only_disk(scene: Scene) -> Sequence[str]:
-    mount_self(scene.place.checkpoints)
+    scene.mounts.enter_context(own_mount(scene.place.checkpoints))
     scene.configure(*TOLERANT)
     job = scene.start()
     scene.await_checkpoints(job, 2)

@@ -42,16 +42,29 @@ def enter_private_mounts() -> bool:
     return _is_private
 
 
-def mount_small(folder: Path, size: str) -> None:
-    """A disk of that size at the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    assert _mounts("-t", "tmpfs", "-o", f"size={size}", "small", str(folder)), f"cannot mount {folder}"
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """A disk of that size at the folder; what is on it goes with it."""
+    with _mounted(folder, "-t", "tmpfs", "-o", f"size={size}", "small"):
+        yield
 
 
-def mount_self(folder: Path) -> None:
-    """Make the folder a mount point, so that it alone can become read-only."""
+@contextmanager
+def own_mount(folder: Path) -> Iterator[None]:
+    """The folder is a mount point meanwhile, so that it alone can become read-only."""
+    with _mounted(folder, "--bind", str(folder)):
+        yield
+
+
+@contextmanager
+def _mounted(folder: Path, *arguments: str) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    assert _mounts("--bind", str(folder), str(folder)), f"cannot mount {folder}"
+    assert _mounts(*arguments, str(folder)), f"cannot mount {folder}"
+    try:
+        yield
+    finally:
+        # A process that was killed holds its files for a moment.
+        wait_until(lambda: _succeeds("umount", str(folder)), timeout_s=60, pause_s=0.05)
 
 
 @contextmanager
@@ -129,4 +142,8 @@ def _status(pid: int) -> str:
 
 
 def _mounts(*arguments: str) -> bool:
-    return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0
+    return _succeeds("mount", *arguments)
+
+
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
