@@ -1,7 +1,7 @@
-"""A SourceFunction that runs in a thread, and what was read of it so far.
+"""A SourceFunction that runs in a thread, and how far it has been read.
 
-A position is how many records were read, the operator state of the function after them, and whether the source has
-ended. Starting a function at a position gives the records after it.
+A position is the number of records read, the function's operator state after them, and whether the source has ended.
+A function started at a position yields the records after it.
 """
 
 import base64
@@ -34,7 +34,7 @@ from penstock.state.operator.operator_states import OperatorStates
 
 START: dict[str, Any] = {"records": 0, "state": {}, "ended": False}
 CAPACITY = 10_000
-"""Records that may wait to be read before taking the lock waits."""
+"""How many records may wait to be read before the function is blocked in taking the lock."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class SourceRun:
             self._lock.changed.notify_all()
 
     def take(self, wait_s: float, most: int | None = None) -> list[Any]:
-        """The records since the last call; `position` is after them. Waits if there is none yet.
+        """The records since the last call; `position` is after them. Waits if there are none yet.
 
-        `most`: so many records if there are more; then the position is only good for comparing counts.
+        `most` limits their number; if it did, the position can only be used to compare counts.
         """
         with self._lock.changed:
             self._lock.changed.wait_for(lambda: self._lock.records or self._ended, wait_s)
@@ -103,14 +103,14 @@ class SourceRun:
         return records
 
     def replay(self, count: int, wait_s: float) -> list[Any]:
-        """Exactly so many records, as they were read before."""
+        """Read this many records again, as they were read before."""
         records: list[Any] = []
         while len(records) < count:
             found = self.take(wait_s, count - len(records))
             if not found and self.position["ended"]:
                 raise UsageError(
-                    f"a source gave {len(records)} records where it had given {count} before; a source with a position "
-                    f"must give the same records from the same position"
+                    f"a source yielded {len(records)} records, but {count} the first time; a source with a position "
+                    f"must yield the same records from the same position"
                 )
             records += found
         return records
@@ -130,7 +130,7 @@ class SourceRun:
 
 
 class CheckpointLock:
-    """The lock between a source and its reader. The thread of the source may take it again; the reader comes first."""
+    """The lock between a source and its reader. The source's thread may take it repeatedly; the reader has priority."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -142,7 +142,7 @@ class CheckpointLock:
 
     @property
     def is_held(self) -> bool:
-        """The source is between a record and its position."""
+        """Whether the source holds it: it is between a record and its position."""
         return self._depth > 0
 
     def __enter__(self) -> "CheckpointLock":
@@ -167,7 +167,7 @@ class CheckpointLock:
                 self.changed.notify_all()
 
     def close(self) -> None:
-        """Let a waiting source go on, to see that it was cancelled."""
+        """Release a waiting source, so that it sees that it was cancelled."""
         with self.changed:
             self._is_closed = True
             self.changed.notify_all()

@@ -17,7 +17,7 @@ from penstock.model.source import Source
 from penstock.model.types import TypeInformation, Types, resolve_type
 
 Positioned = Iterator[tuple[Any, Any]]
-"""Records, each with the position behind it."""
+"""Records, each with the position after it."""
 
 RECONNECT_S = 1.0
 RECEIVE_BYTES = 64 * 1024
@@ -34,7 +34,7 @@ class PositionSource(Protocol):
 
     @property
     def replayable(self) -> bool:
-        """Opening it again at a position gives the same records."""
+        """Whether opening it again at a position yields the same records."""
         ...
 
     def open(self, position: Any) -> Positioned:
@@ -76,7 +76,7 @@ class IteratorSource(Source):
 
 @dataclass(frozen=True)
 class SocketSource(Source):
-    """Lines of text from a TCP server: at most once, because lines that were received cannot be asked for again."""
+    """Lines of text from a TCP server: at most once, because lines that were received cannot be requested again."""
 
     host: str
     port: int
@@ -93,7 +93,7 @@ class SocketSource(Source):
 
     @property
     def delivery(self) -> Delivery:
-        """Lines are gone once they were received."""
+        """At most once: lines are gone once they have been received."""
         return Delivery.at_most_once(
             f"lines of {self.host}:{self.port} since the last checkpoint are lost in a failure",
             "write them to files or to Kafka, and read those",
@@ -102,7 +102,7 @@ class SocketSource(Source):
     def open(self, position: Any) -> Positioned:
         """Lines as they come, without an end. The position counts them.
 
-        Raises ConnectionError if there is no server at first; later it is tried again for ever.
+        Raises ConnectionError if there is no server at the start; later it reconnects without a limit.
         """
         number = position or 0
         connection = socket.create_connection((self.host, self.port))
@@ -133,7 +133,7 @@ class SocketSource(Source):
 
 @dataclass(frozen=True)
 class DataGeneratorSource(Source):
-    """Records that a function computes from 0, 1, 2 …, at most so many in a second.
+    """Records that a function computes from 0, 1, 2 …, at a limited rate.
 
     The function must return the same record for the same number whenever it is called.
     """
@@ -172,7 +172,7 @@ class DataGeneratorSource(Source):
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """The next bytes; none when the connection has ended, also by a reset."""
+    """The next bytes; empty when the connection has ended or was reset."""
     try:
         return connection.recv(RECEIVE_BYTES)
     except ConnectionError:

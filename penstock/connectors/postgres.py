@@ -43,10 +43,10 @@ CONNECT = {
     "tcp_user_timeout": "30000",
     "application_name": "penstock",
 }
-"""libpq's settings, where the URL does not give them: a server that disappeared is noticed."""
+"""Settings of libpq that the URL may override: they detect a server that has disappeared."""
 LOCK_TIMEOUT = "30s"
 IDLE_TIMEOUT = "60s"
-"""The server ends a transaction of a driver that sleeps, so that the next driver can go on."""
+"""The server ends the transaction of a suspended driver, so that the next driver can continue."""
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -233,7 +233,7 @@ class PostgresDialect(Dialect):
 
 
 class _WithoutNul:
-    """Refuses text with a NUL, which PostgreSQL cannot store, in the operator that made it."""
+    """Refuses text with a NUL character, which PostgreSQL cannot store, in the operator that emitted it."""
 
     def __init__(self, encoder: StagedEncoder, columns: Sequence[Column]) -> None:
         self._encoder = encoder
@@ -317,7 +317,7 @@ def _reason(error: Exception) -> str:
 
 
 def _refused_state(text: str) -> str | None:
-    """The state in an error at connecting, which psycopg gives as text alone."""
+    """The SQLSTATE of an error while connecting, which psycopg only gives as text."""
     if "password" in text and ("failed" in text or "no password supplied" in text) or "pg_hba.conf" in text:
         return "28P01"
     if "database" in text and "does not exist" in text:
@@ -335,5 +335,5 @@ def _advice(state: str) -> str:
     if state == "42501":
         return "; grant the user the right"
     if state.startswith(("22", "23")):
-        return "; a row breaks a rule of the table: change the table, and the commit goes on"
+        return "; a row breaks a rule of the table: change the table, and the commit will succeed"
     return ""

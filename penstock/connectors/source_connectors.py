@@ -60,7 +60,7 @@ class BulkFormat:
 class FileSource(Source):
     """The records of files: those that exist at the start and, if monitored continuously, new ones as well.
 
-    Folders are read with all folders in them, oldest files first. Files and folders whose names start with `.` or `_`
+    Folders are read with all their subfolders, oldest files first. Files and folders whose names start with `.` or `_`
     are not read. A file must appear complete, by a rename, and never change.
 
     >>> FileSource.of("/data/orders", "json", "customer string, amount double").record_type.get_field_names()
@@ -161,7 +161,7 @@ class FileSource(Source):
 
     @property
     def delivery(self) -> Delivery:
-        """Files that were read can be read again."""
+        """Exactly once: files can be read again."""
         return Delivery.exactly_once()
 
     def partitioned_by(self, *columns: str) -> "FileSource":

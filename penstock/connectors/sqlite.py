@@ -61,7 +61,7 @@ class SqliteSink(DatabaseSink):
         return SqliteDialect(str(self.path))
 
     def check(self, record_type: TypeInformation) -> None:
-        """As for every database; a file that is missing is not created yet."""
+        """Check as for every database. A missing file is not created yet."""
         if os.path.exists(self.path):
             super().check(record_type)
             return
@@ -84,7 +84,7 @@ def database_file(path: str | os.PathLike[str]) -> str:
 
 
 def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
-    """One column or several."""
+    """The key columns as a tuple, given as one name or several."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
@@ -122,9 +122,9 @@ class SqliteDialect(Dialect):
         return _TYPES.get(type_info.name, "TEXT")
 
     def accepts(self, sql_type: str, type_info: TypeInformation) -> bool:
-        """Whether the column keeps values as they are: its affinity is that of the type, or does not change it."""
+        """Return whether the column stores values unchanged: its affinity is that of the type, or does not matter."""
         found, needed = _affinity(sql_type), _affinity(self.column_type(type_info))
-        if found == "NUMERIC":  # numbers stay numbers, and text that is no number stays text
+        if found == "NUMERIC":  # numbers stay numbers, and text that is not a number stays text
             return needed != "TEXT" or type_info.name in _TIMES
         return found in (needed, "BLOB") or (found == "INTEGER" and needed == "NUMERIC")
 
@@ -159,14 +159,14 @@ def _values(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """Text that sorts as the value does, for dates and times; SQLite's own functions read it."""
+    """A date or time as text that sorts like the value and that SQLite's own functions can read."""
     if isinstance(value, datetime):
         return value.isoformat(" ", "microseconds")
     return str(value)
 
 
 def _affinity(sql_type: str) -> str:
-    """SQLite's rules, in their order."""
+    """The affinity of a column type, by SQLite's rules in their order."""
     text = sql_type.upper()
     if "INT" in text:
         return "INTEGER"

@@ -28,7 +28,7 @@ class TwoPhaseCommitSink(Sink):
 
     @abstractmethod
     def begin(self, name: str) -> Any:
-        """Open the transaction of this name. What is returned is passed to `write` and `pre_commit`."""
+        """Open the transaction of this name. The returned object is passed to `write` and `pre_commit`."""
 
     @abstractmethod
     def write(self, transaction: Any, records: Sequence[Any]) -> None:
@@ -40,31 +40,31 @@ class TwoPhaseCommitSink(Sink):
 
     @abstractmethod
     def commit_transaction(self, name: str) -> None:
-        """Make a prepared transaction visible. Raises any error if it is not there or if the outcome is unknown."""
+        """Make a prepared transaction visible. Raises any error if it does not exist or if the outcome is unknown."""
 
     @abstractmethod
     def was_committed(self, name: str) -> bool:
-        """Whether the transaction is known to be committed, however long ago.
+        """Return whether the transaction is known to be committed, however long ago.
 
         Where the system forgets committed transactions, write the name as a row within the transaction itself.
         """
 
     @abstractmethod
     def abort(self, name: str, transaction: Any | None) -> None:
-        """Drop a transaction that is open or prepared; nothing if it is gone.
+        """Drop a transaction that is open or prepared. Does nothing if it is gone.
 
         `transaction` is what `begin` returned, if it is open in this process.
         """
 
     @abstractmethod
     def pending(self, prefix: str) -> Iterable[str]:
-        """The names of prepared transactions that start so, and of open ones if they outlive their process."""
+        """The names with this prefix of prepared transactions, and of open ones if they outlive their process."""
 
     def open(self, context: SinkContext) -> SinkWriter:
         return _TwoPhaseWriter(self, context)
 
     def commit(self, committable: Committable) -> None:
-        """Commit, and if that fails find out by reading back whether it happened (PROTOCOL R21)."""
+        """Commit. If that fails, read back whether it has happened (PROTOCOL R21)."""
         name = committable.transaction
         try:
             self.commit_transaction(name)

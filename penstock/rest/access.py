@@ -88,14 +88,14 @@ def parse_query(query: bytes, allowed: tuple[str, ...]) -> dict[str, str]:
 
 
 def refuse_token_in_query(query: bytes) -> None:
-    """A token in a URL would end up in logs and histories."""
+    """Refuse a token in the URL, which would end up in logs and histories."""
     names = (part.partition(b"=")[0].decode("latin-1") for part in re.split(rb"[&;]", query))
     if any(_TOKEN_NAMES.search(name) for name in names):
         raise RequestRefusedError(401, "UNAUTHORIZED", "a token in the URL is refused: use Authorization: Bearer …")
 
 
 def _only(headers: Headers, name: bytes, status: int, code: str, *, lower: bool = True) -> str | None:
-    """The header's value, or None; refused if it occurs more than once."""
+    """The header's value, or None. A header that occurs more than once is refused."""
     values = [value for key, value in headers if key.lower() == name]
     if len(values) > 1:
         raise RequestRefusedError(status, code, f"the header {name.decode()} occurs {len(values)} times")

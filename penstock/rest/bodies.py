@@ -25,7 +25,7 @@ class SavepointBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """POST /jobs/:jobid/stop. As in Flink, the folder's field is not called as in SavepointBody."""
+    """POST /jobs/:jobid/stop. As in Flink, the field for the folder has another name than in SavepointBody."""
 
     target_directory: str | None = msgspec.field(default=None, name="targetDirectory")
     drain: bool | None = None
@@ -55,7 +55,7 @@ def decode_body(data: bytes, kind: type[Body]) -> Body:
     text = data or b"{}"
     try:
         body = msgspec.json.decode(text, type=kind)
-        # msgspec takes the last of two equal fields. Checked now that all are known to be flat.
+        # msgspec keeps the last of two equal fields. This check relies on all fields being flat.
         json.loads(text, object_pairs_hook=_unique)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RequestRefusedError(400, "BAD_REQUEST", f"the body is not valid: {str(error)[:MESSAGE_CHARS]}") from None

@@ -153,7 +153,7 @@ def checkpoint_config(facts: JobFacts) -> dict[str, Any]:
 
 
 def external_path(stats: CheckpointStats, facts: JobFacts) -> str:
-    """Where a completed checkpoint or savepoint is."""
+    """The path of a completed checkpoint or savepoint."""
     if stats.path is not None:
         return stats.path
     if facts.checkpoint_dir is None:
@@ -162,7 +162,7 @@ def external_path(stats: CheckpointStats, facts: JobFacts) -> str:
 
 
 def is_discarded(stats: CheckpointStats, report: CheckpointReport) -> bool:
-    """Whether its files were deleted; those of a savepoint belong to the user."""
+    """Return whether its files were deleted; those of a savepoint belong to the user."""
     return not stats.savepoint and report.retained is not None and stats.checkpoint_id not in report.retained
 
 
@@ -226,7 +226,7 @@ def _parts_of(stage_id: str, stats: CheckpointStats) -> list[SubtaskStats]:
 
 
 def _latest_ack_ms(stats: CheckpointStats, parts: Sequence[SubtaskStats]) -> int:
-    """From the subtasks' own durations; -1 if none has acknowledged."""
+    """The time of the last acknowledgement, from the subtasks' durations; -1 if there is none."""
     return max((stats.trigger_ms + part.duration_ms for part in parts), default=-1)
 
 

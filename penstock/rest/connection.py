@@ -38,7 +38,7 @@ class LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, in the form of all other errors."""
+        """Answer a request that is not HTTP, in the form of all other errors."""
         request_id = new_trigger_id()
         data = {"errors": ["this is not a valid HTTP request"], "code": "BAD_REQUEST"}
         body = json.dumps({**data, "request_id": request_id}).encode()

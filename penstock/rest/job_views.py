@@ -119,7 +119,7 @@ def _vertex(record: JobRecord, stage: StagePlan) -> dict[str, Any]:
 
 
 def _unknown_metrics() -> dict[str, Any]:
-    """Flink's metrics of an operator. There are none here, and `…-complete` says so."""
+    """Flink's metrics of an operator. They are not measured here, and `…-complete` says so."""
     names = ("read-bytes", "write-bytes", "read-records", "write-records")
     counts = {key: value for name in names for key, value in ((name, 0), (f"{name}-complete", False))}
     times = ("accumulated-backpressured-time", "accumulated-idle-time", "accumulated-busy-time")
@@ -142,7 +142,7 @@ def _times(record: JobRecord) -> dict[str, int]:
 
 
 def _timestamps(record: JobRecord) -> dict[str, int]:
-    """When the job last entered each status; 0 if never."""
+    """The time when the job last entered each status; 0 if it never did."""
     found = dict.fromkeys((status.name for status in JobStatus), 0)
     found.update({change.status: change.at_ms for change in record.transitions})
     return found

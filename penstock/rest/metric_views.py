@@ -14,13 +14,13 @@ Readings = Iterable[tuple[SubtaskId, MetricReading]]
 
 
 def subtask_metrics(readings: Readings, stage: StagePlan, query: Mapping[str, str], index: int) -> list[dict[str, Any]]:
-    """/jobs/:jobid/vertices/:vertexid/subtasks/:index/metrics: names, or the values of those asked for."""
+    """/jobs/:jobid/vertices/:vertexid/subtasks/:index/metrics: names, or the values of the requested ones."""
     values = {name: value for place, name, value in figures_of(readings, stage) if place == index}
     return names_or_values(values, query)
 
 
 def vertex_metrics(readings: Readings, stage: StagePlan, query: Mapping[str, str]) -> list[dict[str, Any]]:
-    """/jobs/:jobid/vertices/:vertexid/metrics: the same of all subtasks, the index first in each name."""
+    """/jobs/:jobid/vertices/:vertexid/metrics: the same for all subtasks; each name starts with the index."""
     return names_or_values({f"{index}.{name}": value for index, name, value in figures_of(readings, stage)}, query)
 
 
@@ -28,7 +28,7 @@ def aggregated_metrics(readings: Readings, stage: StagePlan, query: Mapping[str,
     """/jobs/:jobid/vertices/:vertexid/subtasks/metrics: names, or numbers merged over subtasks."""
     chosen = listed(query, "agg") or list(AGGREGATIONS)
     if unknown := [name for name in chosen if name not in AGGREGATIONS]:
-        raise RequestRefusedError(400, "BAD_REQUEST", f"agg: {unknown[0]!r} is none of {', '.join(AGGREGATIONS)}")
+        raise RequestRefusedError(400, "BAD_REQUEST", f"agg: {unknown[0]!r} is not one of {', '.join(AGGREGATIONS)}")
     only = listed(query, "subtasks")
     numbers: dict[str, list[float]] = {}
     for index, name, value in figures_of(readings, stage):
@@ -50,14 +50,14 @@ def aggregates(numbers: list[float]) -> dict[str, float]:
 
 
 def names_or_values(values: Mapping[str, Figure], query: Mapping[str, str]) -> list[dict[str, Any]]:
-    """As in Flink: without `get` the names, with it the values as texts."""
+    """As in Flink: the names without `get`, the values as text with it."""
     if "get" not in query:
         return [{"id": name} for name in sorted(values)]
     return [{"id": name, "value": str(values[name])} for name in listed(query, "get") if name in values]
 
 
 def figures_of(readings: Readings, stage: StagePlan) -> Iterable[tuple[int, str, Figure]]:
-    """Index of the subtask, name and value; a meter and a distribution have several, with a word behind the name."""
+    """Index of the subtask, name and value. A meter or distribution has several figures, each with a suffix."""
     names = {plan.uid: plan.name.translate(_REPLACED) for plan in stage.operators}
     for subtask, reading in readings:
         if subtask.stage != stage.id:

@@ -30,7 +30,7 @@ class RestSettings:
     def __post_init__(self) -> None:
         if bool(self.certificate) != bool(self.key):
             raise ConfigurationError(
-                f"{options.CERTIFICATE.key} and {options.CERTIFICATE_KEY.key} belong together: set both or none"
+                f"{options.CERTIFICATE.key} and {options.CERTIFICATE_KEY.key} belong together: set both or neither"
             )
         if self.enabled and not is_loopback(self.host) and not self.certificate and not self.insecure:
             raise ConfigurationError(
@@ -84,7 +84,7 @@ class RestSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Return whether only this machine can reach an address.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
     [True, True, True, False, False]

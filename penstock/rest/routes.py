@@ -238,7 +238,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 
 def not_found(message: str) -> RequestRefusedError:
-    """404."""
+    """The error for status 404."""
     return RequestRefusedError(404, "NOT_FOUND", message)
 
 

@@ -82,7 +82,7 @@ class ControlServer:
         config.ssl = self._tls
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
-        # Not `serve`, which wakes up ten times a second to see whether it should stop.
+        # Not `serve`, which wakes up ten times a second to check whether it should stop.
         await server.startup(sockets=[self._socket])
         await self._stopping.wait()
         await server.shutdown(sockets=[self._socket])

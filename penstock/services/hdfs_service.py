@@ -51,7 +51,7 @@ log4j.appender.stderr.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 
 
 class HdfsService:
-    """Address: `hdfs://127.0.0.1:port`. Who starts it is its superuser."""
+    """Address: `hdfs://127.0.0.1:port`. The user who starts it is the superuser."""
 
     stop_signal = signal.SIGTERM
     user: str | None = None
@@ -75,7 +75,7 @@ class HdfsService:
         return Launch(f"hdfs://127.0.0.1:{port}", programs)
 
     def is_ready(self, launch: Launch) -> bool:
-        """The NameNode has left safe mode, and knows its DataNode."""
+        """Return whether the NameNode has left safe mode and knows its DataNode."""
         options = launch.programs[0].arguments
         place = next(option.removeprefix(WEB_PROPERTY) for option in options if option.startswith(WEB_PROPERTY))
         try:
@@ -87,7 +87,7 @@ class HdfsService:
 
 
 def administrate(address: str, *command: str) -> str:
-    """What `hdfs dfsadmin` prints for a command, such as `-safemode enter`, at the HDFS of an address."""
+    """Run `hdfs dfsadmin` with a command such as `-safemode enter` on the HDFS at an address; return what it prints."""
     java = _java(f"{_jars(cache_folder())}/*")
     return _run((*java, "org.apache.hadoop.hdfs.tools.DFSAdmin", "-fs", address, *command), " ".join(command))
 

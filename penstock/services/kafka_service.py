@@ -36,7 +36,7 @@ auto.create.topics.enable=false
 
 
 class KafkaService:
-    """Address: `127.0.0.1:port`, for `bootstrap.servers`. Topics are not created by being named."""
+    """Address: `127.0.0.1:port`, for `bootstrap.servers`. A topic is not created by using its name."""
 
     stop_signal = signal.SIGTERM
     user: str | None = None
@@ -66,7 +66,7 @@ class KafkaService:
         return Launch(f"127.0.0.1:{port}", (ServiceProgram((*command, "kafka.Kafka", str(settings))),))
 
     def is_ready(self, launch: Launch) -> bool:
-        """The broker opens its port last."""
+        """Return whether the broker's port is open; the broker opens it last."""
         return accepts_connections(launch.address)
 
 

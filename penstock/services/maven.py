@@ -31,9 +31,9 @@ WITHOUT_TRANSITIVES = (
 
 
 def fetch_jars(artifacts: Sequence[str], folder: Path, *, transitive: bool = True) -> list[Path]:
-    """The jars of `artifacts` (`group:artifact:version`) in `folder`, with all that they need to run if `transitive`.
+    """Put the jars of `artifacts` (`group:artifact:version`) into `folder`; if `transitive`, with their dependencies.
 
-    The folder appears when it is complete, so a fetch that was interrupted is repeated.
+    The folder appears when it is complete, so an interrupted fetch is repeated.
     """
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def fetch_jars(artifacts: Sequence[str], folder: Path, *, transitive: bool = Tru
 
 
 def write_pom(artifacts: Sequence[str], *, transitive: bool) -> str:
-    """A project that depends on the artifacts.
+    """The POM of a project that depends on the artifacts.
 
     >>> "<artifactId>kafka_2.13</artifactId>" in write_pom(["org.apache.kafka:kafka_2.13:4.1.0"], transitive=True)
     True

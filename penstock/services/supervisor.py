@@ -38,7 +38,7 @@ from penstock.services.service_handle import (
 
 STOP_GRACE_S = 15.0
 PARENT_DEATH_SIGNAL = 1
-"""Of prctl: which signal a process gets when its parent dies."""
+"""The option of prctl that sets which signal a process gets when its parent dies."""
 LIBC = ctypes.CDLL(None)
 
 
@@ -56,7 +56,7 @@ class Supervisor:
     received: list[int] = field(default_factory=list)
 
     def run(self, cache: Path) -> None:
-        """Serve until the owner has ended or a signal says so."""
+        """Serve until the owner has ended or a signal asks to stop."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._receive)
         self._report(STARTING)
@@ -77,7 +77,7 @@ class Supervisor:
             shutil.rmtree(self.data, ignore_errors=True)
 
     def _continues(self) -> bool:
-        """Handle what has been received. False if it is time to stop."""
+        """Handle the signals received so far. Returns False if it is time to stop."""
         while self.received:
             number = self.received.pop(0)
             if number == signal.SIGUSR1:
@@ -125,14 +125,14 @@ class Supervisor:
 
     def _kill(self) -> None:
         for process in self.processes:
-            # Also what it has started: a server of many processes would not start again beside its old ones.
+            # Kill its children too: a server of many processes would not start again beside its old ones.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self.processes = []
         self._report(DOWN)
 
     def _stop(self) -> None:
-        """Last started, first stopped; what does not end in time is killed."""
+        """Stop the programs in reverse order; kill those that do not end in time."""
         for process in reversed(self.processes):
             if process.poll() is None:
                 process.send_signal(self.service.stop_signal)
@@ -155,7 +155,7 @@ class Supervisor:
 
 
 def give_to(folder: Path, user: str | None) -> None:
-    """Let `user` own the folder and all that is in it."""
+    """Make `user` the owner of the folder and everything in it."""
     if user is None:
         return
     entry = pwd.getpwnam(user)

@@ -119,7 +119,7 @@ def test_without_a_position_a_planned_batch_is_lost_and_that_is_said() -> None:
 
 
 def test_a_replay_that_gives_fewer_records_is_an_error() -> None:
-    with pytest.raises(UsageError, match="gave 5 records where it had given 9 before"):
+    with pytest.raises(UsageError, match="yielded 5 records, but 9 the first time"):
         SourceRun(source(Counter(5)).function, START).replay(9, WAIT_S)
 
 

@@ -331,7 +331,7 @@ def test_a_producer_is_always_idempotent_and_places_keys_as_javas() -> None:
             UsageError,
             "either set_topic",
         ),
-        (lambda: schema_builder().set_topic(""), UsageError, "no name of a topic"),
+        (lambda: schema_builder().set_topic(""), UsageError, "not the name of a topic"),
         (lambda: schema_builder().set_partitioner(3), ArgumentError, "function of record, key"),
         (
             lambda: schema_builder().set_key_serialization_schema(str),

@@ -328,7 +328,7 @@ def test_rows_are_partitioned(table: TableFormat) -> None:
 
 
 def test_partitions_by_no_column_are_refused(table: TableFormat) -> None:
-    with pytest.raises(UsageError, match="partitioned by 'town', which is no column of .id int64, name string."):
+    with pytest.raises(UsageError, match="partitioned by 'town', which is not a column of .id int64, name string."):
         table.sink(partition_by=["town"]).check(IDS)
     with pytest.raises(ArgumentValueError, match="partition_by is a list of column"):
         table.sink(partition_by="country")

@@ -20,7 +20,7 @@ def test_a_module_named_after_a_service_makes_it_known() -> None:
 
 
 def test_an_unknown_service_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(ServiceError, match="no service 'redis'; there are .*kafka"):
+    with pytest.raises(ServiceError, match="no service 'redis'; choose one of .*kafka"):
         start_service("redis")
 
 

@@ -14,7 +14,7 @@ from penstock.model.types import TypeInformation
 
 
 def python_values(array: pa.Array, type_info: TypeInformation) -> list[Any]:
-    """The values as standard DB-API drivers take them: nested ones are JSON text, durations are microseconds."""
+    """The values in the form that standard DB-API drivers take: nested ones as JSON text, durations in microseconds."""
     if type_info.name in NESTED:
         return json_texts(array, type_info)
     if type_info.name == "DURATION":

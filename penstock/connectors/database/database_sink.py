@@ -23,7 +23,7 @@ from penstock.model.sink import SinkContext
 from penstock.model.types import TypeInformation, parse_type
 
 TYPE = b"penstock.type"
-"""In the schema of staged rows: their type. Arrow's types do not tell a time of day from a number."""
+"""Where the schema of staged rows holds their type: Arrow's types cannot tell a time of day from a number."""
 
 
 class DatabaseSink(StagedSink):
@@ -41,7 +41,7 @@ class DatabaseSink(StagedSink):
 
     @property
     def allows_fallback(self) -> bool:
-        """Rows with a key may come again: the table ends with the same rows."""
+        """Whether rows may come again: with a key the table ends with the same rows."""
         return bool(self.target.key)
 
     @property
@@ -129,7 +129,7 @@ def _publish(dialect: Dialect, connection: Any, table: DatabaseTable, output: St
 
 
 def _is_published(dialect: Dialect, connection: Any, output: StagedOutput) -> bool:
-    """Begin the transaction that may publish, or find that it has happened."""
+    """Begin the transaction that publishes, unless the rows are already published."""
     marker = _locked_marker(dialect, connection, output.owner)
     if marker is None:
         raise ConnectorUnavailableError(f"the marker of {output.owner!r} in {dialect.name} disappeared")
@@ -140,10 +140,10 @@ def _is_published(dialect: Dialect, connection: Any, output: StagedOutput) -> bo
 
 
 def _locked_marker(dialect: Dialect, connection: Any, owner: str) -> int | None:
-    """The stored marker, locked. The table and the owner's row are created in transactions before."""
+    """The stored marker, locked. The table and the owner's row are created in earlier transactions."""
     try:
         marker = dialect.lock_marker(connection, owner)
-    except Exception:  # the table may be missing, for which each driver has an error of its own
+    except Exception:  # the table may be missing; each driver has its own error for that
         connection.rollback()
         _execute(
             connection,
@@ -155,7 +155,7 @@ def _locked_marker(dialect: Dialect, connection: Any, owner: str) -> int | None:
     connection.rollback()
     try:
         _execute(connection, f"INSERT INTO {COMMITS} VALUES ({dialect.placeholder}, -1)", (owner,))
-    except Exception as error:  # another driver was first, which the next line sees
+    except Exception as error:  # another driver was first; the next line sees its row
         connection.rollback()
         marker = dialect.lock_marker(connection, owner)
         if marker is None:
@@ -165,12 +165,12 @@ def _locked_marker(dialect: Dialect, connection: Any, owner: str) -> int | None:
 
 
 def _fits(dialect: Dialect, connection: Any, table: DatabaseTable, columns: list[Column]) -> bool:
-    """Whether the table exists; raises if it does and does not fit."""
+    """Return whether the table exists. Raises if it exists and does not fit."""
     found = dialect.find_columns(connection, table)
     if found is None:
         return False
     if table.statement:
-        return True  # the database alone can tell whether it takes the columns of a statement
+        return True  # only the database can tell whether it accepts the columns of a statement
     require_fit(table, columns, found, dialect.accepts, dialect.column_type)
     problem = dialect.missing_key(connection, table) if table.key else None
     if problem is not None:
@@ -205,5 +205,5 @@ def _execute(connection: Any, statement: str, parameters: tuple[Any, ...] = ()) 
 def _roll_back(connection: Any) -> None:
     try:
         connection.rollback()
-    except Exception:  # noqa: S110 - the connection is lost, and with it the transaction
+    except Exception:  # noqa: S110 - the connection is lost, and the transaction with it
         pass

@@ -51,10 +51,10 @@ class FoundColumn:
 
 
 def row_type(record_type: TypeInformation) -> TypeInformation:
-    """The record type as one with named fields; raises UsageError if it says nothing about its fields."""
+    """The record type as a type with named fields. Raises UsageError if its fields are not declared."""
     if record_type.kind != "arrow":
         raise UsageError(
-            "a table needs to know the type of its records, and these have none; declare it with output_type= on the "
+            "a table needs the type of its records, but these have none; declare it with output_type= on the "
             "operator before the sink, for example output_type='name string, total double'"
         )
     if record_type.names is not None:
@@ -98,7 +98,7 @@ def require_fit(
             problems.append(f"column {column.name!r} is {there.sql_type} and cannot store {column.type}")
     names = {column.name for column in columns}
     problems += [
-        f"column {name!r} needs a value and the records have none"
+        f"column {name!r} needs a value, but the records have no such field"
         for name, there in found.items()
         if there.is_required and name not in names
     ]

@@ -1,4 +1,4 @@
-"""How a database is spoken to: `Dialect`, with defaults in standard SQL for any DB-API 2 driver."""
+"""How to talk to a database: `Dialect`, with defaults in standard SQL for any DB-API 2 driver."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from penstock.connectors.database.database_table import NESTED, Column, Database
 from penstock.model.types import TypeInformation
 
 COMMITS = "penstock_commits"
-"""The table of markers: for each job and sink the last checkpoint whose rows are there."""
+"""The table of markers: for each job and sink, the last checkpoint whose rows are in the database."""
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -38,8 +38,8 @@ _TYPES = {
 class Dialect(ABC):
     """A database and its driver. Plain data; connections are opened in the JobManager only.
 
-    `connect` is all that a database with standard SQL needs. Its connections must not be in autocommit mode. The other
-    methods can be replaced where the database differs.
+    A database with standard SQL needs only `connect`. Its connections must not be in autocommit mode. The other
+    methods can be overridden where the database differs.
     """
 
     name = "the database"
@@ -66,11 +66,11 @@ class Dialect(ABC):
         return _TYPES["STRING" if type_info.name in NESTED else type_info.name]
 
     def accepts(self, sql_type: str, type_info: TypeInformation) -> bool:
-        """Whether a column of a table that exists can store all values of a type. The default believes it."""
+        """Return whether a column of an existing table can store all values of a type. By default it is assumed to."""
         return True
 
     def find_columns(self, connection: Any, table: DatabaseTable) -> Mapping[str, FoundColumn] | None:
-        """The columns of the table; None if it is missing. The default only knows names."""
+        """The columns of the table; None if it is missing. The default implementation only knows their names."""
         with closing(connection.cursor()) as cursor:
             cursor.execute(
                 f"SELECT column_name, data_type FROM information_schema.columns WHERE table_name = {self.placeholder}",
@@ -117,12 +117,12 @@ class Dialect(ABC):
         return f"ON CONFLICT ({key}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
 
     def missing_key(self, connection: Any, table: DatabaseTable) -> str | None:
-        """What the table lacks for its key, as a clause; the default trusts it."""
+        """What the table lacks for its key, as a clause; None if nothing. The default trusts the table."""
         return None
 
 
 def placed(statement: str, placeholder: str) -> str:
-    """A statement with `?` for parameters in another parameter style; quoted text is left alone."""
+    """Replace the `?` of a statement by another parameter style, except in quoted text."""
     if placeholder == "?":
         return statement
     pieces = statement.split("'")

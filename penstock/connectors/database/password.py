@@ -12,7 +12,7 @@ HIDDEN = "***"
 
 
 class Password:
-    """A password that the process which made it can read: a text, a function that returns it, or `${VARIABLE}`.
+    """A password that only the process that created it can read: text, a function that returns it, or `${VARIABLE}`.
 
     >>> Password("secret")
     Password('***')
@@ -22,22 +22,22 @@ class Password:
         self._source: str | Callable[[], str] | None = source
 
     def __call__(self) -> str:
-        """The password now: functions are called and variables read at each connection."""
+        """The current password: functions are called and variables are read for each connection."""
         if self._source is None:
-            raise UsageError("a password stays in the process that was given it; name an environment variable instead")
+            raise UsageError("a password stays in the process that received it; name an environment variable instead")
         return self._source() if callable(self._source) else _from_environment(self._source)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({HIDDEN!r})"
 
     def __reduce__(self) -> tuple[Callable[..., "Password"], tuple[str, ...]]:
-        """Only the name of a variable travels with a job; other processes of it do not connect."""
+        """Pickle only the name of a variable: other processes of the job do not connect."""
         is_reference = isinstance(self._source, str) and _REFERENCE.fullmatch(self._source)
         return _unpickled, (str(self._source),) if is_reference else ()
 
 
 def as_password(source: "str | Callable[[], str] | Password | None") -> Password | None:
-    """What a user passed for a password, wrapped so that nothing shows it."""
+    """Wrap what the user passed as a password, so that nothing shows it."""
     return source if source is None or isinstance(source, Password) else Password(source)
 
 

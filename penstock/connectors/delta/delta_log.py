@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.connectors.delta.delta_sink import DeltaSink
 
 CONFLICTS = 5
-"""How often a commit that another writer's commit made invalid is made anew, before the job's own retries."""
+"""How often a commit is repeated after a conflict with another writer, before the job's own retries."""
 PORTION_BYTES = 32 * 1024 * 1024
 """Small batches are joined up to this size: delta-rs distributes batches over threads, and so changes their order."""
 
@@ -46,7 +46,7 @@ def check(sink: "DeltaSink", schema: pa.Schema) -> None:
 
 
 def publish(sink: "DeltaSink", output: StagedOutput) -> None:
-    """Append the rows in one commit, unless the table has a marker that is as high."""
+    """Append the rows in one commit, unless the table's marker is already as high."""
     for _ in range(CONFLICTS):
         with _translated(sink):
             try:
@@ -67,7 +67,7 @@ def _is_published(sink: "DeltaSink", output: StagedOutput) -> bool:
 
 
 def _append(sink: "DeltaSink", output: StagedOutput) -> bool:
-    """False if another commit came first: then the marker must be read again."""
+    """Append the rows. Returns False if another commit came first: then the marker must be read again."""
     rows = PublishedRows(output)
     table = _open(sink) or _create(sink, rows.schema)
     if table is None:
@@ -102,7 +102,7 @@ def _open(sink: "DeltaSink") -> DeltaTable | None:
 
 
 def _create(sink: "DeltaSink", schema: pa.Schema) -> DeltaTable | None:
-    """An empty table; None if another writer made one."""
+    """Create an empty table; None if another writer has created it."""
     require_columns(sink.partition_by, schema, sink.where)
     try:
         return DeltaTable.create(

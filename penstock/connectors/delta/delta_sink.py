@@ -26,7 +26,7 @@ _FROM_ENVIRONMENT = "set it in the environment of the driver, as AWS_SECRET_ACCE
 class DeltaSink(StagedSink):
     """Rows as a Delta Lake table, each once. A reader of the table sees a whole checkpoint or nothing of it.
 
-    The table is made with the first rows if it is missing. Columns that are new in the record type are added to it.
+    A missing table is created with the first rows. Columns that are new in the record type are added to it.
 
     >>> DeltaSink("/data/orders", partition_by=["country"]).where
     "the Delta table '/data/orders'"
@@ -35,13 +35,13 @@ class DeltaSink(StagedSink):
     path: str | os.PathLike[str]
     """A folder, or an address such as `s3://bucket/orders`."""
     partition_by: Sequence[str] = ()
-    """Columns. A table that exists must be partitioned by them; empty: as it is."""
+    """Columns. An existing table must be partitioned by them; if empty, it may have any partitions."""
     target_file_size: int | None = None
-    """Bytes at which a file ends within a checkpoint; None: as the table says, or else 100 MB."""
+    """Bytes at which a file ends within a checkpoint; None: the table's setting, or 100 MB."""
     storage_options: Mapping[str, str] | Options = field(default_factory=dict)
     """Options of the object store such as `aws_region`. Secrets are taken from the environment."""
     table_properties: Mapping[str, str] | Options = field(default_factory=dict)
-    """Of the table, if it is made here; for example `{"delta.appendOnly": "true"}`."""
+    """Properties of the table if the sink creates it; for example `{"delta.appendOnly": "true"}`."""
 
     def __post_init__(self) -> None:
         place = parse_address(os.fspath(self.path))

@@ -44,7 +44,7 @@ class RowFormatBuilder:
         return self
 
     def with_bucket_check_interval(self, interval: int) -> "RowFormatBuilder":
-        """Accepted and without effect: a part ends at a checkpoint or when it has its size."""
+        """Accepted, without effect: a part ends at a checkpoint or when it has reached its size."""
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> "RowFormatBuilder":

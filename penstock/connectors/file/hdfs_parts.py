@@ -50,13 +50,13 @@ class HdfsPartFolder:
         self._client.delete(self._full(name))
 
     def sync(self) -> None:
-        """Nothing is left to do: the NameNode has answered."""
+        """Do nothing: names are durable once the NameNode has answered."""
 
     def new_part(self, name: PartName, encoder: RecordEncoder) -> "HdfsPart":
         return HdfsPart(self, name, encoder)
 
     def upload(self, part: PartName, file: BinaryIO) -> None:
-        """Copy a file to the pending name of a part. What a crash leaves is named as a part in progress."""
+        """Copy a file to the pending name of a part. After a crash, what remains has the name of a part in progress."""
         target = self._full(part.hidden(PENDING))
         self._client.put_new(target, _Pieces(file), lambda: self._full(part.renamed(new_nonce()).hidden(IN_PROGRESS)))
 
@@ -90,7 +90,7 @@ class HdfsPart:
             self._file.truncate()
 
     def end(self) -> None:
-        """The rows need not be durable before they are pending."""
+        """Do nothing: the rows need not be durable before they are pending."""
 
     def prepare(self) -> int:
         self._pending = True
@@ -126,7 +126,7 @@ class HdfsPart:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The content of a file, from the start each time."""
+    """The content of a file; each iteration starts at its beginning."""
 
     file: BinaryIO
 

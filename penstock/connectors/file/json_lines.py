@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def _row_maker(type_info: TypeInformation) -> Callable[..., Any]:
-    """Creates the object of a row from its values: a struct class, which is encoded faster than a dictionary."""
+    """A struct class for the rows of a type: it is encoded faster than a dictionary."""
     names = type_info.get_field_names()
     fields = [(f"f{index}", Any) for index in range(len(names))]
     rename = {f"f{index}": name for index, name in enumerate(names)}

@@ -20,7 +20,7 @@ class AppendFile:
     """A file that one writer appends to and can truncate. Small writes are buffered."""
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
-        """Create the file or, to `resume`, open one that this writer has closed."""
+        """Create the file or, with `resume`, open one that this writer has closed."""
         self.path = path
         self.dead = False
         self._waiting = bytearray()
@@ -98,7 +98,7 @@ class LocalPartFolder:
             sync_folder(folder.parent)
 
     def names(self) -> list[str]:
-        """The names of all files in the folder, sorted; none if there is no folder."""
+        """The names of all files in the folder, sorted; empty if there is no folder."""
         with translated("list", self._path):
             try:
                 return sorted(os.listdir(self._path))

@@ -51,7 +51,7 @@ class BucketAssigner:
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> NoReturn:
-        """Not available: a replayed row would be in the folder of another hour."""
+        """Not available: a replayed row would end up in the folder of another hour."""
         raise UsageError(
             "files are not sorted into folders by the time of writing; use a sink for each folder, or "
             "BucketAssigner.base_path_bucket_assigner()"

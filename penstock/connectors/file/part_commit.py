@@ -1,7 +1,7 @@
 """Publishes pending parts, and removes what crashes left behind.
 
 To publish a part, an empty marker is created, then the pending file is renamed to its finished name; each step is
-durable before the next begins. The rename is atomic, so the files that a crash leaves show how far it came: a part with
+durable before the next begins. The rename is atomic, so the files after a crash show how far it got: a part with
 a pending file is not published; a part with a marker and no pending file is, even if the user has moved or deleted the
 finished file since. (With `link` and `unlink` instead of `rename`, a file that a reader removes between the two would
 look unpublished, and would be published again.) The finished name contains a nonce, and is looked up before the rename:
@@ -18,7 +18,7 @@ from penstock.model.snapshot import Committable
 
 
 def publish(folder: PartFolder, committable: Committable) -> None:
-    """Give the part its finished name, durably; does nothing if that has happened before. Any process may call it."""
+    """Give the part its finished name, durably. Does nothing if it has it already. Any process may call this."""
     part = _pending_part(committable)
     if folder.size("") is None:
         raise StorageError(

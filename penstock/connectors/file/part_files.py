@@ -1,4 +1,4 @@
-"""What the file sink needs of a storage: a folder of part files, and one part file that is being written."""
+"""What the file sink needs from a storage: a folder of part files, and one part file that is being written."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from penstock.connectors.file.part_names import PartName
 
 
 class PartFile(Protocol):
-    """A part that one subtask writes: in progress, then pending. It can return until its epoch has ended."""
+    """A part that one subtask writes: in progress, then pending. Until its epoch ends it can be reopened."""
 
     @property
     def size(self) -> int:
@@ -32,13 +32,13 @@ class PartFile(Protocol):
         ...
 
     def prepare(self) -> int:
-        """Make the part pending: the size of its pending file. Its name is durable once the folder is synced."""
+        """Make the part pending; returns the size of that file. Its name is durable once the folder is synced."""
         ...
 
     def leave_pending(self, name: PartName) -> PartName:
-        """Return to in progress if the part is pending, under a new name: the name that it has then.
+        """If the part is pending, make it in progress again under a new name. Returns its name.
 
-        Nobody can publish it under the old one.
+        Nobody can publish it under the old name.
         """
         ...
 
@@ -59,7 +59,7 @@ class PartFolder(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """The names of all files in the folder, sorted; none if there is no folder."""
+        """The names of all files in the folder, sorted; empty if there is no folder."""
         ...
 
     def size(self, name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Names of part files. A name says what the file is and whose, so no other record is needed.
+"""Names of part files. A name says what the file is and who owns it, so no other record is needed.
 
 A part goes through three names in the sink's folder, and leaves a fourth behind:
 

@@ -51,7 +51,7 @@ class PartWriter(SinkWriter):
         self._mark = (len(self._parts), size, rows)
         prepared, self._prepared = self._prepared, []
         for part in prepared:
-            with suppress(StorageError):  # a spool that stays is swept with its attempt; the epoch needs nothing of it
+            with suppress(StorageError):  # a leftover spool is swept with its attempt; the epoch does not need it
                 part.file.keep_pending()
 
     def write(self, records: Sequence[Any]) -> None:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from penstock.connectors.iceberg.iceberg_sink import IcebergSink
 
 CONFLICTS = 5
-"""How often a commit that another writer's commit made invalid is made anew, before the job's own retries."""
+"""How often a commit is repeated after a conflict with another writer, before the job's own retries."""
 MARKER = "penstock.marker."
-"""A property of the table: the marker of the owner whose name follows."""
+"""Prefix of the table property that holds an owner's marker; the owner's name follows."""
 SUMMARY_OWNER, SUMMARY_MARKER = "penstock.owner", "penstock.marker"
 _NO_RETRY = {"commit.retry.num-retries": "0"}
 _NEW_TABLE = {
@@ -65,7 +65,7 @@ def check(sink: "IcebergSink", schema: pa.Schema) -> None:
 
 
 def publish(sink: "IcebergSink", output: StagedOutput) -> None:
-    """Append the rows in one snapshot, unless the table has a marker that is as high."""
+    """Append the rows in one snapshot, unless the table's marker is already as high."""
     for _ in range(CONFLICTS):
         with _translated(sink):
             catalog = _catalog(sink)
@@ -87,7 +87,7 @@ def _is_published(catalog: Catalog, sink: "IcebergSink", output: StagedOutput) -
 
 
 def _append(catalog: Catalog, sink: "IcebergSink", output: StagedOutput) -> bool:
-    """False if another commit came first: then the marker must be read again."""
+    """Append the rows. Returns False if another commit came first: then the marker must be read again."""
     rows = PublishedRows(output)
     schema = _iceberg_schema(rows.schema)
     table = _load(catalog, sink) or _create(catalog, sink, schema)
@@ -134,7 +134,7 @@ def _load(catalog: Catalog, sink: "IcebergSink") -> Table | None:
 
 
 def _create(catalog: Catalog, sink: "IcebergSink", schema: pa.Schema) -> Table | None:
-    """An empty table; None if another writer made one."""
+    """Create an empty table; None if another writer has created it."""
     fields = sink.partition_fields
     require_columns([field.column for field in fields], schema, sink.where)
     try:
@@ -165,7 +165,7 @@ def _create_namespace(catalog: Catalog, sink: "IcebergSink") -> None:
 
 
 def _marker(table: Table, output: StagedOutput) -> int:
-    """The table's property; snapshots have it too, if a tool has removed the property."""
+    """The marker in the table's property, or in its snapshots if a tool has removed the property."""
     markers = [int(table.properties.get(f"{MARKER}{output.owner}", -1))]
     for snapshot in table.snapshots():
         summary = snapshot.summary
@@ -175,7 +175,7 @@ def _marker(table: Table, output: StagedOutput) -> int:
 
 
 def _set_locally(table: Table, properties: Mapping[str, str]) -> None:
-    """Let this process see other properties of the table, which stays as it is for everyone else.
+    """Override properties of the table in this process; for everyone else the table stays as it is.
 
     PyIceberg takes the number of its own retries from there: a retry would append the rows of a checkpoint that another
     process has published in between.
@@ -193,7 +193,7 @@ def _schema(table: Table) -> pa.Schema:
 
 
 def _iceberg_schema(schema: pa.Schema) -> pa.Schema:
-    """Iceberg has no integers below 32 bits."""
+    """The schema in Iceberg's types, which have no integers below 32 bits."""
     small = (pa.int8(), pa.int16())
     return pa.schema(
         [

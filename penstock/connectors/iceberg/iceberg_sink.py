@@ -24,7 +24,7 @@ _CALL = re.compile(r"(?P<name>\w+)\(\s*(?:(?P<size>\d+)\s*,\s*)?(?P<column>[^(),
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One field of a partition: a column and what is made of its values."""
+    """One field of a partition: a column and the transform of its values."""
 
     column: str
     transform: str
@@ -37,7 +37,7 @@ class PartitionField:
 
     @staticmethod
     def parse(text: str) -> "PartitionField":
-        """A column, or one in a call.
+        """Parse a column name, or a call with one.
 
         >>> PartitionField.parse("country"), PartitionField.parse("bucket(16, id)")
         (PartitionField(column='country', transform='identity'), PartitionField(column='id', transform='bucket[16]'))
@@ -59,7 +59,7 @@ class PartitionField:
 class IcebergSink(StagedSink):
     """Rows as an Iceberg table, each once. A reader of the table sees a whole checkpoint or nothing of it.
 
-    The table is made with the first rows if it is missing. Columns that are new in the record type are added to it, and
+    A missing table is created with the first rows. Columns that are new in the record type are added to it, and
     numbers are widened.
 
     >>> IcebergSink("sales.orders", catalog="prod", partition_by=["day(created)"]).where
@@ -71,14 +71,14 @@ class IcebergSink(StagedSink):
     catalog: str = "default"
     """The name of a catalog. Its settings may be in `.pyiceberg.yaml` or in variables `PYICEBERG_CATALOG__<NAME>__…`"""
     catalog_properties: Mapping[str, str] | Options = field(default_factory=dict)
-    """Settings of the catalog that are no secrets: `{"type": "rest", "uri": "https://…"}`."""
+    """Settings of the catalog that are not secret: `{"type": "rest", "uri": "https://…"}`."""
     partition_by: Sequence[str] = ()
     """Columns or `day(column)`, `bucket(16, column)`, …; a table that exists must be partitioned like this, or as it
     is if this is empty."""
     target_file_size: int | None = None
     """Bytes of rows in memory, before they are compressed, at which a file ends; None: as the table says, or 512 MB."""
     table_properties: Mapping[str, str] | Options = field(default_factory=dict)
-    """Of the table, if it is made here."""
+    """Properties of the table if the sink creates it."""
 
     def __post_init__(self) -> None:
         if "." not in self.table.strip("."):

@@ -44,7 +44,7 @@ JAVA_NAMES = {"max.request.size": "message.max.bytes", "buffer.memory": "", "max
 JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 RETRY_S = 0.2
-"""The pause before brokers are asked again."""
+"""The pause before brokers are queried again."""
 UNAVAILABLE = frozenset(
     {
         "_TRANSPORT",
@@ -59,7 +59,7 @@ UNAVAILABLE = frozenset(
         "LEADER_NOT_AVAILABLE",
         "_NOENT",  # no partition has a leader yet: it was created a moment ago
         "NOT_LEADER_FOR_PARTITION",
-        "FENCED_LEADER_EPOCH",  # a broker was restarted, and the client has still to learn of the new leaders
+        "FENCED_LEADER_EPOCH",  # a broker was restarted, and the client does not know the new leaders yet
         "UNKNOWN_LEADER_EPOCH",
         "COORDINATOR_NOT_AVAILABLE",
         "COORDINATOR_LOAD_IN_PROGRESS",
@@ -70,9 +70,9 @@ UNAVAILABLE = frozenset(
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     }
 )
-"""Names of errors that may pass."""
+"""Names of errors that may be temporary."""
 REFUSED_CONNECTIONS = frozenset({"_AUTHENTICATION", "_SSL"})
-"""Names of errors of a connection that do not pass."""
+"""Names of connection errors that are permanent."""
 STEP_S = 1.0
 LOST = frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"})
 
@@ -141,7 +141,7 @@ def list_offsets(
     *,
     committed_only: bool,
 ) -> list[int]:
-    """For each partition its `earliest` or `latest` offset, or that of the first record at a time in milliseconds.
+    """The `earliest` or `latest` offset of each partition, or that of the first record at a time in milliseconds.
 
     With `committed_only` the latest offset is that of the first open transaction. -1: no record is as late as the time.
     """
@@ -168,7 +168,7 @@ def list_offsets(
 
 
 def translated(error: Any, what: str) -> ConnectorError:
-    """A KafkaError of the library as one of ours. The caller handles those that are no failure, such as the end."""
+    """Translate a KafkaError. The caller handles those that are not failures, such as the end of a partition."""
     name, reason = error_name(error), str(error.str())
     text = f"{what}: Kafka answers {name}: {reason}"
     if name in LOST:
@@ -203,7 +203,7 @@ def _made(make: Callable[[], Result]) -> Result:
 
 
 def _logging() -> dict[str, Any]:
-    """librdkafka writes to stderr by itself, also about what it repeats until it works. Failures are raised."""
+    """Silence librdkafka, which writes to stderr even about what it retries successfully. Failures are raised."""
     return {"log_level": 2}
 
 
@@ -219,7 +219,7 @@ def _library() -> Any:
 
 
 def list_topics(settings: Mapping[str, Any], timeout_s: float) -> dict[str, list[int]]:
-    """The topics on the broker and their partitions. Creates none. Credentials that are refused are found at once."""
+    """The topics on the broker and their partitions. Creates no topic. Reports refused credentials at once."""
     servers = settings["bootstrap.servers"]
     refusals: list[str] = []
 

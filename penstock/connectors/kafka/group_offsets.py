@@ -1,4 +1,4 @@
-"""Tells a consumer group how far completed checkpoints have got, for those who watch it; nothing is read from it."""
+"""Commits the offsets of completed checkpoints to a consumer group, for monitoring; they are never read back."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

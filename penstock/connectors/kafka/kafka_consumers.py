@@ -1,4 +1,4 @@
-"""Messages of a range of offsets of one partition, exactly those, in order.
+"""Reads a range of offsets of one partition: exactly its messages, in order.
 
 A consumer is kept for the next range of its partition, so what it has fetched ahead is used. Transactions leave gaps in
 the offsets: a range may end in offsets that no message has, and then the consumer's own position shows its end.
@@ -20,7 +20,7 @@ WAIT_S, SHORT_WAIT_S = 0.1, 0.01
 """For a number of messages; when few are expected, the rest may be markers, which nobody delivers."""
 STALL_TIMEOUT_S = 120.0
 KEPT_CONSUMERS = 8
-"""In one process; each may hold messages of `queued.max.messages.kbytes`."""
+"""Consumers kept in one process; each may hold messages of `queued.max.messages.kbytes`."""
 SETTINGS = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
@@ -56,9 +56,9 @@ class PartitionConsumer:
         self._partition = partition
         self._ahead: list[Any] = []
         self._reached = -1
-        """Every message below was delivered or is in `_ahead`."""
+        """Every message below this offset was delivered or is in `_ahead`."""
         self.position: int | None = None
-        """Where the next range must begin to go on without seeking."""
+        """Where the next range must begin so that no seek is needed."""
 
     def read(self, wanted: KafkaRange) -> Iterator[list[Any]]:
         """The messages of the range, in lists."""
@@ -115,7 +115,7 @@ class PartitionConsumer:
         return bool(messages)
 
     def _handle(self, event: Any, wanted: KafkaRange) -> None:
-        """What the client reports in place of a message: the end of the partition, or an error."""
+        """Handle what the client reports instead of a message: the end of the partition, or an error."""
         error = event.error()
         if client.error_name(error) == END_OF_PARTITION:
             self._reached = max(self._reached, event.offset())

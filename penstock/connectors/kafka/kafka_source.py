@@ -41,7 +41,7 @@ class KafkaTopicPartition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.topic, str) or not isinstance(self.partition, int) or self.partition < 0:
-            raise ArgumentError(f"no partition {self.partition!r} of a topic {self.topic!r}; give a name and a number")
+            raise ArgumentError(f"a partition is a topic and a number, not {self.topic!r} and {self.partition!r}")
 
 
 class KafkaOffsetResetStrategy(Enum):
@@ -95,7 +95,9 @@ class KafkaOffsetsInitializer:
         """At these offsets; partitions that are not named begin at their committed offset or by the strategy."""
         for partition, offset in offsets.items():
             if not isinstance(partition, KafkaTopicPartition) or not isinstance(offset, int) or offset < 0:
-                raise ArgumentError(f"{partition!r}: {offset!r} is no KafkaTopicPartition with an offset of 0 or more")
+                raise ArgumentError(
+                    f"{partition!r}: {offset!r} must be a KafkaTopicPartition and an offset of 0 or more"
+                )
         return KafkaOffsetsInitializer("offsets", offset_reset_strategy, given=dict(offsets))
 
 
@@ -128,7 +130,7 @@ class KafkaSource:
     metadata: tuple[str, ...] = ()
     fail_on_data_loss: bool = True
     assigner: TimestampAssigner | None = None
-    """Of event timestamps, in place of the messages' own."""
+    """Assigns event timestamps instead of the messages' own."""
     has_event_time: bool = False
 
     @staticmethod
@@ -148,22 +150,22 @@ class KafkaSource:
 
     @property
     def delivery(self) -> Delivery:
-        """What it promises after a failure."""
+        """The guarantee of the source."""
         if not self.fail_on_data_loss:
             return Delivery.at_most_once(
                 "it skips records that the broker deletes before they are read, as it was asked to",
-                "leave out set_fail_on_data_loss(False)",
+                "remove set_fail_on_data_loss(False)",
             )
         if self.settings["isolation.level"] != "read_committed":
             return Delivery.unknown(
                 "it reads records of transactions that may be aborted, as it was asked to",
-                "leave out the property isolation.level",
+                "remove the property isolation.level",
             )
         return Delivery.exactly_once()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of its consumers. Only records of committed transactions are read, unless told otherwise."""
+        """The settings of its consumers. By default only records of committed transactions are read."""
         given = client_settings(self.servers, self.properties)
         group = {} if self.group_id is None else {"group.id": self.group_id}
         return {"isolation.level": "read_committed", **given, **group}
@@ -176,7 +178,7 @@ class KafkaSource:
 
     @property
     def commits_offsets(self) -> bool:
-        """Whether the group learns how far checkpoints have got. Nothing is read from there on a restore."""
+        """Whether offsets of completed checkpoints are committed to the group. A restore does not use them."""
         return self.group_id is not None and str(self.properties.get(COMMIT, "true")).lower() == "true"
 
     @property
@@ -207,7 +209,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_group_id(self, group_id: str) -> "KafkaSourceBuilder":
-        """Set the consumer group, which learns the offsets of completed checkpoints."""
+        """Set the consumer group, to which the offsets of completed checkpoints are committed."""
         self._values["group_id"] = group_id
         return self
 
@@ -217,11 +219,11 @@ class KafkaSourceBuilder:
         return self
 
     def set_topic_pattern(self, topic_pattern: str) -> "KafkaSourceBuilder":
-        """Read all topics whose whole name matches the regular expression, also those that are created later."""
+        """Read all topics whose whole name matches the regular expression, including those that are created later."""
         try:
             re.compile(topic_pattern)
         except re.error as error:
-            raise UsageError(f"the topic pattern {topic_pattern!r} is no regular expression: {error}") from error
+            raise UsageError(f"the topic pattern {topic_pattern!r} is not a regular expression: {error}") from error
         self._subscribe("pattern", topic_pattern)
         return self
 
@@ -236,7 +238,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> "KafkaSourceBuilder":
-        """Read up to these offsets and go on running without new records."""
+        """Read up to these offsets and keep running without new records."""
         self._values |= {"stopping": _initializer(stopping_offsets_initializer), "bounded": False}
         return self
 
@@ -249,7 +251,7 @@ class KafkaSourceBuilder:
         """Set how the value of a message becomes a record. Messages without a value are left out."""
         if not isinstance(deserialization_schema, DeserializationSchema):
             raise ArgumentError(
-                f"{deserialization_schema!r} is no DeserializationSchema; use for example SimpleStringSchema()"
+                f"{deserialization_schema!r} is not a DeserializationSchema; use for example SimpleStringSchema()"
             )
         self._deserializer = deserialization_schema
         return self
@@ -257,7 +259,7 @@ class KafkaSourceBuilder:
     def set_metadata(self, *fields: str) -> "KafkaSourceBuilder":
         """Add fields to the records: "key", "headers", "topic", "partition", "offset", "timestamp". Not in PyFlink.
 
-        Messages without a value are records too then, with None in the fields of the value.
+        Messages without a value then become records too, with None in the fields of the value.
         """
         unknown = [name for name in fields if name not in METADATA]
         if unknown:
@@ -266,7 +268,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_fail_on_data_loss(self, fail_on_data_loss: bool) -> "KafkaSourceBuilder":  # noqa: FBT001 - a setter
-        """Set whether records that are gone before they were read fail the job (the default). Not in PyFlink."""
+        """Set whether the job fails if records were deleted before it read them (the default). Not in PyFlink."""
         self._values["fail_on_data_loss"] = fail_on_data_loss
         return self
 
@@ -318,6 +320,6 @@ class KafkaSourceBuilder:
 def _initializer(value: Any) -> KafkaOffsetsInitializer:
     if not isinstance(value, KafkaOffsetsInitializer):
         raise ArgumentError(
-            f"{value!r} is no KafkaOffsetsInitializer; use for example KafkaOffsetsInitializer.earliest()"
+            f"{value!r} is not a KafkaOffsetsInitializer; use for example KafkaOffsetsInitializer.earliest()"
         )
     return value

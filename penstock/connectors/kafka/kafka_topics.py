@@ -1,6 +1,6 @@
 """What the broker knows: which partitions a source has, where they begin and end, and where a source starts and stops.
 
-Used by the process that plans epochs, and once by the driver before a job starts. Every question has a time limit.
+Used by the process that plans epochs, and once by the driver before a job starts. Every request has a time limit.
 """
 
 import re
@@ -15,12 +15,12 @@ from penstock.errors import ConnectorError, ConnectorRefusedError, RecordsLostEr
 
 ANSWER_TIMEOUT_S = 30.0
 FIRST_ANSWER_TIMEOUT_S = 15.0
-"""At the start of a job a wrong address is likelier than a broker that is away for a moment."""
+"""At the start of a job a wrong address is more likely than a broker that is briefly away."""
 NO_TIMESTAMP = -1
 
 
 class KafkaTopics:
-    """The topics of one source on its brokers. Not for several threads."""
+    """The topics of one source on its brokers. Not thread-safe."""
 
     def __init__(self, source: KafkaSource, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._source = source
@@ -49,7 +49,7 @@ class KafkaTopics:
         return self._list_offsets(partitions, "earliest")
 
     def end_offsets(self, partitions: Iterable[Partition]) -> Offsets:
-        """Behind the last record that can be read: open transactions stay out, unless the source reads them."""
+        """The offset after the last readable record; open transactions are excluded unless the source reads them."""
         return self._list_offsets(partitions, "latest")
 
     def start_offsets(self) -> Offsets:
@@ -70,9 +70,9 @@ class KafkaTopics:
         return found
 
     def progress(self, start: Offsets) -> tuple[Offsets, Offsets]:
-        """For the partitions of `start` that exist: where to read from, and up to where there is something to read.
+        """For the partitions of `start` that exist: where to read from, and up to where there are records.
 
-        Records that are gone are an error; if the source accepts that, it goes on at the first one left.
+        Deleted records are an error; if the source accepts that, it continues at the first one left.
         """
         partitions = set(self.partitions())
         existing = [partition for partition in start if partition in partitions]
@@ -174,7 +174,7 @@ class KafkaTopics:
 
 
 def check_source(source: KafkaSource, *, first: bool) -> None:
-    """Raise unless the brokers answer and have the topics. `first`: of the whole job, so nothing is waited for."""
+    """Raise unless the brokers answer and have the topics. `first`: do not wait, this is the job's first start."""
     topics = KafkaTopics(source, FIRST_ANSWER_TIMEOUT_S)
     try:
         topics.partitions()
@@ -192,6 +192,6 @@ def check_source(source: KafkaSource, *, first: bool) -> None:
 
 
 def _admin_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what only consumers know."""
+    """The settings without those that only consumers know."""
     consumers = ("group.", "isolation.", "auto.", "fetch.", "queued.", "enable.", "session.", "max.", "check.")
     return {name: value for name, value in settings.items() if not name.startswith(consumers)}

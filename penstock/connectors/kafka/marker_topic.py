@@ -25,7 +25,7 @@ CONFIG = {
 
 
 class MarkerTopic:
-    """The markers on one broker. Not for several threads."""
+    """The markers on one broker. Not thread-safe."""
 
     def __init__(self, settings: dict[str, Any], name: str = DEFAULT_NAME) -> None:
         self._settings = settings
@@ -48,13 +48,13 @@ class MarkerTopic:
             client.create_topic(self._administrator(), self.name, CONFIG, READ_TIMEOUT_S, only_validate=True)
 
     def record(self, owner: str, marker: int) -> KafkaRecord:
-        """What is sent with the rows."""
+        """The record that is sent with the rows."""
         return KafkaRecord(self.name, PARTITION, owner.encode(), str(marker).encode(), None, None)
 
     def read(self, owner: str) -> int:
         """The last committed marker; NO_MARKER if there is none.
 
-        Raises ConnectorUnavailableError if a transaction of another job stays open: behind it there may be a marker.
+        Raises ConnectorUnavailableError if a transaction of another job stays open: a marker may follow it.
         """
         end = client.list_offsets(
             self._administrator(), [(self.name, PARTITION)], "latest", READ_TIMEOUT_S, committed_only=False
@@ -84,7 +84,7 @@ class MarkerTopic:
             if time.monotonic() >= deadline_s:
                 raise ConnectorUnavailableError(
                     f"the marker topic {self.name!r} on {self._servers} cannot be read to its end: a transaction of "
-                    f"another job is open at offset {position}; it ends when that job goes on, or at the latest after "
+                    f"another job is open at offset {position}; it ends when that job continues, at the latest after "
                     f"its transaction.timeout.ms"
                 )
             for message in consumer.consume(10_000, POLL_S):

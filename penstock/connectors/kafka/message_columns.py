@@ -41,7 +41,7 @@ class MessageColumns:
         self._is_text = is_text
 
     def batches(self, lists: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
-        """The records of many short lists of messages in few batches."""
+        """Combine many short lists of messages into a few batches."""
         parts: list[pa.RecordBatch] = []
         rows = size = 0
         for messages in lists:
@@ -54,7 +54,7 @@ class MessageColumns:
         yield from _merged(parts)
 
     def batch(self, messages: Sequence[Any]) -> pa.RecordBatch:
-        """The records of the messages, in order. Some messages are none: those without a value, or dropped ones."""
+        """Convert messages to records, in order. Messages without a value and dropped ones make no record."""
         records: Sequence[Any] = ()
         if self._is_plain and self._source.assigner is None:
             values = [message.value() for message in messages]
@@ -83,7 +83,7 @@ class MessageColumns:
             raise
 
     def _deserialize(self, messages: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The messages that are records, and these."""
+        """The messages that became records, and the records."""
         deserialize = self._source.deserializer.deserialize
         has_metadata = bool(self._source.metadata)
         nothing = (None,) * len(self._codec.fields) if self._codec.is_row else None
@@ -111,7 +111,7 @@ class MessageColumns:
 
 
 def _merged(parts: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch, or more if they are too large for one; none without rows."""
+    """The batches merged into one, or into several if they are too large; empty without rows."""
     return pa.Table.from_batches(parts).combine_chunks().to_batches() if parts else []
 
 

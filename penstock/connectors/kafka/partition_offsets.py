@@ -1,7 +1,7 @@
-"""Positions in partitions, without a broker: which part of a topic the next epoch reads, and what is wrong with it.
+"""Positions in partitions, computed without a broker: what the next epoch reads, and why it may not be readable.
 
 An offset names the next record to read. As JSON, positions have the form of Spark's own Kafka source,
-`{"orders": {"0": 5, "1": 7}}`, so a checkpoint of one can be continued by the other.
+`{"orders": {"0": 5, "1": 7}}`, so either source can continue a checkpoint of the other.
 """
 
 import json

@@ -23,7 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "queue.buffering.max.kbytes": 65_536,
 }
 WITHIN_TRANSACTION = ("message.timeout.ms", "socket.timeout.ms")
-"""Time limits that librdkafka wants to be below that of a transaction."""
+"""Time limits that librdkafka requires to be below that of a transaction."""
 TRANSACTION_TIMEOUT_MS = 900_000
 """The most that brokers accept by default (`transaction.max.timeout.ms`)."""
 
@@ -34,7 +34,7 @@ class ProducerSettings:
 
     servers: str
     settings: tuple[tuple[str, Any], ...]
-    """Of librdkafka, with `bootstrap.servers`."""
+    """Settings of librdkafka, including `bootstrap.servers`."""
 
     def for_producer(self, **forced: Any) -> dict[str, Any]:
         """The settings of a producer. It is idempotent: what it sends again after a lost reply is stored once."""
@@ -94,13 +94,13 @@ class RecordSender:
             raise self._failures.error(self._servers)
 
     def close(self, wait_s: float = 0.0) -> None:
-        """Disconnect. What is not stored after the wait is forgotten."""
+        """Disconnect. Records that are not stored after the wait are dropped."""
         try:
             self.producer.flush(wait_s)
             self.producer.purge()
             self.producer.flush(0)
         except client.library_error():
-            pass  # it has failed for good, which was raised before, and holds nothing any more
+            pass  # it has failed for good, which was raised before, and holds nothing
 
 
 class KafkaTransactionClient:
@@ -146,7 +146,7 @@ class KafkaTransactionClient:
         self._is_open = False
 
     def close(self) -> None:
-        """Abort what is open, so that readers need not wait for the time limit of the transaction."""
+        """Abort an open transaction, so that readers need not wait for its time limit."""
         producer = self._sender.producer
         if self._is_open:
             try:
@@ -157,7 +157,7 @@ class KafkaTransactionClient:
         self._marker.close()
 
     def _repeat(self, verb: str, action: Callable[[], None], timeout_s: float) -> None:
-        """Go on with a step that the broker has not answered; librdkafka continues it where it was."""
+        """Repeat a step that the broker has not answered; librdkafka continues where it was."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             try:
@@ -170,7 +170,7 @@ class KafkaTransactionClient:
 
 @dataclass
 class _Failures:
-    """Records that were not stored. Of a batch that is refused, the largest record is the likeliest reason."""
+    """Records that were not stored. If a batch is refused, its largest record is the most likely reason."""
 
     found: list[tuple[Any, str, bytes | None, int]] = field(default_factory=list)
 

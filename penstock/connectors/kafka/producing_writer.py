@@ -7,7 +7,7 @@ from penstock.connectors.kafka.kafka_records import KafkaRecordEncoder
 from penstock.model.sink import SinkWriter
 
 CLOSE_S = 5.0
-"""How long a writer without a guarantee waits at its end, so that a job that ends well loses nothing."""
+"""How long a writer without a guarantee waits when it closes, so that a job that ends normally loses nothing."""
 
 
 class Sender(Protocol):
@@ -27,13 +27,13 @@ class ProducingWriter(SinkWriter):
         self._waits = waits
 
     def begin_epoch(self) -> None:
-        """There is nothing to remember."""
+        """Do nothing: there is nothing to undo."""
 
     def write(self, records: Sequence[Any]) -> None:
         self._sender.send(self._encoder.records(records))
 
     def roll_back(self) -> None:
-        """What was sent stays: the epoch that runs again sends it again."""
+        """Do nothing: what was sent stays, and the repeated epoch sends it again."""
 
     def pre_commit(self) -> list[tuple[str, dict[str, str | int]]]:
         if self._waits:

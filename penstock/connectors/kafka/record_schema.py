@@ -79,7 +79,7 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic(self, topic: str) -> "KafkaRecordSerializationSchemaBuilder":
         """Write all records to this topic."""
         if not isinstance(topic, str) or not 0 < len(topic) <= MAX_TOPIC_CHARS:
-            raise ArgumentValueError(f"{topic!r} is no name of a topic")
+            raise ArgumentValueError(f"{topic!r} is not the name of a topic")
         self._topic = topic
         return self
 

@@ -38,18 +38,18 @@ class TopicLookup:
         limit = int(config.get("max.message.bytes", max_bytes))
         if limit < max_bytes:
             raise ConnectorRefusedError(
-                f"topic {topic!r} on {self._servers} takes records of up to {limit:,} bytes, and the sink sends up to "
+                f"topic {topic!r} on {self._servers} takes records of up to {limit:,} bytes, but the sink sends up to "
                 f"{max_bytes:,}; raise 'max.message.bytes' of the topic, or call "
                 f"set_property('message.max.bytes', '{limit}')"
             )
 
     def require_transaction_timeout(self, timeout_ms: int) -> None:
-        """Raise if the broker refuses transactions that may take so long."""
+        """Raise if the broker refuses transactions with this timeout."""
         broker = client.broker_config(client.open_admin(self._settings), LOOKUP_TIMEOUT_S)
         limit_ms = int(broker.get("transaction.max.timeout.ms", timeout_ms))
         if limit_ms < timeout_ms:
             raise ConnectorRefusedError(
-                f"broker {self._servers} allows transactions of up to {limit_ms} ms, and the sink asks for "
+                f"broker {self._servers} allows transactions of up to {limit_ms} ms, but the sink asks for "
                 f"{timeout_ms} ms; call set_property('transaction.timeout.ms', '{limit_ms}')"
             )
 

@@ -9,8 +9,8 @@ The order of steps is what makes a repeated commit harmless:
 3. If it is lower than that of the rows, a transaction writes the rows, then the marker, and commits.
 
 A step that fails leaves the outcome unknown: the client is dropped, and the next call begins with step 1. While no
-step fails, the client is kept, and steps 1 and 2 are not repeated: a commit that succeeds proves that nobody has come
-between.
+step fails, the client is kept, and steps 1 and 2 are not repeated: a commit that succeeds proves that no other driver
+has intervened.
 """
 
 import threading
@@ -51,7 +51,7 @@ class TransactionClient(Protocol):
 
 
 class KafkaTransactions:
-    """The transactions of one owner. For several threads, one at a time."""
+    """The transactions of one owner. Thread-safe: calls run one at a time."""
 
     def __init__(self, open_client: Callable[[], TransactionClient]) -> None:
         self._open_client = open_client
@@ -60,7 +60,7 @@ class KafkaTransactions:
         self._lock = threading.Lock()
 
     def publish(self, output: StagedOutput) -> None:
-        """Make the rows visible unless they are. After an error that is unknown; the next call finds out."""
+        """Make the rows visible unless they are. After an error the outcome is unknown; the next call finds out."""
         with self._lock:
             try:
                 client = self._started()
@@ -101,7 +101,7 @@ def kept_transactions(key: Hashable, open_client: Callable[[], TransactionClient
     """The transactions of this process for `key`; a sink is plain data and cannot hold them."""
     with _open_lock:
         found = _open.pop(key, None) or KafkaTransactions(open_client)
-        _open[key] = found  # the one used last is the last
+        _open[key] = found  # the most recently used one comes last
         oldest = [_open.pop(next(iter(_open))) for _ in range(len(_open) - MAX_OPEN)]
     for transactions in oldest:
         transactions.close()

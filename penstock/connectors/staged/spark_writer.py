@@ -17,7 +17,7 @@ class SparkWriterSink(StagedSink):
 
     @property
     def keeps_marker(self) -> bool:
-        """Whether a writer has seen a token before is its own business; it must be able to read the rows again."""
+        """False: only the writer knows which tokens it has seen, and it must be able to read the rows again."""
         return False
 
     def publish(self, output: StagedOutput) -> None:

@@ -35,7 +35,7 @@ Description = dict[str, str | int]
 
 
 def stage(batches: Sequence[pa.RecordBatch], context: SinkContext, sequence: int) -> tuple[str, Description]:
-    """Make rows durable: the name of their transaction, and its description for the committable."""
+    """Make rows durable. Returns the name of their transaction, and its description for the committable."""
     data = _to_stream(batches)
     nonce = new_nonce()
     index = context.subtask.index

@@ -2,8 +2,8 @@
 
 Rows wait as files with the checkpoint that covers them. When it is complete, the JobManager publishes the rows of all
 subtasks in one transaction of the other system, together with a marker. The marker is a number that grows with every
-checkpoint of the job. A commit that is repeated, by a later attempt or by a driver that slept, finds a marker that is
-as high as its own and does nothing (PROTOCOL R21, R28).
+checkpoint of the job. A commit that is repeated, by a later attempt or by a driver that was suspended, finds a marker
+that is as high as its own and does nothing (PROTOCOL R21, R28).
 """
 
 from abc import abstractmethod
@@ -40,9 +40,9 @@ class StagedOutput:
 
     @property
     def marker(self) -> int:
-        """Grows with every checkpoint of the owner, over restarts too: publish only above the one that is stored.
+        """A number that grows with every checkpoint of the owner, over restarts too. Publish only above the stored one.
 
-        A newer attempt is above every older one, even if it was restored from an older checkpoint.
+        A newer attempt has higher markers than every older one, even if it was restored from an older checkpoint.
         """
         return (self.attempt << EPOCH_BITS) + self.epoch
 
@@ -62,7 +62,7 @@ class StagedSink(Sink):
 
     @property
     def keeps_marker(self) -> bool:
-        """Whether `publish` finds out by itself that it has happened before; then rows are deleted after a commit."""
+        """Whether `publish` itself detects that it has already happened. Then rows are deleted after a commit."""
         return True
 
     @abstractmethod

@@ -72,7 +72,7 @@ class StagedWriter(SinkWriter):
 
 
 class _Rows:
-    """Rows in memory, behind those that are staged."""
+    """Rows in memory, which follow those that are staged."""
 
     def __init__(
         self,

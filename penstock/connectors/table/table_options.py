@@ -26,5 +26,5 @@ def public_options(options: Mapping[str, str] | Options, what: str, instead: str
 def _has_password(value: str) -> bool:
     try:
         return urlsplit(value).password is not None
-    except ValueError:  # no address
+    except ValueError:  # not an address
         return False

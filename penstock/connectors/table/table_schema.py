@@ -34,7 +34,7 @@ class Evolution:
 
 
 def evolve(table: pa.Schema, records: pa.Schema, where: str, *, widens: bool) -> Evolution:
-    """How the table takes the records. Columns that the records lack stay null.
+    """How the table must change to take the records. Columns that the records lack stay null.
 
     Args:
         where: names the table in messages.
@@ -73,7 +73,7 @@ def evolve(table: pa.Schema, records: pa.Schema, where: str, *, widens: bool) ->
 
 
 def is_wider(wide: pa.DataType, narrow: pa.DataType) -> bool:
-    """Whether every value of one type is one of the other, and table formats convert it.
+    """Return whether the first type holds every value of the second, in a way that table formats can convert.
 
     >>> is_wider(pa.int64(), pa.int32()), is_wider(pa.int32(), pa.int64()), is_wider(pa.float64(), pa.int32())
     (True, False, False)
@@ -108,13 +108,13 @@ def require_columns(names: Iterable[str], schema: pa.Schema, where: str) -> None
     for name in names:
         if name not in schema.names:
             raise UsageError(
-                f"{where} is to be partitioned by {name!r}, which is no column of ({schema_text(schema)}); "
+                f"{where} is to be partitioned by {name!r}, which is not a column of ({schema_text(schema)}); "
                 f"choose one of them"
             )
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema without what only one table format means."""
+    """The schema without anything that is specific to one table format."""
     return pa.schema([pa.field(field.name, plain_type(field.type), field.nullable) for field in schema])
 
 
@@ -124,7 +124,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def with_leaves(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with every type in it changed that is no list, map or struct."""
+    """The type with every type in it changed that is not a list, map or struct."""
     if pt.is_map(kind):
         return pa.map_(with_leaves(kind.key_type, change), with_leaves(kind.item_type, change))
     if pt.is_list(kind) or pt.is_large_list(kind):

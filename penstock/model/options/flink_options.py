@@ -195,7 +195,8 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "python.map-state.write-cache-size",
         "python.map-state.iterate-response-batch-size",
     ),
-    *_without_effect("metrics are " + _NOT_YET, "python.metric.enabled", "python.profile.enabled"),
+    *_without_effect("metrics of functions are always on", "python.metric.enabled"),
+    *_without_effect("there is no profiler of functions", "python.profile.enabled"),
     *_without_effect("set `spark.executor.cores`", "taskmanager.numberOfTaskSlots"),
     *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
     *_without_effect(
@@ -266,7 +267,10 @@ FAMILIES = (
     KeyFamily("state.latency-track.", no_effect="the latency of state access is " + _NOT_YET),
     KeyFamily("state.size-track.", no_effect="sizes of states are always counted, see `penstock status`"),
     KeyFamily("execution.batch.", no_effect=_BATCH),
-    KeyFamily("metrics.", no_effect="metrics are " + _NOT_YET),
+    KeyFamily(
+        "metrics.",
+        no_effect="metrics of functions are at the REST API and in `penstock status --json`; there are no reporters",
+    ),
     KeyFamily("traces.", no_effect="traces are " + _NOT_YET),
     KeyFamily("events.", no_effect="event reporters are " + _NOT_YET),
     KeyFamily("high-availability.", no_effect=_NO_STANDBY),

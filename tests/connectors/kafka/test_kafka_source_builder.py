@@ -62,12 +62,12 @@ def test_an_end_makes_a_source_bounded() -> None:
         (lambda: KafkaSource.builder().set_bootstrap_servers("b").build(), UsageError, "set_value_only_deserializer"),
         (lambda: builder().build(), UsageError, "set_topics"),
         (lambda: builder().set_topics("a").set_topic_pattern("b"), UsageError, "either topics"),
-        (lambda: builder().set_topic_pattern("("), UsageError, "no regular expression"),
+        (lambda: builder().set_topic_pattern("("), UsageError, "not a regular expression"),
         (lambda: builder().set_metadata("size"), UsageError, "no 'size'; it has 'key'"),
-        (lambda: builder().set_value_only_deserializer(str), ArgumentError, "no DeserializationSchema"),  # type: ignore[arg-type]
-        (lambda: builder().set_bounded("latest"), ArgumentError, "no KafkaOffsetsInitializer"),  # type: ignore[arg-type]
+        (lambda: builder().set_value_only_deserializer(str), ArgumentError, "not a DeserializationSchema"),  # type: ignore[arg-type]
+        (lambda: builder().set_bounded("latest"), ArgumentError, "not a KafkaOffsetsInitializer"),  # type: ignore[arg-type]
         (lambda: KafkaOffsetsInitializer.offsets({("a", 0): 1}), ArgumentError, "KafkaTopicPartition"),  # type: ignore[dict-item]
-        (lambda: KafkaTopicPartition("a", -1), ArgumentError, "no partition -1"),
+        (lambda: KafkaTopicPartition("a", -1), ArgumentError, "a partition is a topic and a number"),
         (
             lambda: builder().set_topics("a").set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build(),
             UsageError,
