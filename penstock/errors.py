@@ -54,7 +54,7 @@ PenstockError
     ├── JobConflictError
     │   └── WrongJobError
     ├── NotReachableError           its control server does not answer, or refuses the token
-    └── WaitInterruptedError        the user interrupted a waiting command; the job goes on
+    └── WaitInterruptedError        the user interrupted a waiting command; the job continues
 
 Messages say what failed, what was expected and what was found, and what to do. Every class passes all its
 arguments to `Exception`, so errors survive pickling.
@@ -430,6 +430,6 @@ class NotReachableError(JobError):
 
 
 class WaitInterruptedError(JobError):
-    """The user interrupted a command that was waiting for a job; the job goes on."""
+    """The user interrupted a command that was waiting for a job; the job continues."""
 
     exit_code = 130

@@ -37,7 +37,7 @@ class CommandEntry:
 
 
 class OptionalValueCommand(TyperCommand):
-    """A command with an option that needs no value, as in `cancel -s`: the value is empty then."""
+    """A command with an option whose value may be missing, as in `cancel -s`; then it is empty."""
 
     optional = ("-s", "--with-savepoint", "--withSavepoint", "-p", "--savepoint-path", "--savepointPath")
 

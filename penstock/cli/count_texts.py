@@ -1,8 +1,8 @@
-"""Numbers of things as users read them."""
+"""Counts and sizes as text for users."""
 
 
 def count_of_rows(count: int) -> str:
-    """A number of rows.
+    """A number of rows as text.
 
     >>> count_of_rows(0), count_of_rows(1), count_of_rows(1200)
     ('0 rows', '1 row', '1200 rows')

@@ -16,8 +16,8 @@ StopFlag = Annotated[bool, typer.Option("--stop", help="Stop it and remove its d
 def dev(*, service: ServiceArgument, stop: StopFlag = False, json: JsonFlag = False, debug: DebugFlag = False) -> None:
     """Start a broker or a database on this machine, for tests and first steps.
 
-    It runs in the background until `--stop`, or until the terminal's session ends. Its data goes with it. The address
-    is printed; a second start prints it again.
+    It runs in the background until `--stop`, or until the terminal's session ends; then its data is removed. The
+    address is printed; a second start prints it again.
     """
     if stop:
         _stop(service)
@@ -33,5 +33,5 @@ def _stop(name: str) -> None:
     running = find_running(name)
     if running is not None:
         running.stop()
-    text = f"{name} does not run" if running is None else f"{name} is stopped and its data is removed"
+    text = f"{name} is not running" if running is None else f"{name} was stopped and its data removed"
     print_result(text, {"service": name, "stopped": running is not None})

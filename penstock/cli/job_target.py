@@ -52,7 +52,7 @@ DetachedFlag = Annotated[bool, typer.Option("--detached", "-detached", help="Do 
 
 @dataclass(frozen=True)
 class JobTarget:
-    """Where a command finds its job: in the registry that the settings name, or on a control server."""
+    """Where a command finds its job: in the registry that the settings name, or through a control server."""
 
     settings: list[str] | None
     server: str | None = None
@@ -120,7 +120,7 @@ def wait_for(
 
 
 def wait_for_end(job: "RemoteJob") -> str:
-    """The final status of the job, or its status after a minute; empty if the server is gone, as after the end."""
+    """The final status of the job, or its status after a minute; empty if the server is gone."""
     pause, left_s, status = threading.Event(), END_LIMIT_S, ""
     while left_s > 0:
         try:

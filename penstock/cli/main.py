@@ -14,11 +14,11 @@ from penstock.control.terminal import MODE, open_streams, print_error
 from penstock.errors import PenstockError, WaitInterruptedError
 
 WITHOUT_PANDAS = ("checkpoints", "state")
-"""Commands that read snapshots. With the first array pyarrow would import pandas, which takes longer than they do."""
+"""Commands that read snapshots. pyarrow would import pandas with its first array, which takes longer than they do."""
 
 
 class PandasRefused:
-    """As if pandas were not installed."""
+    """Makes imports behave as if pandas were not installed."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         """Raise for pandas, and leave other modules to the next finder."""
@@ -40,7 +40,7 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of a command."""
     open_streams()
-    if arguments is None and sys.argv[1:2] and sys.argv[1] in WITHOUT_PANDAS:  # not in a program that calls this
+    if arguments is None and sys.argv[1:2] and sys.argv[1] in WITHOUT_PANDAS:  # not when a program calls this
         sys.meta_path.insert(0, PandasRefused())
     MODE.json = MODE.debug = False
     try:

@@ -65,7 +65,7 @@ def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
     """The message for the user and the exit code."""
     if "JAVA_GATEWAY_EXITED" in str(error):  # of a session that the program has made itself
         error = missing_java() or error
-    if isinstance(error, UsageError) and not isinstance(error, JavaNotFoundError):  # any line would meet that
+    if isinstance(error, UsageError) and not isinstance(error, JavaNotFoundError):  # any line could fail with it
         message = str(error)
         is_located = "\n  created at " in message  # better than the line of env.execute()
         return message if is_located else f"{message}{location(error.__traceback__, job_file)}", error.exit_code
@@ -78,8 +78,8 @@ def describe(error: BaseException, job_file: Path) -> tuple[str, int]:
 
 
 def missing_java() -> JavaNotFoundError | None:
-    """Why Spark cannot start, if it is for the lack of a Java."""
-    from penstock.spark.java import require_java  # commands that run no program need it not
+    """Why Spark cannot start, if the reason is a missing Java."""
+    from penstock.spark.java import require_java  # not needed by commands that run no program
 
     try:
         require_java()
@@ -104,7 +104,7 @@ def drop_our_frames(report: traceback.TracebackException) -> None:
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a frame's file is part of this package or of Python's import and start machinery."""
+    """Return whether a frame's file is part of this package or of Python's import and start machinery."""
     return filename.startswith((PACKAGE, "<frozen ")) or filename == runpy.__file__
 
 

@@ -27,13 +27,13 @@ class Progress:
     def __init__(self, clock: Clock | None = None, console: Console | None = None) -> None:
         self._clock = clock or SystemClock()
         self._console = console or Console(stderr=True)
-        self._console.soft_wrap = True  # long rows and paths that are printed meanwhile stay in one piece
+        self._console.soft_wrap = True  # long rows and paths that are printed meanwhile are not wrapped
         self._lock = threading.Lock()
         self._jobs: dict[str, JobRecord] = {}
         self._announced_end: set[str] = set()
         self._line_at_s: float | None = None
         self._line: tuple[object, ...] = ()
-        """What the last plain line was about: it is not repeated."""
+        """The status and phase of the last plain line, which is not repeated."""
         self._live: Live | None = None
 
     def announce(self, text: str) -> None:
@@ -57,7 +57,7 @@ class Progress:
             elif self._is_live:
                 self._show_live(progress_line(record))
             else:
-                self._show_line(record, changed=_is_news(before, record))
+                self._show_line(record, changed=_has_changed(before, record))
 
     def close(self) -> None:
         """Print how every job ended. Called after the end of the program, so that this comes last."""
@@ -104,8 +104,8 @@ class Progress:
             print_message(progress_line(record))
 
 
-def _is_news(before: JobRecord | None, record: JobRecord) -> bool:
-    """Whether the status or the phase is another one."""
+def _has_changed(before: JobRecord | None, record: JobRecord) -> bool:
+    """Return whether the status or the phase is another one."""
     phases = [one.phase.name if one is not None and one.phase is not None else None for one in (before, record)]
     return (before is not None and before.status != record.status) or (phases[1] is not None and phases[0] != phases[1])
 

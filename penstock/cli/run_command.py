@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     debug: DebugFlag = False,
 ) -> int:
     """Run a program as a job."""
-    os.environ.pop(TOKEN_VARIABLE, None)  # it is for the servers of other jobs; no process of this job needs it
+    os.environ.pop(TOKEN_VARIABLE, None)  # the token is for the servers of other jobs; no process of this job needs it
     submission = Submission(
         job_file=job_file,
         parallelism=parallelism,
@@ -119,7 +119,7 @@ def check(submission: Submission) -> None:
 
 
 def run_attached(submission: Submission) -> int:
-    """The exit code of the program; 1 if that is 0 but a job has failed."""
+    """Run the program and return its exit code; 1 if it is 0 but a job has failed."""
     progress = Progress()
     try:
         shown = replace(submission, report=progress, announce=progress.announce)
@@ -134,7 +134,7 @@ def run_attached(submission: Submission) -> int:
 
 
 def run_detached(submission: Submission, registry: Registry, clock: Clock | None = None) -> int:
-    """0 once the background process has submitted its job; its exit code if it ends before that."""
+    """Start a background process. Returns 0 once it has submitted its job, or its exit code if it ends before that."""
     clock = clock or SystemClock()
     registry.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     output = registry.folder / f"detached-{new_nonce()}.out"

@@ -153,8 +153,8 @@ def cancel_at_once(remote: "RemoteJob") -> None:
 
 
 def cancel_idle(registry: Registry, record: JobRecord) -> bool:
-    """Cancel a job that nobody runs; False if somebody does."""
-    from penstock.control.cancellation import cancel_idle_job, is_idle  # writes the job log, as few commands do
+    """Cancel a job that no driver runs. Returns False if one does."""
+    from penstock.control.cancellation import cancel_idle_job, is_idle  # only few commands write the job log
 
     if not is_idle(registry, record):
         return False
@@ -186,7 +186,7 @@ def wait_for_savepoint(remote: "RemoteJob", trigger_id: str) -> str:
 
 def remove(path: str) -> None:
     """Remove a savepoint; this needs no job."""
-    from penstock.control.disposal import dispose_savepoint  # reads files, which the other commands do not
+    from penstock.control.disposal import dispose_savepoint  # the other commands read no files
 
     print_line(f"Disposing savepoint '{path}'.")
     dispose_savepoint(path)

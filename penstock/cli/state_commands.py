@@ -220,7 +220,7 @@ def cell_text(value: object) -> str:
 
 
 def _document(value: Any) -> Any:
-    """A value from DuckDB in a form that JSON has."""
+    """A value from DuckDB in a form that JSON can hold."""
     try:
         msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError):

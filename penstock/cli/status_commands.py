@@ -28,7 +28,7 @@ from penstock.runtime.process.log_lines import LEVELS
 LOG_NAME_CHARS = len("taskmanager-1-0")
 FOLLOW_PAUSE_S = 0.25
 HOT = 1.1
-"""A key group is named if it has this many times the mean; estimates that are spread evenly name none."""
+"""A key group is named if it has this many times the mean. Estimates that are spread evenly never reach it."""
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
 FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
@@ -67,7 +67,7 @@ def failure_row(failure: FailureRecord) -> list[str]:
     """The table row of a failed attempt."""
     reason = (failure.message.strip().splitlines() or ["-"])[-1]
     if failure.error == UserFunctionError.__name__ and failure.root_cause:
-        reason = failure.root_cause  # its message ends with the record, and begins with the traceback
+        reason = failure.root_cause  # its message starts with the traceback and ends with the record
     return [str(failure.attempt), time_text(failure.at_ms), failure.error, reason]
 
 
@@ -124,7 +124,7 @@ def status_text(record: JobRecord) -> str:
         "logs": record.log_dir,
     }
     lines = [f"{name:<12} {value}" for name, value in facts.items() if value is not None]
-    # Every keyed function could have timers; most have none.
+    # Every keyed function may have timers; most have none.
     states = [size for size in record.states or () if size.entries or not size.name.startswith(RESERVED_PREFIX)]
     if states:
         lines += ["", table(STATE_COLUMNS, [state_row(size) for size in states])]

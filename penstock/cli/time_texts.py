@@ -1,4 +1,4 @@
-"""Points in time and watermarks as users read them."""
+"""Points in time and watermarks as text for users."""
 
 from datetime import datetime, timezone
 

@@ -31,7 +31,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """The results of the function, in the order in which they come. They never pass a watermark."""
+        """The results of the function, in the order in which they arrive. They never overtake a watermark."""
         call = AsyncFunctionDescriptor(async_function, timeout, capacity, NO_RETRY_STRATEGY, Mode.UNORDERED)
         return _apply(data_stream, call, output_type)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BroadcastStream:
-    """A stream whose records go to every subtask. `stream.broadcast(descriptor, ...)` makes it, `connect` takes it."""
+    """A stream whose records go to every subtask. Made by `stream.broadcast(descriptor, ...)`, for `connect`."""
 
     def __init__(self, environment: "StreamExecutionEnvironment", node: Node, descriptors: tuple[Any, ...]) -> None:
         for descriptor in descriptors:

@@ -44,7 +44,7 @@ class CheckpointConfig:
         self._choices = choices or StateChoices()
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval is set."""
+        """Return whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -90,11 +90,11 @@ class CheckpointConfig:
         return self._set_number(checkpointing_options.MAX_CONCURRENT, max_concurrent_checkpoints)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether the first failed checkpoint fails the job."""
+        """Return whether the first failed checkpoint fails the job."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> "CheckpointConfig":
-        """Set whether the first failed checkpoint fails the job. If not, no number of them does."""
+        """Set whether the first failed checkpoint fails the job. If False, any number may fail."""
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
@@ -131,13 +131,13 @@ class CheckpointConfig:
         return chosen or ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints outlive the job."""
+        """Return whether checkpoints outlive the job."""
         return self.get_externalized_checkpoint_retention() != (
             ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         )
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints are unaligned: barriers may overtake records."""
+        """Return whether checkpoints are unaligned: barriers may overtake records."""
         return self._get(checkpointing_options.UNALIGNED)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> "CheckpointConfig":
@@ -165,7 +165,7 @@ class CheckpointConfig:
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> "CheckpointConfig":
-        """Accepted and without effect: there is nothing here that switches unaligned checkpoints off."""
+        """Accepted, without effect: nothing here turns unaligned checkpoints off."""
         return self._set(checkpointing_options.FORCE_UNALIGNED, force_unaligned_checkpoints)
 
     def is_force_unaligned_checkpoints(self) -> bool:

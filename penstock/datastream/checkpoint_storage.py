@@ -45,7 +45,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return None
 
     def get_max_state_size(self) -> int:
-        """The most bytes that the state of one operator may have in one subtask."""
+        """The maximum size of one operator's state in one subtask, in bytes."""
         return self._max_state_size
 
     def record(self, configuration: Configuration) -> None:

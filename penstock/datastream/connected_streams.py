@@ -49,7 +49,7 @@ class ConnectedStreams:
         return self._operator("co_map", "Co-Map", func, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: Any = None) -> "DataStream":
-        """The records that `func.flat_map1` and `func.flat_map2` yield for each record, any number of them."""
+        """The records that `func.flat_map1` and `func.flat_map2` yield: any number for each record."""
         if not isinstance(func, CoFlatMapFunction):
             raise ArgumentError(f"The input must be a CoFlatMapFunction, not {describe_given(func)}")
         return self._operator("co_flat_map", "Co-Flat Map", func, output_type)
@@ -67,7 +67,7 @@ class ConnectedStreams:
             unkeyed = [s.get_type() for s in (self.stream1, self.stream2) if _key_by(s) is None]
             which = "neither stream has one" if len(unkeyed) == 2 else f"the stream of {unkeyed[0]} has none"
             raise UsageError(
-                f"{type(func).__name__} is a KeyedCoProcessFunction, which needs the same key on both streams, and "
+                f"{type(func).__name__} is a KeyedCoProcessFunction, which needs the same key on both streams, but "
                 f"{which}; write first.key_by(...).connect(second.key_by(...)), or "
                 f"first.connect(second).key_by(..., ...)"
             )
@@ -99,6 +99,6 @@ def _require_one_key_type(stream1: "DataStream", stream2: "DataStream") -> None:
     if first.key_types != second.key_types:
         of_first, of_second = (", ".join(map(str, key_by.key_types)) for key_by in (first, second))
         raise TypeMismatchError(
-            f"the keys of two connected streams must be of one type: key_by({first.label}) gives {of_first}, "
-            f"key_by({second.label}) gives {of_second}; declare key_type= of the functions, or change a column's type"
+            f"the keys of two connected streams must be of one type: key_by({first.label}) has {of_first}, "
+            f"key_by({second.label}) has {of_second}; declare key_type= of the functions, or change a column's type"
         )

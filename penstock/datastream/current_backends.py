@@ -69,7 +69,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return list(self._paths) if self._paths is not None else None
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints store only what changed. This is the default."""
+        """Return whether checkpoints store only what changed. This is the default."""
         return self._incremental is not False
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:

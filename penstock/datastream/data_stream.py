@@ -111,7 +111,7 @@ class DataStream(NodeSettings):
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> "DataStream":
-        """Accepted and without effect: records travel by epoch."""
+        """Accepted, without effect: records travel with their epoch."""
         return self
 
     def get_name(self) -> str:
@@ -146,7 +146,7 @@ class DataStream(NodeSettings):
         return self._operator("map", "Map", as_function(func, MapFunction, CallableMap), output_type)
 
     def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: Any = None) -> "DataStream":
-        """The records that the function yields for each record, any number of them."""
+        """The records that the function yields: any number for each record."""
         return self._operator("flat_map", "FlatMap", as_function(func, FlatMapFunction, CallableFlatMap), output_type)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> "DataStream":
@@ -155,7 +155,7 @@ class DataStream(NodeSettings):
         return self._operator("filter", "Filter", function, self.get_type())
 
     def process(self, func: ProcessFunction, output_type: Any = None) -> "DataStream":
-        """The records that `func.process_element` yields for each record, any number of them."""
+        """The records that `func.process_element` yields: any number for each record."""
         if isinstance(func, KeyedProcessFunction):
             raise UsageError(
                 f"{type(func).__name__} is a KeyedProcessFunction, which needs a key; call .key_by(...) before .process"
@@ -285,7 +285,7 @@ class DataStream(NodeSettings):
     ) -> "DataStream":
         """The same records, each to the subtask of the next operator that the partitioner chooses for its key.
 
-        `partitioner(key, num_partitions)` must always choose the same for the same arguments.
+        `partitioner(key, num_partitions)` must always return the same for the same arguments.
         """
         config = self._environment.get_checkpoint_config()
         if config.is_unaligned_checkpoints_enabled() and not config.is_force_unaligned_checkpoints():
@@ -320,13 +320,13 @@ class DataStream(NodeSettings):
         return ConnectedStreams(self, ds)
 
     def join(self, other_stream: "DataStream") -> "JoinedStreams":
-        """This stream with another one, to join pairs of records with one key in one window; not in PyFlink."""
+        """Join this stream with another one: pairs of records with the same key in the same window. Not in PyFlink."""
         from penstock.datastream.joined_streams import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: "DataStream") -> "CoGroupedStreams":
-        """This stream with another one, to get all records of a key and window together; not in PyFlink."""
+        """Group this stream with another one: all records of a key and window together. Not in PyFlink."""
         from penstock.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
@@ -371,7 +371,7 @@ class DataStream(NodeSettings):
         return self._sink("Writer", SinkSpec("sink", sink))
 
     def add_sink(self, sink_func: SinkFunction | Sink) -> DataStreamSink:
-        """Call a SinkFunction for every record, at least once. A sink with transactions is written as by `sink_to`."""
+        """Call a SinkFunction for every record, at least once. For a sink with transactions this is `sink_to`."""
         if not isinstance(sink_func, SinkFunction):
             return self.sink_to(sink_func)
         check_function(sink_func, "sink_function")
@@ -399,7 +399,7 @@ class DataStream(NodeSettings):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Run the program and return this stream's records: an iterator, or a list with `limit`.
+        """Run the program and return this stream's records: an iterator or, with `limit`, a list.
 
         Close the iterator, or use it in `with`, to end a job whose input does not end.
         """
@@ -473,7 +473,7 @@ def unavailable(method: str, instead: str) -> NoReturn:
 
 
 def __getattr__(name: str) -> type:
-    """PyFlink programs import these from here. Their modules import this one, so they are looked up when asked for."""
+    """Look up names that PyFlink programs import from here. Their modules import this one, so it happens on demand."""
     if name == "KeyedStream":
         from penstock.datastream.keyed_stream import KeyedStream
 

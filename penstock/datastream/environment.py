@@ -90,7 +90,7 @@ class StreamExecutionEnvironment:
         name: str | None = None,
         replayable: bool = False,
     ) -> DataStream:
-        """The rows of a DataFrame as records: of a streaming one or, in batch mode, of one that `spark.read` returns.
+        """The rows of a DataFrame as records: a streaming one or, in batch mode, one that `spark.read` returns.
 
         `event_time` names the timestamp column; records may be up to `max_out_of_orderness` late: "5 seconds", a
         Duration, or milliseconds. `replayable` confirms that an unknown source, such as a data source in Python,
@@ -111,7 +111,7 @@ class StreamExecutionEnvironment:
         bounded: bool = True,
         name: str | None = None,
     ) -> DataStream:
-        """The records of `factory(position)`: an iterator of pairs, a record and the position behind it.
+        """The records of `factory(position)`: an iterator of pairs, a record and the position after it.
 
         The position is None at first. Checkpoints store it as JSON, and a recovery calls the factory with it. The end
         of the iterator ends the source; with `bounded=False` it is opened again a second later, at its last position.
@@ -120,9 +120,9 @@ class StreamExecutionEnvironment:
         return self._source(name or "Iterator Source", source_nodes.connector_source(source, None))
 
     def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n") -> DataStream:
-        """Lines of text from a TCP server, at most once: those since the last checkpoint are lost in a failure.
+        """Lines of text from a TCP server, at most once: lines since the last checkpoint are lost in a failure.
 
-        If the server closes the connection, it is tried again every second.
+        If the server closes the connection, the source reconnects every second.
         """
         source = SocketSource(hostname, port, delimiter)
         return self._source("Socket Stream", source_nodes.connector_source(source, None))
@@ -142,7 +142,7 @@ class StreamExecutionEnvironment:
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
         """The records of a SourceFunction, or of a connector as by `from_source` without event time.
 
-        A function that is a CheckpointedFunction too keeps its position in operator state and is read exactly once.
+        A function that is also a CheckpointedFunction keeps its position in operator state and is read exactly once.
         """
         if isinstance(source_func, SourceFunction):
             return self._source(source_name, source_nodes.function_source(source_func, type_info))
@@ -219,7 +219,7 @@ class StreamExecutionEnvironment:
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators that need no exchange between them run in one stage."""
+        """Return whether operators that need no exchange between them run in one stage."""
         return effective_configuration(self._configuration).get(pipeline_options.CHAINING)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
@@ -236,7 +236,7 @@ class StreamExecutionEnvironment:
             self.set_parallelism(parallelism)
 
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
-        """Accepted and without effect: records travel with their epoch."""
+        """Accepted, without effect: records travel with their epoch."""
         return self
 
     def get_buffer_timeout(self) -> int:
@@ -244,7 +244,7 @@ class StreamExecutionEnvironment:
         return -1
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> "StreamExecutionEnvironment":
-        """Accepted and without effect: Spark places the tasks."""
+        """Accepted, without effect: Spark places the tasks."""
         return self
 
     def add_python_file(self, file_path: str) -> None:
@@ -274,7 +274,7 @@ class StreamExecutionEnvironment:
         """Add jars to `spark.jars`, for sources of DataFrames. Before the Spark session is created."""
         if self._spark is not None:
             raise UsageError(
-                "add_jars() comes after the Spark session was created; call it before env.spark and the first "
+                "add_jars() was called after the Spark session was created; call it before env.spark and the first "
                 "DataFrame, or set spark.jars"
             )
         before = self._configuration.get_string(SPARK_JARS, "")
@@ -320,7 +320,7 @@ class StreamExecutionEnvironment:
         return self.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints are unaligned: barriers may overtake records."""
+        """Return whether checkpoints are unaligned: barriers may overtake records."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
@@ -328,7 +328,7 @@ class StreamExecutionEnvironment:
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> "StreamExecutionEnvironment":
-        """Accepted and without effect: checkpoints of both backends are incremental already."""
+        """Accepted, without effect: checkpoints of both backends are already incremental."""
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool:
@@ -347,7 +347,7 @@ class StreamExecutionEnvironment:
         return self._choices.backend
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
-        """Set when a failed job is started again: one of `RestartStrategies`."""
+        """Set when a failed job is restarted: one of `RestartStrategies`."""
         if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
             raise ArgumentError(f"give one of RestartStrategies, not {restart_strategy_configuration!r}")
         restart_strategy_configuration.record(self._configuration)
@@ -362,7 +362,7 @@ class StreamExecutionEnvironment:
         return effective_configuration(self._configuration).get(checkpointing_options.SAVEPOINT_DIRECTORY)
 
     def _job(self) -> tuple[JobGraph, Configuration]:
-        """What is submitted. Reports notes on the configuration before the job starts."""
+        """The job to submit. Reports notes on the configuration before it starts."""
         for note in configuration_notes(self._configuration):
             print_message(f"note: {note}")
         settings = job_settings(self._configuration, self._choices)

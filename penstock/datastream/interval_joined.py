@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class IntervalJoin:
-    """Two keyed streams whose records with near timestamps are to be joined; `between` says how near."""
+    """Two keyed streams whose records are joined if their timestamps are close; `between` says how close."""
 
     def __init__(self, stream_one: "KeyedStream", stream_two: "KeyedStream") -> None:
         from penstock.datastream.keyed_stream import KeyedStream
@@ -54,7 +54,7 @@ class IntervalJoin:
         return self._streams[0]._environment._graph
 
     def in_event_time(self) -> "IntervalJoin":
-        """Compare event times, which is the only possibility."""
+        """Compare event times, the only option."""
         return self
 
     def in_processing_time(self) -> NoReturn:

@@ -53,7 +53,7 @@ class CompletableFuture(Generic[_T]):
         return self._future.exception()
 
     def done(self) -> bool:
-        """Whether the work has ended."""
+        """Return whether the work has ended."""
         return self._future.done()
 
     def cancel(self) -> bool:

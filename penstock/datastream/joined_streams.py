@@ -58,7 +58,7 @@ class TwoStreamWindows:
 
     def _add_key(self: _Self, key_selector: KeyOf, key_type: Any, method: str, index: int) -> _Self:
         if len(self._selectors) != index:
-            raise UsageError(f"{method}() comes {'first' if index == 0 else 'after where()'}, and once")
+            raise UsageError(f"call {method}() once, {'first' if index == 0 else 'after where()'}")
         if isinstance(key_selector, str):
             selector: Any = FieldKey(key_selector)
         else:

@@ -85,7 +85,7 @@ class KeyedStream(DataStream):
         initial_state: Any = None,
         **spark_names: Any,
     ) -> DataStream:
-        """The rows of a StatefulProcessor that was written for Spark's `transformWithState`, unchanged.
+        """Run a StatefulProcessor written for Spark's `transformWithState`, unchanged; returns its rows.
 
         The time mode is "None", "ProcessingTime" or "EventTime". Spark's names of the parameters are accepted too:
         `statefulProcessor`, `outputStructType` and so on.
@@ -103,7 +103,7 @@ class KeyedStream(DataStream):
         initial_state: Any = None,
         **spark_names: Any,
     ) -> DataStream:
-        """The same for a processor of `transformWithStateInPandas`, whose rows are pandas DataFrames."""
+        """Run a processor written for `transformWithStateInPandas`, whose rows are pandas DataFrames."""
         given = {"processor": processor, "output_type": output_type, "output_mode": output_mode}
         given |= {"time_mode": time_mode, "initial_state": initial_state}
         return add_processor(self, ProcessorCall.of("transform_with_state_in_pandas", "pandas", given, spark_names))
@@ -146,7 +146,7 @@ class KeyedStream(DataStream):
         return self._origin.union(*streams)
 
     def interval_join(self, other_stream: "KeyedStream") -> "IntervalJoin":
-        """This stream with another keyed one, to join records of one key whose timestamps are near; not in PyFlink."""
+        """Join this stream with another keyed one: records of the same key with close timestamps. Not in PyFlink."""
         from penstock.datastream.interval_joined import IntervalJoin
 
         return IntervalJoin(self, other_stream)

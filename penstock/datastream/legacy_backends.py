@@ -40,7 +40,7 @@ class MemoryStateBackend(StateBackend):
         return self._savepoint_path
 
     def get_max_state_size(self) -> int:
-        """The most bytes that the state of one operator may have in one subtask."""
+        """The maximum size of one operator's state in one subtask, in bytes."""
         return self._storage.get_max_state_size()
 
     def is_using_asynchronous_snapshots(self) -> bool:

@@ -55,7 +55,7 @@ class NodeSettings:
         return self
 
     def slot_sharing_group(self: _Self, slot_sharing_group: Any) -> _Self:
-        """Accepted and without effect: Spark places the tasks. A line of the job's output says so once."""
+        """Accepted, without effect: Spark places the tasks. The job prints a line that says so."""
         name = getattr(slot_sharing_group, "get_name", lambda: slot_sharing_group)()
         self._node.slot_sharing_group = _text(name, "slot sharing group")
         return self

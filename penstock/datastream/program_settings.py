@@ -133,25 +133,25 @@ def make_session(configuration: Configuration) -> Any:
     settings = {key: value for key, value in configuration.to_dict().items() if key.startswith(SPARK_PREFIX)}
     require_paths(configuration, resumes=submission is not None and submission.resume)
     if not is_inspecting():
-        prepare_taskmanagers(_local_parallelism(configuration))  # they import while the JVM starts
+        prepare_taskmanagers(_local_parallelism(configuration))  # they do their imports while the JVM starts
     try:
         spark_log = submission.spark_log if submission is not None else None
-        logging.getLogger("py4j").setLevel(logging.WARNING)  # or a program that logs to stdout shows its calls
+        logging.getLogger("py4j").setLevel(logging.WARNING)  # otherwise a program that logs to stdout shows its calls
         session = make(settings, spark_log, class_archive=configuration.get(execution_options.CLASS_ARCHIVE))
     except BaseException as error:
         end_ready_taskmanagers()
         if INTERRUPTS.is_received or isinstance(error, KeyboardInterrupt):
-            raise INTERRUPTS.deliver(INTERRUPTS.interrupt()) from None  # whatever it made of PySpark's start
+            raise INTERRUPTS.deliver(INTERRUPTS.interrupt()) from None  # whatever PySpark's start changed
         raise
     finally:
-        handle_interrupts()  # a new session brings a handler of its own
+        handle_interrupts()  # a new session installs its own handler
     if not is_inspecting():
         start_warm_up(session)
     return session
 
 
 def _local_parallelism(configuration: Configuration) -> int:
-    """How many TaskManagers a job will need on this machine; 0 if they run elsewhere, or if that is unknown."""
+    """How many TaskManagers a job will need on this machine; 0 if they run elsewhere or if that is unknown."""
     cores = _local_cores(configuration)
     return 0 if cores is None else min(cores, default_parallelism(configuration, None))
 

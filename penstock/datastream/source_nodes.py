@@ -114,7 +114,7 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
 
 
 def has_own_event_time(source: Any, strategy: WatermarkStrategy) -> bool:
-    """Whether the source itself assigns timestamps, so that watermarks follow each of its partitions."""
+    """Return whether the source itself assigns timestamps, so that each of its partitions has its own event time."""
     return isinstance(source, KafkaSource) and strategy.out_of_orderness_ms is not None
 
 

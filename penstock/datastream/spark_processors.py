@@ -54,7 +54,7 @@ class ProcessorCall:
 
 
 def add_processor(stream: "KeyedStream", call: ProcessorCall) -> "DataStream":
-    """The stream of what the processor yields."""
+    """Add the operator and return the stream of its results."""
     from penstock.datastream.data_stream import DataStream
     from penstock.spark.stateful_processors import SparkProcessorFunction
 
@@ -113,13 +113,13 @@ def _time_mode(stream: "KeyedStream", call: ProcessorCall) -> "TimeMode":
 
 
 def _check_output_mode(call: ProcessorCall) -> None:
-    """Both modes that Spark has for it emit the same rows."""
+    """Raise for an unknown output mode. Both of Spark's modes emit the same rows."""
     if str(call.output_mode).lower() not in OUTPUT_MODES:
         raise ArgumentError(f"output_mode={call.output_mode!r}; it is 'Append' or 'Update'")
 
 
 def _shows_time_zone(call: ProcessorCall, *types: TypeInformation) -> bool:
-    """Whether DataFrames may have timestamps, which are in the session's time zone."""
+    """Return whether DataFrames may have timestamps, which are in the session's time zone."""
     if call.form != "pandas":
         return False
     return call.initial_state is not None or any(f.name == "TIMESTAMP" for t in types for f in t.children)

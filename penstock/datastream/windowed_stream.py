@@ -96,7 +96,7 @@ class WindowSettings:
         return self
 
     def allowed_lateness(self: _Self, time_ms: TimeSpan) -> _Self:
-        """Set how many milliseconds a record may come after the watermark has passed the end of its window."""
+        """Set how late a record may be, in milliseconds after the watermark has passed the end of its window."""
         self._allowed_lateness_ms = milliseconds(time_ms)
         self._check(self._used_trigger())
         return self

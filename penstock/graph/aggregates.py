@@ -38,7 +38,7 @@ class RecordReduce(ReduceFunction):
         self.position = position
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The second record if its field beats the first one's, otherwise the first."""
+        """The second record if its field is less or greater, as asked; otherwise the first."""
         if not isinstance(value1, (tuple, list)):
             _require_whole(self.position)
             return value2 if self.wins(value2, value1) else value1

@@ -1,6 +1,6 @@
 """Plain callables as function objects, so that an operator always holds an object with the method of its kind.
 
-The callable itself becomes the method of the instance: calling `function.map(value)` costs what calling it costs.
+The callable itself becomes the method of the instance, so `function.map(value)` costs no more than calling it.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ _METHODS: dict[type, str] = {
 
 
 def is_wrapped(function: Any) -> bool:
-    """Whether the program gave a plain callable: it cannot have state."""
+    """Return whether the program gave a plain callable: it cannot have state."""
     return type(function) in _METHODS
 
 

@@ -1,4 +1,4 @@
-"""Where the program created an operator: the line of `.map(...)`, which errors name beside the line that raised."""
+"""Where the program created an operator: the line of `.map(...)`, which errors name next to the line that raised."""
 
 import linecache
 import os
@@ -24,7 +24,7 @@ def creation_site() -> str:
 
 
 def is_internal(filename: str) -> bool:
-    """Whether a frame of this file belongs to this package or to Python's start machinery."""
+    """Return whether a frame of this file belongs to this package or to Python's start machinery."""
     return filename.startswith((PACKAGE, "<frozen "))
 
 

@@ -1,6 +1,6 @@
-"""Mistakes in functions that can be seen before anything runs.
+"""Finds mistakes in functions before anything runs.
 
-They are: parameters that do not fit, `yield` where one result is expected, `async`, timers that no `on_timer` handles.
+They are: parameters that do not fit, `yield` where one result is expected, `async`, timers without an `on_timer`.
 
 A function without a readable signature, such as some builtins, is accepted: the first record shows whether it works.
 """
@@ -150,7 +150,7 @@ def check_writer(write: Any) -> None:
 
 
 def handles_timers(function: Any) -> bool:
-    """Whether the function has an `on_timer` of its own; the inherited one does nothing."""
+    """Return whether the function has an `on_timer` of its own; the inherited one does nothing."""
     inherited = (
         KeyedProcessFunction.on_timer,
         KeyedBroadcastProcessFunction.on_timer,
@@ -161,7 +161,7 @@ def handles_timers(function: Any) -> bool:
 
 
 def no_on_timer(function: Any) -> str:
-    """What is wrong with a function that registers timers and does not handle them."""
+    """The message for a function that registers timers but does not handle them."""
     return (
         f"{type(function).__name__} registers timers but has no on_timer(), so nothing would happen when they fire; "
         f"add def on_timer(self, timestamp, ctx)"
@@ -193,7 +193,7 @@ def _check_parameters(called: Any, parameters: _Parameters, what: str, call: str
     try:
         signature = inspect.signature(called, follow_wrapped=False)
     except (TypeError, ValueError):
-        return  # it has none that can be read
+        return  # its signature cannot be read
     try:
         signature.bind(*parameters)
     except TypeError:

@@ -1,7 +1,7 @@
-"""The guarantee report: what a job promises from end to end, which part weakens it, and what would mend it.
+"""The guarantee report: what a job guarantees from end to end, which part weakens it, and how to fix that.
 
-Three things decide about an output: the sources that it is computed from, the checkpointing mode and the sink. Each may
-lose records or repeat them after a failure; the output is as weak as the weakest.
+Three things decide what holds for an output: the sources that it is computed from, the checkpointing mode and the sink.
+Each may lose or repeat records after a failure; the output is as weak as the weakest of them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ Origin: TypeAlias = SourceRef | StageOutput
 
 SINK_FUNCTION = "sink_function"
 MOST_LINES = 5
-"""Weak parts that are listed when a job starts."""
+"""How many weak parts are listed when a job starts."""
 ENABLE = "call env.enable_checkpointing(…)"
 PRINTED = Delivery.at_least_once(
     "lines since the last checkpoint are printed again after a failure", "for exact output, write to a FileSink"
@@ -35,7 +35,7 @@ class Guarantee(Enum):
 
     EXACTLY_ONCE = "exactly once"
     EFFECTIVELY_ONCE = "effectively once"
-    """Records may be written again, which leaves the same final result."""
+    """Records may be written again, but the final result is the same."""
     AT_LEAST_ONCE = "at least once"
     AT_MOST_ONCE = "at most once"
     NONE = "no guarantee"
@@ -48,7 +48,7 @@ class Guarantee(Enum):
 
     @staticmethod
     def weakest(guarantees: Iterable["Guarantee"]) -> "Guarantee":
-        """What holds for all of them."""
+        """The guarantee that all of them have."""
         found = set(guarantees)
         if Guarantee.NONE in found or {Guarantee.AT_LEAST_ONCE, Guarantee.AT_MOST_ONCE} <= found:
             return Guarantee.NONE
@@ -62,9 +62,9 @@ class FaultTolerance:
     mode: CheckpointingMode | None = CheckpointingMode.EXACTLY_ONCE
     """None: the job takes no checkpoints."""
     outlives_driver: bool = True
-    """Checkpoints are in files, so that another driver can resume the job."""
+    """Whether checkpoints are in files, so that another driver can resume the job."""
     restarts: bool = True
-    """The job is started again by itself after a failure."""
+    """Whether the job restarts by itself after a failure."""
 
     @property
     def replays(self) -> bool:
@@ -73,10 +73,10 @@ class FaultTolerance:
 
     @property
     def delivery(self) -> Delivery:
-        """What the settings promise to a sink that commits with checkpoints."""
+        """The guarantee that the settings allow to a sink that commits with checkpoints."""
         if self.mode is None and not self.restarts:
             return Delivery.at_most_once(
-                "the job takes none and ends at its first failure: records that were not written yet are lost", ENABLE
+                "the job takes none and ends at its first failure: records that are not written yet are lost", ENABLE
             )
         if self.mode is None:
             return Delivery.at_least_once(
@@ -100,7 +100,7 @@ BATCH = FaultTolerance()
 
 @dataclass(frozen=True)
 class Part:
-    """A source, a sink, or the checkpoints of a job, with what it promises."""
+    """A source, a sink, or the checkpoints of a job, with its guarantee."""
 
     role: Literal["source", "sink", "checkpoints"]
     uid: str
@@ -128,7 +128,7 @@ class OutputGuarantee:
     sink: Part
     guarantee: Guarantee
     weak_parts: tuple[Part, ...]
-    """Without them it would be exactly once."""
+    """The parts without which the output would be exactly once."""
 
 
 @dataclass(frozen=True)
@@ -136,21 +136,21 @@ class GuaranteeReport:
     """What a job promises, sink by sink."""
 
     state: Guarantee
-    """How often a record has changed the state."""
+    """How often a record changes the state."""
     outputs: tuple[OutputGuarantee, ...]
     weak_parts: tuple[Part, ...]
-    """Without them everything would be exactly once."""
+    """The parts without which everything would be exactly once."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of all outputs together; of the state in a job without sinks."""
+        """The guarantee of all outputs together; in a job without sinks, that of the state."""
         if not self.outputs:
             return self.state
         return Guarantee.weakest(output.guarantee for output in self.outputs)
 
     @property
     def lines(self) -> list[str]:
-        """For people: one line, and one for each weak part."""
+        """The report as text: one line, and one for each weak part."""
         if not self.outputs:
             first = f"delivery: the job has no sink; state is {self.state.value}"
         elif self.guarantee is Guarantee.EXACTLY_ONCE:
@@ -161,7 +161,7 @@ class GuaranteeReport:
 
     @property
     def short_lines(self) -> list[str]:
-        """The same with a limit, for the start of a job."""
+        """The report as text with a limited number of lines, for the start of a job."""
         lines = self.lines
         if len(lines) <= 1 + MOST_LINES:
             return lines
@@ -181,7 +181,7 @@ class GuaranteeReport:
 
 
 def report_guarantees(graph: JobGraph, tolerance: FaultTolerance) -> GuaranteeReport:
-    """What the job promises with these settings."""
+    """The guarantees of the job with these settings."""
     tolerance = BATCH if graph.batch else tolerance
     origins = _Origins(graph)
     outputs = [_output(sink, origins.of(origins_of_sink), tolerance) for sink, origins_of_sink in _sinks(graph)]
@@ -204,7 +204,7 @@ def _output(sink: Part, sources: Sequence[Part], tolerance: FaultTolerance) -> O
 
 
 def _state(sources: Sequence[Part], tolerance: FaultTolerance) -> Guarantee:
-    """State goes back to the checkpoint in both modes; what a source loses or repeats is lost or repeated in it."""
+    """In both modes state goes back to the checkpoint, so only sources can lose or repeat a record in it."""
     loses = tolerance.delivery.may_lose or any(source.delivery.may_lose for source in sources)
     return _guarantee(loses=loses, repeats=any(source.delivery.may_repeat for source in sources), harmless=False)
 

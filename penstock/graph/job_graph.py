@@ -105,7 +105,7 @@ class EdgePlan:
 
 
 def partition_key(uid: str, partition: str) -> str:
-    """Under which the manifest keeps the greatest timestamp of a source's partition."""
+    """The key under which the manifest keeps the greatest timestamp of a source's partition."""
     return f"{uid}\n{partition}"
 
 
@@ -114,7 +114,7 @@ class WatermarkGenerator:
     """Where a stage generates watermarks: on a source edge with event time, or after a `timestamps` operator."""
 
     uid: str
-    """Of the source or operator. The manifest keeps its watermark and its greatest timestamp under this uid."""
+    """The uid of the source or operator, under which the manifest keeps its watermark and greatest timestamp."""
     out_of_orderness_ms: int
     position: int
     idle_after_ms: int | None = None
@@ -139,11 +139,11 @@ class StagePlan:
     outputs: tuple[EdgePlan, ...]
     watermark_generators: tuple[WatermarkGenerator, ...] = ()
     batch: bool = False
-    """Runs in batch mode: the whole input in one epoch, broadcast records first, then one key after the other."""
+    """Whether it runs in batch mode: the whole input in one epoch, broadcast records first, then key by key."""
 
     @property
     def keyed(self) -> bool:
-        """Its subtasks own key groups."""
+        """Whether its subtasks own key groups."""
         return self.key_types is not None
 
     @property
@@ -200,14 +200,14 @@ class JobGraph:
     max_parallelism: int
     warnings: tuple[str, ...] = ()
     batch: bool = False
-    """Runs in batch mode: one Spark job over the whole input, without checkpoints."""
+    """Whether it runs in batch mode: one Spark job over the whole input, without checkpoints."""
 
     def stage(self, stage_id: str) -> StagePlan:
         """The stage with this id."""
         return next(stage for stage in self.stages if stage.id == stage_id)
 
     def source(self, reference: SourceRef) -> SourcePlan:
-        """The source an edge starts at."""
+        """The source at which an edge starts."""
         return next(source for source in self.sources if source.id == reference.source_id)
 
     @property
@@ -222,7 +222,7 @@ class JobGraph:
 
     @property
     def bounded(self) -> bool:
-        """Every source ends by itself, so the job does too."""
+        """Whether every source ends by itself, and so the job does too."""
         return all(source.bounded for source in self.sources)
 
     @property

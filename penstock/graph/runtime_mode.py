@@ -13,7 +13,7 @@ FINAL_REDUCE = "final_reduce"
 
 
 def choose_batch(nodes: Sequence[Node], mode: RuntimeExecutionMode) -> bool:
-    """Whether the program runs in batch mode: it was asked to, or it may (AUTOMATIC) and all its sources end."""
+    """Return whether the program runs in batch mode: it was asked to, or it may (AUTOMATIC) and all its sources end."""
     sources = [node for node in nodes if isinstance(node.payload, SourceSpec)]
     unbounded = [node for node in sources if not node.payload.bounded]
     if mode is RuntimeExecutionMode.BATCH and unbounded:

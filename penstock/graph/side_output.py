@@ -7,12 +7,12 @@ from penstock.model.output_tag import OutputTag
 
 
 def side_output(graph: StreamGraph, producer: Node, tag: OutputTag) -> OperatorSpec:
-    """The operator for one side output of an operator; an error if there can be none."""
+    """The operator for one side output of an operator; an error if the operator cannot have one."""
     if not isinstance(tag, OutputTag):
         raise ArgumentError(f"get_side_output() takes an OutputTag, not {tag!r}; write OutputTag('late')")
     if not isinstance(producer.payload, OperatorSpec) or producer.payload.kind == SIDE_OUTPUT:
         raise UsageError(
-            f"get_side_output() needs the stream of an operator, but {producer.name!r} is none; call it on the stream "
+            f"get_side_output() needs the stream of an operator, which {producer.name!r} is not; call it on the stream "
             f"that process() or another operator returned, before key_by(), union() or rebalance()"
         )
     for node in graph.nodes:

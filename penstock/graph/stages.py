@@ -201,7 +201,7 @@ class _Stages:
         return _Feed(node.output_type, stage=stage.index, position=position, chain=node.chain_after)
 
     def _place_side_output(self, node: Node, producer: _Feed) -> _Feed:
-        """Beside the operator that it belongs to, whatever the settings say."""
+        """Place it beside its operator, whatever the settings say."""
         assert producer.stage is not None, "get_side_output() checks that an operator produces the stream"
         stage = self.stages[producer.stage]
         operator = self._operator(node, stage, (producer.position,))
@@ -218,7 +218,7 @@ class _Stages:
             return None
         together = all(feed.stage == index and self._stays(feed) and feed.chain for feed in feeds)
         if _has_two_inputs(node) and len({feed.position for feed in feeds}) < len(feeds):
-            return None  # what arrives would not show which of the two inputs it is
+            return None  # the operator could not tell which of its two inputs a record comes from
         return self.stages[index] if together and self.stages[index].parallelism == parallelism else None
 
     def _stage_for(self, feeds: tuple[_Feed, ...], parallelism: int, *, share: bool) -> _OpenStage:
@@ -244,7 +244,7 @@ class _Stages:
         return stage
 
     def _after_selector(self, feed: _Feed) -> _Feed:
-        """The same records. If Python computes the key or target of a source's, a stage for that comes first."""
+        """The same records. If Python computes a key or target for a source's records, a stage for that comes first."""
         key_by = self._key_by(feed)
         in_python = self._custom(feed) is not None or (key_by is not None and key_by.selector is not None)
         if feed.source is None or not in_python:
@@ -253,7 +253,7 @@ class _Stages:
         return _Feed(feed.record_type, stage=stage.index, position=-1, exchange=feed.exchange)
 
     def _key_types(self, feeds: tuple[_Feed, ...]) -> tuple[TypeInformation, ...] | None:
-        """The types of the stage's key, if all its records have one; those of broadcast streams never have."""
+        """The types of the stage's key, if all its records have one. Records of broadcast streams have none."""
         found = [self._key_by(feed) for feed in feeds if not self._is_broadcast(feed)]
         return found[0].key_types if found and found[0] is not None and None not in found else None
 
@@ -265,7 +265,7 @@ class _Stages:
         return feed.exchange is not None and isinstance(self.graph[feed.exchange].payload, BroadcastTo)
 
     def _stays(self, feed: _Feed) -> bool:
-        """Whether the program lets the records stay in their subtask."""
+        """Return whether the program lets the records stay in their subtask."""
         return feed.exchange is None or self.graph[feed.exchange].payload == PartitionTo("forward")
 
     def _custom(self, feed: _Feed) -> CustomPartition | None:
@@ -318,7 +318,7 @@ class _Stages:
                 return replace(edge, partitioning="rebalance")
 
     def _upstream_parallelism(self, feed: _Feed, target: _OpenStage) -> int:
-        """A source is read with whatever parallelism its reader has."""
+        """The parallelism of the upstream stage; a source has that of its reader."""
         return target.parallelism if feed.stage is None else self.stages[feed.stage].parallelism
 
     def _plain_edge(self, feed: _Feed, target: str) -> EdgePlan:
@@ -335,7 +335,7 @@ class _Stages:
         )
 
     def _spark_sink(self, node: Node, spec: SinkSpec, feeds: tuple[_Feed, ...]) -> SparkSinkPlan:
-        """Rows go to Spark without an exchange, and without a stage if they never left the JVM."""
+        """Add a Spark sink: rows reach it without an exchange, and without a stage if they never left the JVM."""
         edges = []
         for feed in feeds:
             edge = self._plain_edge(feed, SPARK_SINK)
@@ -380,7 +380,7 @@ class _Stages:
 
 
 def is_keyed(operator_kind: str) -> bool:
-    """Whether operators of this kind run under a current key."""
+    """Return whether operators of this kind run under a current key."""
     return operator_kind in ("reduce", FINAL_REDUCE) or operator_kind.startswith("keyed_")
 
 
@@ -398,7 +398,7 @@ def _generators(node: Node, uid: str, position: int) -> list[WatermarkGenerator]
 
 
 def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Sequence[int]) -> int:
-    """One number of key groups for the whole job."""
+    """The number of key groups, which is one for the whole job."""
     asked = {node.max_parallelism for node in nodes if node.max_parallelism is not None}
     if settings.max_parallelism is not None:
         asked.add(settings.max_parallelism)
@@ -435,7 +435,7 @@ def _warnings(nodes: Sequence[Node]) -> list[str]:
 
 
 _KEPT_SOURCES = ("dataframe", "file", "kafka")
-"""Kinds of sources whose position a savepoint is taken for; collections and sequences are for trying things out."""
+"""Kinds of sources whose position matters in a savepoint; collections and sequences are for first tries."""
 
 
 def _keeps_state(spec: OperatorSpec) -> bool:

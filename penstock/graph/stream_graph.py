@@ -33,7 +33,7 @@ class EventTime:
     partition_column: str | None = None
     """Names the source's partition of a row; the watermark then follows the slowest partition."""
     idle_after_ms: int | None = None
-    """A partition whose time has not advanced for so long no longer holds back the watermark."""
+    """A partition whose time has not advanced for this long no longer holds back the watermark."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SourceSpec:
     event_time: EventTime | None = None
     bounded: bool = False
     delivery: Delivery = Delivery()
-    """What the source promises after a failure."""
+    """The guarantee of the source."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ class CustomPartition:
     selector: Any
 
     def target(self, record: Any, count: int) -> int:
-        """The subtask, of so many, that a record goes to; the key is what the program's function returns."""
+        """The subtask that a record goes to, below `count`; the key is what the program's function returns."""
         chosen = self.partitioner.partition(self.selector.get_key(record), count)
         if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < count:
             raise UnsupportedValueError(
                 f"the partitioner {function_name(self.partitioner)} returned {chosen!r}; it must return a number from "
-                f"0 to {count - 1}, the number of subtasks is its second argument"
+                f"0 to {count - 1}; the number of subtasks is its second argument"
             )
         return chosen
 
@@ -137,7 +137,7 @@ class Node:
     parallelism: int | None = None
     max_parallelism: int | None = None
     single: bool = False
-    """Its parallelism is 1 and stays so."""
+    """Whether its parallelism is always 1."""
     description: str | None = None
     slot_sharing_group: str | None = None
     chain_before: bool = True
@@ -156,7 +156,7 @@ class StreamGraph:
         self.nodes: list[Node] = []
         self.roots: list[int] = []
         self.unfinished: dict[Any, str] = {}
-        """What is no operator yet, such as a stream with windows, and what the program must do with it."""
+        """What is not an operator yet, such as a stream with windows, and what the program must do with it."""
 
     def add(self, kind: NodeKind, name: str, inputs: Sequence[int], payload: Any, output_type: TypeInformation) -> Node:
         """A new node that reads `inputs`."""
@@ -179,7 +179,7 @@ class StreamGraph:
         return [node for node in self.nodes if node.id in needed]
 
     def has_event_time(self, node_id: int) -> bool:
-        """Whether a record that reaches the node can have a timestamp."""
+        """Return whether a record that reaches the node can have a timestamp."""
         waiting, seen = [node_id], set()
         while waiting:
             node = self[waiting.pop()]

@@ -20,7 +20,7 @@ class TagSide(MapFunction):
 
 
 class SideKey(KeySelector):
-    """The key of a marked record: by the selector of its stream."""
+    """The key of a marked record, computed by the selector of its stream."""
 
     def __init__(self, first: KeySelector, second: KeySelector) -> None:
         self.first = first
@@ -44,7 +44,7 @@ class FieldKey(KeySelector):
 
 
 class SidesOfWindow(WindowFunction[Any, Any, Any, Any]):
-    """Takes the records of a window apart again and calls the program's function with them."""
+    """Separates the records of a window by stream and calls the program's function with them."""
 
     def __init__(self, function: JoinFunction | FlatJoinFunction | CoGroupFunction) -> None:
         self.function: Function = function

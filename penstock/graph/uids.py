@@ -70,7 +70,7 @@ def _description(node: Node) -> str:
 
 
 def _needs_no_uid(node: Node) -> bool:
-    """Whether the program cannot give it one: a part of another operator, without state."""
+    """Return whether the program cannot give it one: a part of another operator, without state."""
     return _is_side_output(node) or (node.kind == "operator" and not node.takes_uid)
 
 

@@ -1,4 +1,4 @@
-"""What a window operator does, as the program describes it, and the mistakes that can be seen before it runs."""
+"""What a window operator does, as the program describes it, with checks before it runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from penstock.model.windows import BytesSerializer, WindowSerializer
 KEYED_WINDOW = "keyed_window"
 """The kind of the operator. `window_all` has a key too: the same one for all records."""
 WINDOW_CONTENTS = "window-contents"
-"""The name of the state that holds the elements of a window, or what they were aggregated to."""
+"""The name of the state that holds the elements of a window, or their aggregate."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class WindowOperation:
     contents: StateDescriptor
     """A reducing, an aggregating or a list state."""
     function: Any = None
-    """Called with the contents of a window that fires; None: the contents themselves are the result."""
+    """Called with the contents of a window that fires; if None, the contents are the result."""
     allowed_lateness_ms: int = 0
     late_tag: OutputTag | None = None
     """The side output of late records; None: they are dropped and counted."""

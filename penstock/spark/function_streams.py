@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.function_source import START, FunctionSource, SourceRun
-from penstock.model.ids import new_nonce
 from penstock.runtime.operators.sink_operators import encode_records
+from penstock.spark.python_sources import load_python_source
 
 WAIT_S = 0.1
 REPLAY_WAIT_S = 60.0
@@ -87,19 +87,4 @@ class FunctionReader(DataSourceStreamReader):
 
 def read_function(session: SparkSession, source: FunctionSource) -> DataFrame:
     """A stream of what the function produces."""
-    unique = f"penstock-{new_nonce()}"
-    ddl = RowCodec(source.record_type).ddl
-
-    class Produced(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return unique
-
-        def schema(self) -> Any:
-            return ddl
-
-        def streamReader(self, schema: Any) -> DataSourceStreamReader:
-            return FunctionReader(source)
-
-    session.dataSource.register(Produced)
-    return session.readStream.format(unique).load()
+    return load_python_source(session, FunctionReader(source), None, RowCodec(source.record_type).ddl)

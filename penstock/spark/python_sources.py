@@ -191,9 +191,14 @@ def _load(session: SparkSession, stream_reader: CountedReader, ddl: str, *, batc
 
 
 def load_python_source(
-    session: SparkSession, stream_reader: DataSourceStreamReader, whole: DataSourceReader, ddl: str, *, batch: bool
+    session: SparkSession,
+    stream_reader: DataSourceStreamReader,
+    whole: DataSourceReader | None,
+    ddl: str,
+    *,
+    batch: bool = False,
 ) -> DataFrame:
-    """The frame of two readers. Registers a separate data source for them: Spark finds data sources by class."""
+    """A frame of the stream reader or, with `batch`, of `whole`. Spark finds a data source by its class."""
     unique = f"penstock-{new_nonce()}"
 
     class Counted(DataSource):
@@ -208,6 +213,7 @@ def load_python_source(
             return stream_reader
 
         def reader(self, schema: Any) -> DataSourceReader:
+            assert whole is not None, "this source is only read as a stream"
             return whole
 
     session.dataSource.register(Counted)

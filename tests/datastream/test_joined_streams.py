@@ -165,7 +165,7 @@ def test_joins_by_window_are_checked_when_the_program_is_built(env: Env) -> None
     first, second = timed(env), timed(env)
     with pytest.raises(ArgumentError, match=r"join\(\) takes a stream of the same environment"):
         first.join([1])
-    with pytest.raises(UsageError, match=r"equal_to\(\) comes after where\(\)"):
+    with pytest.raises(UsageError, match=r"call equal_to\(\) once, after where\(\)"):
         first.join(second).equal_to("name")
     with pytest.raises(UsageError, match=r"window\(\) of join\(\) comes after where"):
         first.join(second).where("name").window(TEN)

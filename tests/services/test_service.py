@@ -26,7 +26,7 @@ def test_an_unknown_service_is_an_error_that_names_the_known_ones() -> None:
 
 def test_without_maven_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ServiceError, match="'mvn' is needed .* install Maven"):
+    with pytest.raises(ServiceError, match="'mvn' is not on the PATH; install Maven"):
         fetch_jars(["org.apache.kafka:kafka_2.13:4.1.0"], tmp_path / "jars")
     assert not list(tmp_path.iterdir())
 

@@ -35,7 +35,7 @@ KILL_AT = 0.4
 """The TaskManager is killed when this fraction of the clicks has been processed."""
 POLL_S = 0.1
 USER = "user-00042"
-"""Whose totals the last lines propose to look at."""
+"""The user whose totals the last lines suggest to look at."""
 
 
 def demo(*, json: JsonFlag = False, debug: DebugFlag = False) -> int:
@@ -76,7 +76,7 @@ def _conclude(view: DemoView, verdict: Verdict, commands: list[tuple[str, str]])
 
 @contextmanager
 def _state_folder(root: str) -> Iterator[None]:
-    """Registry and logs go below `root` while the demo runs, not to the user's own state folder."""
+    """Keep registry and logs below `root` while the demo runs, not in the user's own state folder."""
     before = os.environ.get("XDG_STATE_HOME")
     os.environ["XDG_STATE_HOME"] = root
     try:
@@ -171,7 +171,7 @@ class _Watch:
 
 
 def _is_taskmanager(pid: int) -> bool:
-    """Whether the pid still belongs to the TaskManager that registered with it."""
+    """Return whether the pid still belongs to the TaskManager that registered with it."""
     try:
         return "penstock.runtime.taskmanager" in psutil.Process(pid).cmdline()
     except psutil.Error:

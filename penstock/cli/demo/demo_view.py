@@ -91,14 +91,14 @@ class DemoView:
             self._note(line)
 
     def killed(self, process: ProcessRecord, record: JobRecord) -> None:
-        """A TaskManager has been killed."""
+        """Report that a TaskManager has been killed."""
         subtasks = " and ".join(process.subtasks)
         self._events.append(" killed", "bold red")
         self._step(3, f"[bold red]kill -9 {process.pid}[/]: a TaskManager, with the state of {subtasks} in its memory")
         self._note(f"{record.rows:,} clicks were counted; the newest checkpoint is {record.last_checkpoint}")
 
     def recovered(self, attempt: int, checkpoint: int | None, seconds: float) -> None:
-        """The job has recovered."""
+        """Report that the job has recovered."""
         self._events.append(f" restored {checkpoint}", "bold green")
         self._note(
             f"[bold green]recovered[/] after {seconds:.1f} s: attempt {attempt} has restored checkpoint {checkpoint}, "
@@ -106,7 +106,7 @@ class DemoView:
         )
 
     def checking(self) -> None:
-        """The job has ended."""
+        """Report that the job has ended."""
         self._step(4, "The job has finished; a batch program reads the same clicks and compares")
 
     def show_verdict(self, verdict: Verdict) -> None:

@@ -65,7 +65,7 @@ class JdbcConnectionOptions:
             return self
 
         def with_driver_name(self, driver_name: str) -> "JdbcConnectionOptions.JdbcConnectionOptionsBuilder":
-            """Accepted and not used: no Java driver is loaded."""
+            """Accepted, without effect: no Java driver is loaded."""
             self._driver_name = driver_name
             return self
 

@@ -56,14 +56,14 @@ def type_of_avro(schema: Any, named: dict[str, TypeInformation]) -> TypeInformat
     if isinstance(schema, list):
         kinds = [kind for kind in schema if kind != "null"]
         if len(kinds) != 1:
-            raise UsageError(f"the Avro union {schema} has several types; only a type or null is read")
+            raise UsageError(f"the Avro union {schema} has several types; only one type and null are supported")
         return type_of_avro(kinds[0], named)
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return _PRIMITIVES[schema]
         if schema in named:
             return named[schema]
-        raise UsageError(f"the Avro type {schema!r} is not known")
+        raise UsageError(f"the Avro type {schema!r} is unknown")
     if schema.get("logicalType") in _LOGICAL:
         return _LOGICAL[schema["logicalType"]]
     kind = schema["type"]
@@ -82,7 +82,7 @@ def type_of_avro(schema: Any, named: dict[str, TypeInformation]) -> TypeInformat
 
 
 class _AvroRecord:
-    """A schema, parsed when it is first used: its text is what is sent to the TaskManagers."""
+    """A schema, parsed when it is first used: only its text is sent to the TaskManagers."""
 
     def __init__(self, record_class: str | None, text: str | None) -> None:
         if record_class is not None or text is None:
@@ -154,7 +154,7 @@ def _to_avro(value: Any, schema: Any, records: dict[str, Any]) -> Any:
             raise ValueError(f"the row has {len(value)} fields, the schema {len(fields)}")
         value = {field["name"]: item for field, item in zip(fields, value, strict=True)}
     if not isinstance(value, Mapping):
-        raise TypeError(f"{value!r} is no row")
+        raise TypeError(f"{value!r} is not a row")
     types = {field["name"]: field["type"] for field in fields}
     return {key: _to_avro(item, types[key], records) for key, item in value.items()}
 

@@ -1,9 +1,9 @@
-"""An AsyncFunction in a chain: requests are in flight across the end of an epoch, and in its state.
+"""An AsyncFunction in a chain: requests may outlive their epoch, so they are part of the state.
 
-What an epoch has asked for and not yet emitted is list state, written at the end of every epoch. So a run that is
-undone, a recovery and a restore with another parallelism find those records there and ask for them again; the results
-of the lost requests are never seen. An epoch waits for its requests at its end, but not for long (`wait_ms`): the rest
-belongs to later epochs, which run by themselves as long as requests are in flight. The last epoch waits for all.
+Records whose results have not been emitted are list state, written at the end of every epoch. An epoch that is rolled
+back, a recovery and a restore with another parallelism find these records there and request them again; the results of
+the lost requests are never seen. At its end an epoch waits for its requests, but not for long (`wait_ms`). The others
+belong to later epochs, which run by themselves while requests are in flight. The last epoch waits for all requests.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,12 +45,12 @@ class AsyncWait(Operator):
         self._descriptor = ListStateDescriptor(STATE_NAME, element_type)
         self._store = guard_of(element_type).stored
         self._in_flight: dict[int, Request] = {}
-        """Started, by number, in the order of their records."""
+        """Requests that were started, by number, in the order of their records."""
         self._next = 0
         self._waiting: list[Request] = []
         """Records beyond the capacity, whose requests are not started yet."""
         self._ended: dict[int, Request] = {}
-        """Those of `_in_flight` that have ended, in the order in which they did."""
+        """Requests of `_in_flight` that have ended, in the order in which they ended."""
         self._requests: RequestLoop | None = None
         """Made with the first request."""
 
@@ -106,24 +106,24 @@ class AsyncWait(Operator):
 
     @property
     def output_watermark(self) -> int:
-        # Not only that of the first one: restored requests may come from subtasks that were ahead of this one.
+        # Not only that of the first request: restored ones may come from subtasks that were ahead of this one.
         return min((request.watermark for request in self._unanswered()), default=self.watermark)
 
     def next_timer(self, domain: TimeDomain) -> int | None:
-        """Requests in flight are looked at again soon, by an epoch without records if need be."""
+        """When to look at requests in flight again, in an epoch without records if necessary."""
         if domain is TimeDomain.EVENT_TIME or not self.is_holding:
             return None
         return self.context.subtask.now_ms + max(1, self._wait_ms)
 
     def _unanswered(self) -> Iterator[Request]:
-        """All requests whose results have not left, in the order of their records."""
+        """All requests whose results have not been emitted, in the order of their records."""
         yield from self._in_flight.values()
         yield from self._waiting
 
     # ---- requests
 
     def _proceed(self, out: "_Results") -> None:
-        """Take what has ended, emit what may leave, and start what there is room for."""
+        """Collect finished requests, emit the results that may leave, and start requests while there is room."""
         if self._requests is not None:
             self._take(self._requests.finished())
             self._emit(out)
@@ -160,7 +160,7 @@ class AsyncWait(Operator):
             self._ended[request.number] = request
 
     def _emit(self, out: "_Results") -> None:
-        """Ordered: from the front as long as requests have ended. Unordered: all that came before one watermark."""
+        """Emit results. Ordered: from the front while requests have ended. Unordered: all before one watermark."""
         while self._ended:
             number, first = next(iter(self._in_flight.items()))
             if self._is_ordered:
@@ -175,7 +175,7 @@ class AsyncWait(Operator):
 
 
 class _Results:
-    """Results that leave, with the timestamps of their records."""
+    """Results to emit, with the timestamps of their records."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []

@@ -28,11 +28,11 @@ class BroadcastStates:
         self._views = {name: ReadOnlyView(state, name) for name, state in self._states.items()}
 
     def get(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """For the broadcast side."""
+        """The state for the broadcast side, which may change it."""
         return self._states[self._known(descriptor)]
 
     def view(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """For the other side."""
+        """The state for the other side, which may only read it."""
         return self._views[self._known(descriptor)]
 
     def _known(self, descriptor: MapStateDescriptor) -> str:

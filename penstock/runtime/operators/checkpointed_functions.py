@@ -23,7 +23,7 @@ class InitializationContext(FunctionInitializationContext):
         self._restored_checkpoint = restored_checkpoint
 
     def is_restored(self) -> bool:
-        # A function that is made again after a lost task finds the state of the epochs before (PROTOCOL R11).
+        # A function that is created again after a lost task finds the state of earlier epochs (PROTOCOL R11).
         return self._restored_checkpoint is not None or self._operator.operator_states.epochs > 0
 
     def get_restored_checkpoint_id(self) -> int | None:

@@ -33,10 +33,10 @@ class TwoInputs(Operator):
 
     @abstractmethod
     def process_input(self, number: int, batch: Batch) -> Batch | None:
-        """What a batch of the first or second stream makes this operator emit."""
+        """Process a batch of the first or second stream; returns what the operator emits."""
 
     def process(self, batch: Batch) -> Batch | None:
-        raise AssertionError("an operator on two streams is told which one a batch comes from")
+        raise AssertionError("an operator on two streams must know which one a batch comes from")
 
 
 class CoMap(TwoInputs):

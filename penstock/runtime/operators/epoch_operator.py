@@ -1,6 +1,6 @@
 """The operator of a KeyedEpochFunction: it collects an epoch's records by key and processes them at the epoch's end.
 
-Records that wait here belong to the running epoch: an epoch that is rolled back takes the operator with it.
+Records that wait here belong to the running epoch: if it is rolled back, the operator is discarded too.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from penstock.runtime.operators.record_operators import Operator, require_iterab
 from penstock.state.backend.discarded_state import clear_all, open_discarded
 
 KEYS_AT_ONCE = 1_000
-"""The backend prepares for so many keys at a time."""
+"""How many keys the backend prepares at a time."""
 
 
 class KeyedEpoch(Operator):
@@ -30,7 +30,7 @@ class KeyedEpoch(Operator):
         self._waiting: dict[Any, list[Any]] = {}
         """State key -> its records of the running epoch."""
         self._event_times: dict[Any, list[int | None]] = {}
-        """The same for their timestamps, in jobs with event time."""
+        """The timestamps of these records, in jobs with event time."""
         self._is_started = False
         self._discarded: dict[str, Any] = {}
         """Name -> handle."""
@@ -61,7 +61,7 @@ class KeyedEpoch(Operator):
         super().advance(watermark, now_ms)
         self._out, self._timestamps = [], []
         processing_ms = self.context.subtask.now_ms  # in batch mode `now_ms` only says which timers are due
-        # Records are not processed at the end of time, which comes with the last ones.
+        # The last records come with the end of event time, but are not processed at that time.
         time = EpochTime(processing_ms, watermark if watermark < MAX_WATERMARK else before)
         if not self._is_started:
             self._start(time)
@@ -72,7 +72,7 @@ class KeyedEpoch(Operator):
         return Batch(self._out, self._timestamps) if self._out else None
 
     def _start(self, time: EpochTime) -> None:
-        """The first epoch of this function object: discard states, and load the initial ones that are not loaded."""
+        """In the first epoch of this function object, discard states and load initial states that are missing."""
         backend, function = self.context.backend(), self.function
         for name, handle in self._discarded.items():
             clear_all(backend, name, handle)
@@ -106,7 +106,7 @@ class KeyedEpoch(Operator):
                     self._emit(call(to_user_key(key), records, time), newest)
 
     def _fire(self, time: EpochTime, now_ms: int) -> None:
-        """Call the function for the timers that are due. One that it registers meanwhile waits for the next epoch."""
+        """Call the function for the timers that are due. Timers that it registers meanwhile wait for the next epoch."""
         backend = self.context.backend()
         keys, call = backend.keys, self.function.on_timer
         due = [(keys.key, timestamp) for timestamp, _ in self._service.fire(time.watermark, now_ms)]

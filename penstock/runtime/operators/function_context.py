@@ -43,7 +43,7 @@ class SubtaskInfo:
     now_ms: int = 0
     job_parameters: dict[str, str] = field(default_factory=dict)
     ends_time: bool = False
-    """The input or at least event time ends with the epoch."""
+    """Whether the input, or at least event time, ends with the epoch."""
     metrics: SubtaskMetrics = field(default_factory=SubtaskMetrics)
     is_cancelled: Callable[[], bool] = lambda: False
     """Whether the epoch's run was cancelled."""
@@ -131,7 +131,7 @@ class OperatorTimers(TimerService):
         self._clocks = clocks
         self._backend = backend
         self.fires = handles_timers(clocks.function)
-        """Whether the function takes timers."""
+        """Whether the function handles timers."""
         self._timers: dict[TimeDomain, Timers] = {}
         if backend is not None:
             self._timers = {
@@ -157,7 +157,7 @@ class OperatorTimers(TimerService):
         self._of(TimeDomain.EVENT_TIME).delete(timestamp)
 
     def fire(self, watermark: int, now_ms: int) -> Iterator[tuple[int, TimeDomain]]:
-        """Timers that are due, with the current key set to theirs; also those registered while firing."""
+        """Timers that are due, including those registered meanwhile; the current key is set to that of each."""
         assert self._backend is not None
         keys = self._backend.keys
         for domain, limit in ((TimeDomain.PROCESSING_TIME, now_ms), (TimeDomain.EVENT_TIME, watermark)):
@@ -194,7 +194,7 @@ class Context(KeyedProcessFunction.OnTimerContext):
         self._domain = TimeDomain.EVENT_TIME
 
     def set_timestamp(self, timestamp: int | None) -> None:
-        """The next record has this event time."""
+        """Set the event time of the next record."""
         self._timestamp = timestamp
 
     def for_timer(self, timestamp: int, domain: TimeDomain) -> "Context":

@@ -15,18 +15,18 @@ class HeldOutput:
         self._held: dict[int, Batch] = {}
 
     def add(self, position: int, batch: Batch) -> None:
-        """Take what a position has emitted."""
+        """Add what a position has emitted."""
         held = self._held.setdefault(position, Batch([]))
         held.extend(batch)
         if len(held) >= HELD_RECORDS or held.side:
             self.flush(position)
 
     def flush(self, position: int) -> None:
-        """Pass on what is held of a position."""
+        """Pass on the held records of a position."""
         held = self._held.pop(position, None)
         if held is not None:
             self._pass_on(position, held)
 
     def discard(self) -> None:
-        """Forget what is held: the epoch begins."""
+        """Discard the held records: the epoch starts again."""
         self._held.clear()

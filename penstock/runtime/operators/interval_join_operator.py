@@ -1,4 +1,4 @@
-"""The interval join: records of two keyed streams with the same key and near timestamps, pair by pair.
+"""The interval join: pairs of records of two keyed streams with the same key and close timestamps.
 
 Each record waits in keyed state, in the list of its timestamp, until the watermark has passed its last possible
 partner. One timer per key and time removes the lists of both streams that are due then. A record that comes after the
@@ -77,7 +77,7 @@ class IntervalJoinOperator(TwoInputs):
         return out
 
     def _join(self, record: Any, timestamp: int, out: Batch, *, is_left: bool) -> None:
-        """Keep a record for partners that are still to come, and join it with those that have come."""
+        """Keep a record for later partners, and join it with the earlier ones."""
         bounds, pair = self._bounds, self._pair
         own, other = (self._left, self._right) if is_left else (self._right, self._left)
         own.put(timestamp, [*(own.get(timestamp) or ()), record])

@@ -1,7 +1,7 @@
 """The windows of a key that are merged, such as sessions, as keyed state.
 
-A window that grows keeps the namespace of its contents: the state maps each window to the namespace in which its
-contents are, so that a session that is extended moves nothing. Only entries of windows that change are written.
+The state maps each window to the namespace that holds its contents. A window that grows keeps that namespace, so
+nothing is moved when a session is extended. Only entries of windows that change are written.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class Merge:
     contents: Any
     """Where the contents of the new window are."""
     moved: list[Any]
-    """Where the contents of others are, which are merged into `contents`."""
+    """Where the contents are that are merged into `contents`."""
 
 
 class MergingWindows:
@@ -63,7 +63,7 @@ class MergingWindows:
         self._state.remove(window)
 
     def add(self, new: Any) -> tuple[Any, list[Merge]]:
-        """Add a window; the window that contains it now, and what was merged for that."""
+        """Add a window. Returns the window that contains it now, and the merge that this took."""
         known = dict(self._state.items())
         if new in known:
             return new, []
@@ -98,7 +98,7 @@ class MergingWindows:
         return Merge(window, replaced, places[0], places[1:])
 
     def _asked(self, known: Iterable[Any], new: Any) -> list[tuple[Any, list[Any]]]:
-        """What a user's own assigner wants to merge."""
+        """The merges that a user's own assigner asks for."""
         to_window, to_namespace = self._serializer.to_window, self._serializer.to_namespace
         groups = MergedGroups()
         self._assigner.merge_windows([to_window(namespace) for namespace in dict.fromkeys([*known, new])], groups)
@@ -106,7 +106,7 @@ class MergingWindows:
 
 
 class MergedGroups(MergingWindowAssigner.MergeCallback[Any]):
-    """Collects what `merge_windows` wants to merge."""
+    """Collects the merges that `merge_windows` asks for."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Any, list[Any]]] = []

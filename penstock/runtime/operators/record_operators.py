@@ -57,14 +57,14 @@ class Operator(ABC):
 
     @abstractmethod
     def process(self, batch: Batch) -> Batch | None:
-        """What the batch makes this operator emit."""
+        """Process a batch; returns what the operator emits."""
 
     def process_from(self, position: int, batch: Batch) -> Batch | None:
-        """The same, for an operator that distinguishes the inputs that batches come from."""
+        """Process a batch, in an operator that distinguishes its inputs."""
         return self.process(batch)
 
     def advance(self, watermark: int, now_ms: int) -> Batch | None:
-        """Advance both clocks; what the timers that are due emit."""
+        """Advance both clocks; returns what the timers that are due emit."""
         self.watermark = watermark
         return None
 
@@ -78,7 +78,7 @@ class Operator(ABC):
 
     @property
     def is_holding(self) -> bool:
-        """Whether records of ended epochs are in the operator that have not left it."""
+        """Whether the operator still holds records of ended epochs."""
         return False
 
     @property
@@ -324,7 +324,7 @@ class Output:
 
 
 SINGLE_RECORDS = frozenset({str, bytes, bytearray, dict})
-"""Iterables that are one record: taken apart, their letters or keys would become records without a word."""
+"""Iterables that are one record: without this check their letters or keys would silently become records."""
 
 
 def require_iterable(emitted: Any, method: str) -> None:

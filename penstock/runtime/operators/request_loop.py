@@ -20,7 +20,7 @@ from penstock.runtime.user_errors import USER_ERRORS
 
 JOIN_S = 10.0
 LOOK_S = 0.1
-"""How often a waiting thread looks whether its run was cancelled."""
+"""How often a waiting thread checks whether its run was cancelled."""
 NOT_RECORDS = (str, bytes, bytearray, dict)
 
 
@@ -35,7 +35,7 @@ class RequestOutcome:
 
 
 class Request:
-    """One record whose results are asked for."""
+    """One record whose results are requested."""
 
     __slots__ = ("number", "outcome", "record", "stored", "timestamp", "watermark")
 
@@ -43,7 +43,7 @@ class Request:
         self.record = record
         self.timestamp = timestamp
         self.watermark = watermark
-        """The last one before the record came: its results leave before any later watermark does."""
+        """The last watermark before the record: its results leave before any later watermark does."""
         self.stored = stored
         """What the state keeps while the request is in flight."""
         self.number = -1
@@ -84,7 +84,7 @@ class RequestLoop:
         return ended
 
     def wait(self, until_s: float | None, is_cancelled: Callable[[], bool]) -> bool:
-        """Wait until a request has ended that `finished` will return; False once the time is over or the run is.
+        """Wait until a request has ended that `finished` will return. False if time runs out or the run is cancelled.
 
         `until_s` is a time of the monotonic clock; None: no limit.
         """
@@ -136,7 +136,7 @@ class RequestLoop:
             self._changed.notify_all()
 
     async def _ask_in_time(self, record: Any) -> RequestOutcome:
-        """The outcome of a request and its repetitions, or that of `timeout` once the time is over."""
+        """The outcome of a request with its retries, or that of `timeout` when time runs out."""
         if self._timeout_s <= 0:
             return await self._ask(record)
         asking = asyncio.ensure_future(self._ask(record))
@@ -168,7 +168,7 @@ class RequestLoop:
 
 
 def _records(results: Any, method: str) -> list[Any]:
-    """The results as a list; an error unless they are several records."""
+    """The results as a list; an error if they are not a list of records."""
     if results is None:
         raise UnsupportedValueError(f"{method}() returned None; it must return a list of results: [] for no result")
     try:

@@ -5,7 +5,7 @@ from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.record_operators import Operator
 
 PASS_ON = frozenset({"filter", "keyed_filter", "timestamps", "reduce", "final_reduce", "side_output"})
-"""Kinds that emit the records they get: tags were taken out of them before."""
+"""Kinds that pass on the records they get, from which tagged records were already taken out."""
 
 
 def split_tagged(batch: Batch) -> Batch:

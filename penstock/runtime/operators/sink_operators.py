@@ -56,7 +56,7 @@ class Transactions:
 class Printed:
     """`stream.print()`: lines that the JobManager prints when the epoch commits.
 
-    A program that runs as a program of PyFlink prints as there: no number of a subtask where there is only one.
+    A program run with `--pyflink` prints as PyFlink does: without the subtask number if there is only one.
     """
 
     def __init__(self, plan: OperatorPlan, subtask: SubtaskId, parallelism: int) -> None:
@@ -96,7 +96,7 @@ class Collected:
         self.payloads = []
 
     def write(self, records: Sequence[Any]) -> None:
-        """Encodes immediately, so that a value that does not fit is an error of the operator that made it."""
+        """Encode now, so that a value that does not fit is an error of the operator that emitted it."""
         self.payloads.append(encode_records(records, self._type))
 
     def roll_back(self) -> None:

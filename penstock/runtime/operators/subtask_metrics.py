@@ -15,10 +15,10 @@ from penstock.model.metric_group import Counter, Distribution, Meter, Metric, Me
 from penstock.model.metric_readings import Figure, MetricKind, MetricReading
 
 MAX_METRICS = 1000
-"""Of one subtask; more of them work, and are not reported."""
+"""How many metrics of a subtask are reported; more can be used, but are not reported."""
 MAX_NAME_CHARS = 500
 MAX_TEXT_CHARS = 1000
-"""Of a gauge's text."""
+"""The maximum length of a gauge's text."""
 _INT64 = 1 << 63
 _LOG = logging.getLogger("penstock.metrics")
 
@@ -36,7 +36,7 @@ class SubtaskMetrics:
         return OperatorMetricGroup(self, operator, ())
 
     def register(self, operator: str, name: str, metric: "_ReportedMetric") -> "_ReportedMetric":
-        """The metric that is reported under this name: the given one, or the one that has been there."""
+        """The metric that is reported under this name: the existing one, or else the given one."""
         place = (operator, name)
         known = self._metrics.get(place)
         if known is not None and type(known) is not type(metric):
@@ -54,7 +54,7 @@ class SubtaskMetrics:
         return metric
 
     def finish_epoch(self) -> None:
-        """What the epoch has added can no longer be undone."""
+        """Keep what the epoch has added: it can no longer be undone."""
         for metric in self._metrics.values():
             metric.finish_epoch()
 

@@ -151,7 +151,7 @@ def _expect(descriptor: StateDescriptor, kind: type[StateDescriptor]) -> StateDe
 
 
 class NoWindowState(KeyedStateStore):
-    """`window_state()` of windows that are merged: there is none."""
+    """`window_state()` of merging windows, which have no such state."""
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
         raise _refused()

@@ -2,7 +2,7 @@
 
 A window that has not fired yet needs nothing but its contents until the epoch ends. So the contents that an epoch
 touches are kept here, by window and key, and `flush` writes them before the timers fire. They belong to the running
-epoch only: when it is undone, the operator is made anew (PROTOCOL R11).
+epoch only: when it is undone, a new operator is created (PROTOCOL R11).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ Remainder = tuple[Any, Any, int, list[int], bool]
 
 
 def is_foldable(operation: WindowOperation) -> bool:
-    """Whether these are tumbling or sliding time windows that fire at their end."""
+    """Return whether these are tumbling or sliding time windows that fire at their end."""
     return _TRIGGERS.get(type(operation.assigner)) is type(operation.trigger)
 
 
@@ -92,7 +92,7 @@ class WindowFolding:
         return self._tumbling(rows, watermark) if self._slide == self.size else self._sliding(rows, watermark)
 
     def _tumbling(self, rows: Rows, watermark: int) -> Iterator[Remainder]:
-        """Runs of records of one window are added together: few statements for each record."""
+        """Add consecutive records of one window together, with few statements per record."""
         size, offset, add = self.size, self._offset, self._add
         rows = iter(rows)
         pending = next(rows, None)
@@ -182,11 +182,11 @@ class TouchedKeys(dict[Any, Any]):
 
 _NO_ROWS: Iterator[Any] = iter(())
 Adding = Callable[[dict[Any, Any], tuple[Any, Any, int], Iterator[Any], int, int], tuple[Any, Any, int] | None]
-"""Adds a row, and those that follow as long as they are in the same window; the first one that is not, or None."""
+"""Adds a row and the following ones of the same window; returns the first row of another window, or None."""
 
 
 def _aggregate(call: Callable[[Any, Any], Any]) -> Adding:
-    """With the `add` of an AggregateFunction."""
+    """Adds rows with the `add` of an AggregateFunction."""
 
     def add(window: dict[Any, Any], first: tuple[Any, Any, int], rows: Iterator[Any], start: int, end: int) -> Any:
         record, key, timestamp = first
@@ -202,7 +202,7 @@ def _aggregate(call: Callable[[Any, Any], Any]) -> Adding:
 
 
 def _reduce(call: Callable[[Any, Any], Any]) -> Adding:
-    """With the `reduce` of a ReduceFunction."""
+    """Adds rows with the `reduce` of a ReduceFunction."""
 
     def add(window: dict[Any, Any], first: tuple[Any, Any, int], rows: Iterator[Any], start: int, end: int) -> Any:
         record, key, timestamp = first
@@ -220,7 +220,7 @@ def _reduce(call: Callable[[Any, Any], Any]) -> Adding:
 
 
 def _collect(window: dict[Any, Any], first: tuple[Any, Any, int], rows: Iterator[Any], start: int, end: int) -> Any:
-    """Elements for a list state."""
+    """Collects rows for a list state."""
     record, key, timestamp = first
     window[key].append(record)
     for record, key, timestamp in rows:

@@ -60,7 +60,7 @@ class WindowOperator(Operator):
         return Batch(out.records, out.timestamps)
 
     def _process_folding(self, batch: Batch, out: WindowOutput) -> None:
-        """Add records to what the epoch has collected. Those of windows that have fired already are treated singly."""
+        """Add records to what the epoch has collected. Those of windows that have fired are handled one by one."""
         folding, keys = self._folding, self.context.current_key()
         assert folding is not None
         now_ms = self.context.subtask.now_ms
@@ -126,7 +126,7 @@ class WindowOperator(Operator):
         merge_namespaces(self.context.backend(), panes.contents, merge.contents, merge.moved)
 
     def _skipped(self, record: Any, timestamp: int, out: WindowOutput) -> None:
-        """A record that is in no window: it is late, or it was assigned to none."""
+        """Handle a record that is in no window: it is late, or it was assigned to none."""
         if not self._panes.is_event_time or timestamp + self._operation.allowed_lateness_ms > self.watermark:
             return
         tag = self._operation.late_tag

@@ -1,6 +1,6 @@
 """The contents of the windows of one operator: added to, evaluated, and removed.
 
-`WindowPanes` is what happens to the element or timer of one key and window, whatever the kind of window is.
+`WindowPanes` handles an element or a timer of one key and window, for every kind of window.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class WindowPanes:
         self._clear_function = _clearing(operation, context)
 
     def cleanup_time(self, window: Any) -> int:
-        """When a window is removed; MAX_WATERMARK: never."""
+        """The time at which a window is removed; MAX_WATERMARK means never."""
         end: int = window.max_timestamp()
         return min(end + self._lateness_ms, MAX_WATERMARK) if self.is_event_time else end
 
@@ -81,7 +81,7 @@ class WindowPanes:
             self.remove(window, place)
 
     def on_timer(self, timestamp: int, domain: TimeDomain, window: Any, place: Any, out: "WindowOutput") -> bool:
-        """A timer of the current key and a window fires; whether the window is removed."""
+        """Handle a timer of the current key and a window. Returns whether the window is removed."""
         self._backend.set_current_namespace(self.serializer.to_namespace(window))
         is_event = domain is TimeDomain.EVENT_TIME
         call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
@@ -92,7 +92,7 @@ class WindowPanes:
         return True
 
     def _obey(self, result: TriggerResult, window: Any, place: Any, timestamp: int, out: "WindowOutput") -> None:
-        """Do what the trigger has decided."""
+        """Apply the trigger's decision."""
         fires, purges = result.value
         if fires:
             self.evaluate(window, place, timestamp, out)
@@ -111,7 +111,7 @@ class WindowPanes:
         out.extend(self._evaluate(window, contents), window.end - 1 if isinstance(window, TimeWindow) else timestamp)
 
     def remove(self, window: Any, place: Any) -> None:
-        """Forget a window of the current key."""
+        """Remove a window of the current key."""
         backend = self._backend
         backend.set_current_namespace(place)
         self.contents.clear()
@@ -121,13 +121,13 @@ class WindowPanes:
             self._clear_function(window)
 
     def remove_untriggered(self, namespace: Any) -> None:
-        """Forget the current key and namespace, of which the trigger has nothing to clear."""
+        """Remove the current key's window in the current namespace, for which the trigger has nothing to clear."""
         self.contents.clear()
         if self._clear_function is not None:
             self._clear_function(self.serializer.to_window(namespace))
 
     def merge_trigger(self, window: Any, namespace: Any, replaced: list[Any]) -> None:
-        """Merge what the trigger knows of windows, and remove their timers."""
+        """Merge the trigger state of windows, and remove their timers."""
         backend, context = self._backend, self._trigger_context
         backend.set_current_namespace(namespace)
         context.merged = (namespace, replaced)
@@ -219,7 +219,7 @@ def _assigner_states(operation: WindowOperation) -> list[StateDescriptor]:
 
 
 def _is_count_window(operation: WindowOperation) -> bool:
-    """Whether a window gets no more elements once it has fired."""
+    """Return whether a window gets no more elements once it has fired."""
     assigner: Any = operation.assigner
     trigger = operation.trigger
     if type(assigner) not in (CountTumblingWindowAssigner, CountSlidingWindowAssigner):

@@ -1,4 +1,4 @@
-"""The timers of a window operator: of keys and windows, in both time domains."""
+"""The timers of a window operator, by key and window, in both time domains."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ class WindowTimers:
         return self.event if domain is TimeDomain.EVENT_TIME else self.processing
 
     def fire(self, watermark: int, now_ms: int) -> Iterator[FiredTimer]:
-        """Timers that are due, also those that are registered meanwhile."""
+        """Timers that are due, including those that are registered meanwhile."""
         for domain, limit in ((TimeDomain.PROCESSING_TIME, now_ms), (TimeDomain.EVENT_TIME, watermark)):
             for timestamp, address in self.of(domain).due(limit):
                 failpoint.before("C7")
