@@ -164,9 +164,7 @@ def test_b13_a_keyed_function_needs_two_keyed_streams(env: Env) -> None:
 
 def test_b13_keys_of_different_types_are_refused(env: Env) -> None:
     one, two = env.from_collection([1]), env.from_collection(["a"])
-    with pytest.raises(
-        TypeMismatchError, match=r"must be of one type: key_by\(.*\) has LONG, key_by\(.*\) has STR"
-    ):
+    with pytest.raises(TypeMismatchError, match=r"must be of one type: key_by\(.*\) has LONG, key_by\(.*\) has STR"):
         one.key_by(int, Types.LONG()).connect(two.key_by(str, Types.STRING()))
 
 
