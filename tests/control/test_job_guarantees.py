@@ -42,6 +42,6 @@ def test_a_job_that_only_collects_prints_nothing() -> None:
     graph = program.build()
     assert start_lines(graph, job_guarantees(graph, Configuration())) == [
         "delivery: at most once; state is at most once",
-        "  checkpoints: the job takes none and ends at its first failure: records that were not written yet are lost; "
+        "  checkpoints: the job takes none and ends at its first failure: records that are not written yet are lost; "
         "call env.enable_checkpointing(…)",
     ]
