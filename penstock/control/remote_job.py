@@ -18,7 +18,7 @@ import msgspec
 from penstock.control.driver_log import printable
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.server_contract import LOCAL_NAMES, NO_LOCATION
-from penstock.control.tokens import ADMIN_FILE, read_token
+from penstock.control.tokens import ADMIN_FILE, Scope, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
 
 TIMEOUT_S = 30.0
@@ -54,6 +54,10 @@ class _Overview(msgspec.Struct):
     name: str
     state: str
     start_time: Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)] = msgspec.field(name="start-time")
+
+
+class _LoginCode(msgspec.Struct):
+    code: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{20,100}$")]
 
 
 class _Status(msgspec.Struct):
@@ -128,6 +132,11 @@ class RemoteJob:
     def status(self) -> str:
         """The status of the job."""
         return self._read(self.request("GET", f"/jobs/{self.job_id}/status"), _Status).status
+
+    def page_link(self, scope: Scope) -> str:
+        """A link that opens the job's page once, within a minute."""
+        found = self._read(self.request("POST", "/login-codes", {"scope": scope}), _LoginCode)
+        return f"{self._url}/login/{found.code}"
 
     def cancel(self) -> None:
         """Cancel the job; JobConflictError if it has ended."""

@@ -56,6 +56,7 @@ from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.model.ids import SubtaskId
 from penstock.model.metric_readings import MetricReading, merge_readings
+from penstock.model.recent_epoch import RecentEpoch
 from penstock.storage.storage import Storage
 
 SUSPEND_GRACE_S = 5.0
@@ -129,6 +130,10 @@ class Job:
     def metrics(self) -> list[tuple[SubtaskId, MetricReading]]:
         """The metrics of functions, by subtask."""
         return self._metrics.readings()
+
+    def epochs(self) -> list[RecentEpoch]:
+        """The last committed epochs, oldest first."""
+        return self._rows.recent()
 
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""
@@ -488,9 +493,7 @@ class Job:
 
 
 def _is_final(error: PenstockError) -> bool:
-    """Retrying cannot help: output or input is lost (PROTOCOL R21), a key is null, nothing can be restored (R24), or a
-    broker or database refuses for good.
-    """
+    """Retrying cannot help: output or input is lost (PROTOCOL R21, R24), a key is null, or a system refuses for good."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
     lost = SinkTransactionLostError | SourceFileLostError | RecordsLostError
     finals = lost | OutputIncompleteError | InvalidKeyError | ConnectorRefusedError

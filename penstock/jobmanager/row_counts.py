@@ -1,9 +1,13 @@
-"""How many rows a job has processed: in all, in the epoch that runs, and per second."""
+"""How many rows a job has processed: in all, in the epoch that runs, in the last epochs, and per second."""
 
 import threading
+from collections import deque
 
 from penstock.clock import Clock
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
+from penstock.model.recent_epoch import RecentEpoch
+
+RECENT_EPOCHS = 120
 
 
 class RowCounts:
@@ -19,6 +23,8 @@ class RowCounts:
         self._dropped = EpochCount()
         self._late = EpochCount()
         self._rate = Rate(clock)
+        self._clock = clock
+        self._recent: deque[RecentEpoch] = deque(maxlen=RECENT_EPOCHS)
         self._committed_epoch = 0
         self._lock = threading.Lock()
 
@@ -43,6 +49,11 @@ class RowCounts:
         with self._lock:
             return self._rate.per_second()
 
+    def recent(self) -> list[RecentEpoch]:
+        """The last committed epochs, oldest first."""
+        with self._lock:
+            return list(self._recent)
+
     def observe(self, running: tuple[int, int] | None) -> tuple[int, int]:
         """The rows of committed epochs and, apart from them, those of the running one.
 
@@ -62,6 +73,9 @@ class RowCounts:
             self._late.add(summary.epoch, summary.late)
             self._committed_epoch = summary.epoch
             self._rate.note(self._rows.total)
+            times = (summary.now_ms, self._clock.now_ms())
+            rows = (summary.rows_in, summary.rows_out)
+            self._recent.append(RecentEpoch(summary.epoch, *times, *rows, summary.checkpoint))
         if not self._checkpointing:
             self.release(summary.epoch)
 

@@ -6,6 +6,8 @@ from urllib.parse import parse_qsl
 
 from penstock.control.tokens import Scope, Tokens, token_id
 from penstock.errors import RequestRefusedError
+from penstock.rest.page import cookie_name, session_in
+from penstock.rest.page_sessions import PageSessions
 
 Headers = list[tuple[bytes, bytes]]
 MAX_QUERY_CHARS = 1024
@@ -21,6 +23,8 @@ class Caller:
 
     scope: Scope
     token_id: str
+    is_page: bool = False
+    """It has a session of the page instead of a token."""
 
     def __str__(self) -> str:
         return f"{self.scope}:{self.token_id}"
@@ -33,9 +37,13 @@ class Access:
     tokens: Tokens = field(repr=False)
     hosts: frozenset[str]
     scheme: str = "http"
+    sessions: PageSessions = field(default_factory=PageSessions, repr=False)
 
-    def check_origin(self, headers: Headers) -> None:
-        """Refuse requests under a foreign host name (DNS rebinding) and from pages of other sites."""
+    def check_origin(self, headers: Headers, *, is_link: bool = False) -> None:
+        """Refuse requests under a foreign host name (DNS rebinding) and from pages of other sites.
+
+        `is_link`: another page may lead there.
+        """
         host = _only(headers, b"host", 421, "MISDIRECTED")
         found = _HOST.fullmatch(host or "")
         if host is None or found is None or found[1] not in self.hosts:
@@ -44,17 +52,39 @@ class Access:
         if origin is not None and origin != f"{self.scheme}://{host}":
             raise RequestRefusedError(403, "FORBIDDEN", "requests from pages of other origins are refused")
         site = _only(headers, b"sec-fetch-site", 403, "FORBIDDEN")
-        if site is not None and site not in ("same-origin", "none"):
+        if site is not None and site not in ("same-origin", "none") and not is_link:
             raise RequestRefusedError(403, "FORBIDDEN", "requests from pages of other sites are refused")
 
     def identify(self, headers: Headers) -> Caller:
         """The caller. A wrong token and a missing one get the same answer."""
-        header = _only(headers, b"authorization", 401, "UNAUTHORIZED", lower=False) or ""
+        header = _only(headers, b"authorization", 401, "UNAUTHORIZED", lower=False)
+        if header is None:
+            return self._identify_page(headers)
         kind, _, token = header.partition(" ")
         scope = self.tokens.scope_of(token.strip())
         if kind.lower() != "bearer" or scope is None:
             raise RequestRefusedError(401, "UNAUTHORIZED", "this needs a valid token: Authorization: Bearer …")
         return Caller(scope, token_id(token.strip()))
+
+    def _identify_page(self, headers: Headers) -> Caller:
+        """A browser, by the cookie of its session."""
+        cookies = _only(headers, b"cookie", 401, "UNAUTHORIZED", lower=False) or ""
+        session = session_in(cookies, cookie_name(self.host_of(headers)))
+        scope = None if session is None else self.sessions.scope_of(session)
+        if session is None or scope is None:
+            raise RequestRefusedError(401, "UNAUTHORIZED", "this needs a valid token: Authorization: Bearer …")
+        return Caller(scope, token_id(session), is_page=True)
+
+    @staticmethod
+    def host_of(headers: Headers) -> str:
+        """The host and port that the client called."""
+        return _only(headers, b"host", 421, "MISDIRECTED") or ""
+
+    @staticmethod
+    def require_origin(headers: Headers) -> None:
+        """Browsers name the page that sends a change; without its name the change is refused."""
+        if not any(name.lower() == b"origin" for name, _ in headers):
+            raise RequestRefusedError(403, "FORBIDDEN", "a change by a browser needs the header Origin")
 
 
 def check_size(headers: Headers) -> None:

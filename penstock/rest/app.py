@@ -28,6 +28,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.model.ids import new_trigger_id
+from penstock.rest import page
 from penstock.rest.access import Access, Caller, check_path, check_size, parse_query, refuse_token_in_query
 from penstock.rest.bodies import MAX_BODY_BYTES, decode_body
 from penstock.rest.routes import ENDPOINTS, Answer, Call, Endpoint
@@ -90,19 +91,37 @@ class ControlApp:
             self._control.log.write("rest", failure, level="ERROR")
             message = f"internal error; see request {request_id} in the driver's log"
             return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
+        if isinstance(answer, Response):
+            return answer
         return json_response(answer.status, answer.data, request_id)
 
-    async def _serve(self, request: Request, request_id: str) -> Answer:
-        headers = request.scope["headers"]
+    async def _serve(self, request: Request, request_id: str) -> Answer | Response:
+        headers, is_link = request.scope["headers"], page.is_link(request.scope["path"])
         check_size(headers)
-        self._access.check_origin(headers)
+        self._access.check_origin(headers, is_link=is_link)
         check_path(request.scope.get("raw_path") or request.scope["path"].encode())
         refuse_token_in_query(request.scope["query_string"])
-        caller = self._access.identify(headers)
+        if is_link and request.method == "GET":
+            cookie = page.cookie_name(self._access.host_of(headers))
+            return page.log_in(self._access.sessions, request.scope["path"], cookie, self._access.scheme)
+        caller = self._identify(request)
+        if isinstance(caller, Response):
+            return caller
+        if request.method == "GET" and (file := page.find_file(request.scope["path"])) is not None:
+            return file
         endpoint, parameters = self._find(request.scope)
         if endpoint.scope == "read":
             return await self._call(request, endpoint, parameters)
         return await self._change(request, endpoint, parameters, caller, request_id)
+
+    def _identify(self, request: Request) -> Caller | Response:
+        """The caller, or a page that says how to become one for a browser that opens the page without a session."""
+        try:
+            return self._access.identify(request.scope["headers"])
+        except RequestRefusedError:
+            if request.method == "GET" and request.scope["path"] == "/":
+                return page.closed()
+            raise
 
     async def _change(
         self, request: Request, endpoint: Endpoint, parameters: dict[str, str], caller: Caller, request_id: str
@@ -112,6 +131,8 @@ class ControlApp:
         try:
             if caller.scope != "admin":
                 raise RequestRefusedError(403, "FORBIDDEN", "this needs the admin token, not the read token")
+            if caller.is_page:
+                self._access.require_origin(request.scope["headers"])
             answer = await self._call(request, endpoint, parameters)
             status = answer.status
             return answer
@@ -133,7 +154,7 @@ class ControlApp:
         if key is not None and not _KEY.fullmatch(key):
             raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key must have 1 to 128 printable characters")
         body = decode_body(await self._read_body(request), endpoint.body)
-        call = Call(self._control, parameters, query, body, key, self._clock.now_ms())
+        call = Call(self._control, parameters, query, body, key, self._clock.now_ms(), self._access.sessions)
         return await run_in_threadpool(handle, endpoint, call)
 
     def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, str]]:

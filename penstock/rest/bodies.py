@@ -1,7 +1,7 @@
 """Request bodies: JSON objects with known fields, each at most once (security S11)."""
 
 import json
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -38,6 +38,12 @@ class CheckpointBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     checkpoint_type: str | None = msgspec.field(default=None, name="checkpointType")
     trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+class LoginCodeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /login-codes."""
+
+    scope: Literal["read", "admin"] = "admin"
 
 
 class DisposalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.control.registry import FailureRecord, JobRecord
-from penstock.control.running_job import ControlledJob, JobFacts
+from penstock.control.running_job import ControlledJob, JobFacts, RunningJob
 from penstock.graph.job_graph import StagePlan
 from penstock.graph.plan_json import describe_plan
 from penstock.model.execution import JobStatus
@@ -74,6 +74,32 @@ def job_details(control: ControlledJob, now_ms: int) -> dict[str, Any]:
         "status-counts": {state.upper(): states.count(state.upper()) for state in TASK_STATES},
         "plan": job_plan(record, facts),
         "pending-operators": 0,
+    }
+
+
+def job_figures(job: RunningJob, now_ms: int) -> dict[str, Any]:
+    """/jobs/:jobid/figures: how the job is doing, and its last epochs."""
+    record = job.record()
+    return {
+        "now": now_ms,
+        "state": record.status,
+        "start-time": record.started_ms,
+        "attempt": record.attempt,
+        "phase": None if record.phase is None else str(record.phase),
+        "parallelism": record.parallelism,
+        "epoch": record.epoch,
+        "rows": record.rows,
+        "epoch-rows": record.epoch_rows,
+        "rows-per-s": record.rows_per_s,
+        "rows-late": record.rows_late,
+        "rows-dropped": record.rows_dropped,
+        "has-backlog": record.has_backlog,
+        "watermark": record.watermark,
+        "last-checkpoint": record.last_checkpoint,
+        "checkpoint-dir": record.checkpoint_dir,
+        "failure": record.failure,
+        "processes": record.processes,
+        "epochs": job.epochs(),
     }
 
 

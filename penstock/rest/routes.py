@@ -16,7 +16,8 @@ from penstock.errors import RequestRefusedError
 from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import new_trigger_id
 from penstock.rest import checkpoint_views, job_views, metric_views
-from penstock.rest.bodies import CheckpointBody, DisposalBody, NoBody, SavepointBody, StopBody
+from penstock.rest.bodies import CheckpointBody, DisposalBody, LoginCodeBody, NoBody, SavepointBody, StopBody
+from penstock.rest.page_sessions import CODE_LIMIT_S, PageSessions
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST_EXCEPTIONS = 20
@@ -33,6 +34,7 @@ class Call:
     body: Any
     idempotency_key: str | None
     now_ms: int
+    sessions: PageSessions
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,16 @@ def show_subtask_metrics(call: Call) -> Answer:
 def show_aggregated_metrics(call: Call) -> Answer:
     stage = find_vertex(call)
     return Answer(200, metric_views.aggregated_metrics(call.control.job.metrics(), stage, call.query))
+
+
+def show_figures(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, job_views.job_figures(call.control.job, call.now_ms))
+
+
+def make_login_code(call: Call) -> Answer:
+    body: LoginCodeBody = call.body
+    return Answer(201, {"code": call.sessions.new_code(body.scope), "valid-for-s": CODE_LIMIT_S})
 
 
 def show_guarantees(call: Call) -> Answer:
@@ -219,6 +231,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", _JOB + "/status", show_status),
     Endpoint("GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",)),
     Endpoint("GET", _JOB + "/guarantees", show_guarantees),
+    Endpoint("GET", _JOB + "/figures", show_figures),
+    Endpoint("POST", "/login-codes", make_login_code, "admin", LoginCodeBody),
     Endpoint("GET", _VERTEX + "/metrics", show_vertex_metrics, query=("get",)),
     Endpoint("GET", _VERTEX + "/subtasks/metrics", show_aggregated_metrics, query=("get", "agg", "subtasks")),
     Endpoint("GET", _VERTEX + "/subtasks/{subtaskindex}/metrics", show_subtask_metrics, query=("get",)),

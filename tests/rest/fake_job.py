@@ -21,6 +21,7 @@ from penstock.graph.guarantees import FaultTolerance, report_guarantees
 from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.model.ids import SubtaskId
 from penstock.model.metric_readings import MetricReading
+from penstock.model.recent_epoch import RecentEpoch
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
 from penstock.testing.clocks import ManualClock
@@ -62,6 +63,7 @@ class FakeJob:
         self.may_checkpoint = threading.Event()
         self.may_checkpoint.set()
         self.readings: list[tuple[SubtaskId, MetricReading]] = []
+        self.committed: list[RecentEpoch] = []
         self._lock = threading.Lock()
 
     def record(self) -> JobRecord:
@@ -73,6 +75,9 @@ class FakeJob:
 
     def metrics(self) -> list[tuple[SubtaskId, MetricReading]]:
         return self.readings
+
+    def epochs(self) -> list[RecentEpoch]:
+        return self.committed
 
     def checkpoints(self) -> CheckpointReport:
         self.tally.note(self.history)

@@ -156,9 +156,7 @@ def test_rest_r3_paths_that_lead_elsewhere_are_400(served: Served, path: str) ->
     assert raw_request(served, [("host", "localhost"), *ADMIN.items()], path) == 400
 
 
-@pytest.mark.parametrize(
-    ("path", "status"), [("/nowhere", 404), ("/", 404), ("/v1", 404), ("/v2/jobs", 404), ("/jobs/", 404)]
-)
+@pytest.mark.parametrize(("path", "status"), [("/nowhere", 404), ("/v1", 404), ("/v2/jobs", 404), ("/jobs/", 404)])
 def test_rest_r7_an_unknown_path_is_404(served: Served, path: str, status: int) -> None:
     assert served.client.get(path).status_code == status
 

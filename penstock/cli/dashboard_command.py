@@ -1,0 +1,52 @@
+"""`penstock dashboard`."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
+from penstock.cli.job_target import JobTarget, OptionalJob, ServerFlag, TokenFileFlag
+from penstock.control.registry import Registry
+from penstock.control.terminal import MODE, print_result
+from penstock.errors import JobConflictError, JobNotFoundError
+
+
+def dashboard(  # noqa: PLR0913 - the parameters are the command's flags
+    *,
+    job: OptionalJob = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="The page may not change anything.")] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
+    server: ServerFlag = None,
+    token_file: TokenFileFlag = None,
+    settings: SettingsFlag = None,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Open the web page of a job."""
+    target = JobTarget(settings, server, token_file)
+    with target.connect(job or (only_job(target.registry) if server is None else "")) as remote:
+        link = remote.page_link("read" if read_only else "admin")
+    is_open = not no_open and not MODE.json and open_browser(link)
+    hint = "Opened in the browser" if is_open else "Open this link within a minute; it works once"
+    print_result(f"{hint}:\n  {link}", {"link": link, "opened": is_open})
+
+
+def only_job(registry: Registry) -> str:
+    """The id of the job that runs, if there is only one."""
+    running = [record for record in registry.list() if registry.is_running(record)]
+    if len(running) == 1:
+        return running[0].job_id
+    if not running:
+        raise JobNotFoundError("no job is running; start one with `penstock run`, or see `penstock list -a`")
+    names = ", ".join(f"{record.job_id} ({record.name})" for record in running)
+    raise JobConflictError(f"{len(running)} jobs are running: {names}; give the id of one")
+
+
+def open_browser(link: str) -> bool:
+    """Open the link in this user's browser; whether there is one."""
+    import webbrowser  # not needed by any other command
+
+    try:
+        return webbrowser.open(link)
+    except (webbrowser.Error, OSError):
+        return False

@@ -1,0 +1,31 @@
+// Requests to the job's own server. The browser sends the session's cookie by itself.
+export class Refused extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+
+async function request(path, options) {
+  const response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
+  const data = await response.json();
+  if (!response.ok) throw new Refused(response.status, data.errors?.[0] ?? `status ${response.status}`);
+  return data;
+}
+
+export const get = (path) => request(path, {});
+
+export const send = (method, path, body) => request(path, {
+  method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body ?? {}),
+});
+
+export async function finished(path, show) {
+  // The result of an operation, asked for until there is one.
+  for (;;) {
+    const found = await get(path);
+    if (found.status.id === 'COMPLETED') {
+      const failure = found.operation['failure-cause'] ?? found.operation.failureCause;
+      if (failure) throw new Refused(0, failure['stack-trace']);
+      return found.operation;
+    }
+    show(found.progress ?? 0);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+}

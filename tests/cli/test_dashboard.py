@@ -1,0 +1,55 @@
+"""`penstock dashboard` against a control server: a link that opens the page once."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock.cli import dashboard_command
+from tests.cli.test_control_commands import Commands
+from tests.records import A_ID, B_ID, NO_PID, job_record
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Commands]:
+    found = Commands(tmp_path)
+    yield found
+    found.server.close()
+
+
+def test_the_link_opens_the_page(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.run("dashboard", "--json", A_ID) == 0
+    link = json.loads(capsys.readouterr().out)["link"]
+    with httpx.Client(trust_env=False) as browser:
+        assert browser.get(link).status_code == 200
+        assert browser.get(commands.server.address + "/jobs").status_code == 200
+        assert browser.get(link).status_code == 403
+
+
+def test_it_opens_the_browser_unless_told_not_to(
+    commands: Commands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_browser(link: str) -> bool:
+        opened.append(link)
+        return True
+
+    monkeypatch.setattr(dashboard_command, "open_browser", open_browser)
+    assert commands.run("dashboard") == 0
+    assert capsys.readouterr().out == f"Opened in the browser:\n  {opened[0]}\n"
+    assert commands.run("dashboard", "--no-open", A_ID) == 0
+    assert capsys.readouterr().out.startswith("Open this link within a minute; it works once:\n  http://127.0.0.1:")
+    assert len(opened) == 1
+
+
+def test_without_a_name_there_must_be_one_running_job(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+    commands.registry.write(job_record(job_id=B_ID, name="other", rest=commands.server.address))
+    assert commands.run("dashboard") == 4
+    assert "2 jobs are running" in capsys.readouterr().err
+    commands.registry.write(job_record(job_id=B_ID, name="other", pid=NO_PID))
+    commands.write(pid=NO_PID)
+    assert commands.run("dashboard") == 3
+    assert "no job is running" in capsys.readouterr().err
