@@ -493,7 +493,7 @@ class Job:
 
 
 def _is_final(error: PenstockError) -> bool:
-    """Retrying cannot help: output or input is lost (PROTOCOL R21, R24), a key is null, or a system refuses for good."""
+    """Retrying cannot help: output or input is lost (PROTOCOL R21, R24), a key is null, a system refuses for good."""
     is_refusal = isinstance(error, CheckpointError) and not error.retryable
     lost = SinkTransactionLostError | SourceFileLostError | RecordsLostError
     finals = lost | OutputIncompleteError | InvalidKeyError | ConnectorRefusedError

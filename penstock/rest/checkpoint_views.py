@@ -55,8 +55,10 @@ def checkpoint_statistics(report: CheckpointReport, facts: JobFacts) -> dict[str
 
 
 def newest_first(report: CheckpointReport) -> list[CheckpointStats]:
-    """Checkpoints and savepoints together."""
-    return sorted((*report.history, *report.savepoints), key=lambda stats: stats.trigger_ms, reverse=True)
+    """Checkpoints and savepoints together. A checkpoint that was only taken for a savepoint is not listed beside it."""
+    taken = {stats.checkpoint_id for stats in report.savepoints}
+    others = [stats for stats in report.history if not (stats.savepoint and stats.checkpoint_id in taken)]
+    return sorted((*others, *report.savepoints), key=lambda stats: stats.trigger_ms, reverse=True)
 
 
 def summary(values: Iterable[int]) -> dict[str, Any]:
