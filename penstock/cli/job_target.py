@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,7 @@ from penstock.errors import (
 from penstock.storage.address import parse_address
 
 if TYPE_CHECKING:
-    from penstock.control.remote_job import RemoteJob, ServerAddress
+    from penstock.control.remote_job import OperationKind, RemoteJob, ServerAddress
 
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
 FIRST_PAUSE_S = 0.1
@@ -101,7 +101,7 @@ def require_job(job: str | None, purpose: str) -> str:
 
 
 def wait_for(
-    job: "RemoteJob", kind: Literal["savepoints", "checkpoints"], trigger_id: str, show: Callable[[int], None]
+    job: "RemoteJob", kind: "OperationKind", trigger_id: str, show: Callable[[int], None] = lambda percent: None
 ) -> Any:
     """The result of an operation; JobError if it failed. An interrupted wait does not stop the operation."""
     pause, pause_s = threading.Event(), FIRST_PAUSE_S

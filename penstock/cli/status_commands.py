@@ -111,6 +111,7 @@ def status_text(record: JobRecord) -> str:
         "ended": None if record.ended_ms is None else time_text(record.ended_ms),
         "attempt": record.attempt,
         "parallelism": record.parallelism,
+        "rescaled": None if record.rescale is None else str(record.rescale),
         "phase": None if record.phase is None else str(record.phase),
         "epoch": record.epoch,
         "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",

@@ -78,6 +78,28 @@ class PhaseRecord(msgspec.Struct, frozen=True):
         return f"{self.name} ({self.done} of {self.total})" if self.total else self.name
 
 
+class RescaleRecord(msgspec.Struct, frozen=True):
+    """A job was brought to another parallelism while it ran."""
+
+    before: int
+    after: int
+    checkpoint: int
+    """From which it went on."""
+    pause_ms: int
+    """From its last rows at the old parallelism until it read rows again."""
+    at_ms: int
+    why: str = ""
+
+    def __str__(self) -> str:
+        """
+        >>> str(RescaleRecord(2, 4, 7, 1530, 0, "requested"))
+        'from 2 to 4 at checkpoint 7, paused for 1.5 s (requested)'
+        """
+        reason = f" ({self.why})" if self.why else ""
+        pause_s = self.pause_ms / 1000
+        return f"from {self.before} to {self.after} at checkpoint {self.checkpoint}, paused for {pause_s:.1f} s{reason}"
+
+
 class JobRecord(msgspec.Struct, frozen=True):
     """What a driver records about its job."""
 
@@ -99,6 +121,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     """Of the start of the attempt; None once its first epoch is committed."""
     epoch: int = 0
     parallelism: int = 1
+    rescale: RescaleRecord | None = None
+    """The last one by this driver."""
     checkpoint_dir: str | None = None
     last_checkpoint: int | None = None
     watermark: int | None = None

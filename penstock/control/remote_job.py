@@ -16,12 +16,13 @@ import httpx
 import msgspec
 
 from penstock.control.driver_log import printable
-from penstock.control.registry import JobRecord, Registry
+from penstock.control.registry import JobRecord, Registry, RescaleRecord
 from penstock.control.server_contract import LOCAL_NAMES, NO_LOCATION
 from penstock.control.tokens import ADMIN_FILE, Scope, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
 
 TIMEOUT_S = 30.0
+OperationKind = Literal["savepoints", "checkpoints", "rescaling"]
 _SERVER = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
 _ERRORS: dict[int, type[PenstockError]] = {
     400: UsageError,
@@ -76,6 +77,9 @@ class _Outcome(msgspec.Struct):
     location: str | None = None
     checkpoint_id: int | None = msgspec.field(default=None, name="checkpointId")
     failure: _Failure | None = msgspec.field(default=None, name="failure-cause")
+    before: int | None = msgspec.field(default=None, name="from")
+    after: int | None = msgspec.field(default=None, name="to")
+    pause_ms: int = msgspec.field(default=0, name="pause-ms")
     checkpoint_failure: _Failure | None = msgspec.field(default=None, name="failureCause")
 
 
@@ -95,7 +99,7 @@ class OperationState:
     is_ended: bool
     percent: int = 0
     result: Any = None
-    """The path of a savepoint, or the number of a checkpoint."""
+    """The path of a savepoint, the number of a checkpoint, or a RescaleRecord."""
     failure: str | None = None
 
 
@@ -157,7 +161,12 @@ class RemoteJob:
         body = {"checkpointType": "FULL" if full else "CONFIGURED", "triggerId": trigger_id}
         self.request("POST", f"/jobs/{self.job_id}/checkpoints", body)
 
-    def state_of(self, kind: Literal["savepoints", "checkpoints"], trigger_id: str) -> OperationState:
+    def rescale(self, trigger_id: str, parallelism: int) -> None:
+        """Start to bring the job to another parallelism."""
+        path = f"/jobs/{self.job_id}/rescaling?parallelism={parallelism}"
+        self.request("PATCH", path, {"triggerId": trigger_id})
+
+    def state_of(self, kind: OperationKind, trigger_id: str) -> OperationState:
         """The state of an operation."""
         found = self._read(self.request("GET", f"/jobs/{self.job_id}/{kind}/{trigger_id}"), _Progress)
         if found.status.id != "COMPLETED":
@@ -166,7 +175,9 @@ class RemoteJob:
         failure = operation.failure or operation.checkpoint_failure
         if failure is not None:
             return OperationState(is_ended=True, percent=100, failure=failure.text.partition(": ")[2])
-        result = operation.location if kind == "savepoints" else operation.checkpoint_id
+        result: Any = operation.location if kind == "savepoints" else operation.checkpoint_id
+        if kind == "rescaling" and operation.before is not None and operation.after is not None and result is not None:
+            result = RescaleRecord(operation.before, operation.after, result, operation.pause_ms, 0)
         if result is None:
             raise self._not_a_control_server()
         return OperationState(is_ended=True, percent=100, result=result)

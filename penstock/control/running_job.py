@@ -1,6 +1,7 @@
 """A job of this process, as its control server sees it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
@@ -8,7 +9,7 @@ from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.driver_log import DriverLog
 from penstock.control.operations import Operations
-from penstock.control.registry import JobRecord
+from penstock.control.registry import JobRecord, RescaleRecord
 from penstock.graph.guarantees import GuaranteeReport
 from penstock.graph.job_graph import JobGraph
 from penstock.model.ids import SubtaskId
@@ -35,12 +36,16 @@ class JobFacts:
 class RunningJob(Protocol):
     """A job that was started in this process. Any thread may call it."""
 
+    @property
+    def graph(self) -> JobGraph: ...
+
     def record(self) -> JobRecord: ...
     def checkpoints(self) -> CheckpointReport: ...
     def metrics(self) -> list[tuple[SubtaskId, MetricReading]]: ...
     def epochs(self) -> list[RecentEpoch]: ...
     def cancel(self) -> None: ...
     def checkpoint(self, *, full: bool = False) -> int: ...
+    def request_rescale(self, parallelism: int, why: str = "requested") -> Callable[[], RescaleRecord]: ...
     def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest: ...
     def savepoint_request(self, trigger_id: str) -> SavepointRequest | None: ...
 
@@ -50,6 +55,12 @@ class ControlledJob:
     """A job, and what its control server keeps about it."""
 
     job: RunningJob
-    facts: JobFacts
+    first_facts: JobFacts
+    """As they were when the job was submitted."""
     operations: Operations
     log: DriverLog
+
+    @property
+    def facts(self) -> JobFacts:
+        """The facts now: a rescale changes the graph."""
+        return replace(self.first_facts, graph=self.job.graph)

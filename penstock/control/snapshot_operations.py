@@ -20,6 +20,7 @@ from penstock.storage.address import parse_address
 SAVEPOINT = "savepoint"
 CHECKPOINT = "checkpoint"
 DISPOSAL = "disposal"
+RESCALING = "rescaling"
 MAX_PATH_CHARS = 4096
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
@@ -65,6 +66,19 @@ def take_checkpoint(control: ControlledJob, trigger_id: str, *, full: bool) -> O
         trigger_id,
         lambda: Work(lambda: control.job.checkpoint(full=full)),
         OutcomeAudit(control, CHECKPOINT),
+    )
+
+
+def rescale(control: ControlledJob, trigger_id: str, parallelism: int) -> Operation:
+    """Start to bring the job to another parallelism.
+
+    Raises UsageError if it cannot be done, JobConflictError during another rescale or if the job does not run.
+    """
+    return control.operations.start(
+        RESCALING,
+        trigger_id,
+        lambda: Work(control.job.request_rescale(parallelism)),
+        OutcomeAudit(control, RESCALING),
     )
 
 

@@ -9,7 +9,7 @@ is the input of `inputs[-1 - p]`. `OperatorPlan.inputs`, `StageOutput.position` 
 use it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -201,6 +201,10 @@ class JobGraph:
     warnings: tuple[str, ...] = ()
     batch: bool = False
     """Whether it runs in batch mode: one Spark job over the whole input, without checkpoints."""
+    default_parallelism: int = 1
+    """Of operators that set none of their own."""
+    at_parallelism: "Callable[[int], JobGraph] | None" = field(default=None, compare=False, repr=False)
+    """The same program with another default parallelism; None for a graph that no program has built."""
 
     def stage(self, stage_id: str) -> StagePlan:
         """The stage with this id."""

@@ -72,11 +72,19 @@ def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
         raise UsageError(
             "No operators defined in streaming topology. Cannot execute; add an operator or a sink, such as .print()"
         )
+    return _job_graph(graph, nodes, settings)
+
+
+def _job_graph(graph: StreamGraph, nodes: Sequence[Node], settings: GraphSettings) -> JobGraph:
     batch = choose_batch(nodes, settings.mode)
     builder = _Stages(graph, settings, assign_uids(nodes, generate=settings.generate_uids), batch=batch)
     for node in nodes:
         builder.add(node)
     max_parallelism = _max_parallelism(nodes, settings, [stage.parallelism for stage in builder.stages])
+
+    def at_parallelism(parallelism: int) -> JobGraph:
+        return _job_graph(graph, nodes, replace(settings, parallelism=parallelism, max_parallelism=max_parallelism))
+
     return JobGraph(
         stages=tuple(stage.close(max_parallelism) for stage in builder.stages),
         sources=tuple(builder.sources.values()),
@@ -85,6 +93,8 @@ def build_job_graph(graph: StreamGraph, settings: GraphSettings) -> JobGraph:
         max_parallelism=max_parallelism,
         warnings=() if batch else tuple(_warnings(nodes)),
         batch=batch,
+        default_parallelism=settings.parallelism,
+        at_parallelism=at_parallelism,
     )
 
 

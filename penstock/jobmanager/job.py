@@ -4,12 +4,11 @@ What attempts have in common is kept by others: `JobCheckpoints`, `JobSavepoints
 `JobHistory`. What the registry knows of the job is written by `JobRecorder`.
 """
 
-import os
 import random
-import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from penstock.checkpoint.log.entries import Status
@@ -18,40 +17,35 @@ from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.clock import Clock
 from penstock.control.driver_log import DriverLog, Level
 from penstock.control.interrupts import INTERRUPTS
-from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
+from penstock.control.registry import JobRecord, Registry, RescaleRecord
 from penstock.control.submission import resume_command
 from penstock.control.terminal import print_message, print_warning
 from penstock.errors import (
     CheckpointCorruptError,
     CheckpointError,
     CheckpointMissingError,
-    ConnectorRefusedError,
     FencedError,
-    InvalidKeyError,
     JobConflictError,
-    JobNotFoundError,
-    OutputIncompleteError,
     PenstockError,
-    RecordsLostError,
-    SinkTransactionLostError,
-    SourceFileLostError,
     StorageError,
     UsageError,
     UserFunctionError,
 )
+from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.attempt.attempt_progress import AttemptObserver
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
 from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt, note_damage
 from penstock.jobmanager.attempt.spark_attempt import SparkAttempt
 from penstock.jobmanager.job_checkpoints import JobCheckpoints
-from penstock.jobmanager.job_history import JobHistory, last_line
+from penstock.jobmanager.job_history import JobHistory, known_failures, last_line
 from penstock.jobmanager.job_metrics import JobMetrics
 from penstock.jobmanager.job_output import JobOutput, collect_sinks
-from penstock.jobmanager.job_recorder import JobRecorder
+from penstock.jobmanager.job_recorder import JobRecorder, process_records
 from penstock.jobmanager.job_request import JobRequest
 from penstock.jobmanager.job_savepoints import JobSavepoints
-from penstock.jobmanager.restart_strategy import Restarts
+from penstock.jobmanager.job_scaling import JobScaling
+from penstock.jobmanager.restart_strategy import Restarts, is_final
 from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.model.ids import SubtaskId
@@ -82,11 +76,14 @@ class Job:
         self._output = JobOutput(collect_sinks(request.graph), checkpointing=settings.commits_with_checkpoints)
         self._rows = RowCounts(clock, checkpointing=settings.takes_checkpoints)
         self._metrics = JobMetrics(clock)
-        self._history = JobHistory(clock, self._known_failures(), self._registry.read_checkpoints(self.job_id))
+        self._history = JobHistory(
+            clock, known_failures(self._registry, self.job_id), self._registry.read_checkpoints(self.job_id)
+        )
         self._checkpoints = JobCheckpoints(
             self.job_id, settings, self._registry, self.log, self._history, self._release
         )
         self._savepoints = JobSavepoints(settings.savepoint_dir, self.log)
+        self._scaling = JobScaling(request, clock, self.log)
         self._restarts = Restarts(settings.restart, clock, lambda: random.uniform(-1, 1))
         self._recorder = JobRecorder(self._registry, self.record, request.report)
         self._started_ms = clock.now_ms()
@@ -118,6 +115,11 @@ class Job:
     def name(self) -> str:
         """The job's name."""
         return self._request.identity.name
+
+    @property
+    def graph(self) -> JobGraph:
+        """At the parallelism of the attempt that runs or begins."""
+        return self._scaling.graph
 
     def status(self) -> JobStatus:
         """The job's current status."""
@@ -161,9 +163,8 @@ class Job:
         attempt = self._attempt
         if attempt is not None and attempt.suspend():
             if self._cancelled.is_set() or not self._ended.wait(self._seconds_until(deadline_s)):
-                threading.Thread(
-                    target=self._cancel_attempt, args=(attempt,), daemon=True
-                ).start()  # Spark may be stuck
+                # In a thread: Spark may be stuck.
+                threading.Thread(target=self._cancel_attempt, args=(attempt,), daemon=True).start()
             self._ended.wait(SUSPEND_GRACE_S)
         self.abandon()
         self._output.wait_until_taken(max(SUSPEND_GRACE_S, self._seconds_until(deadline_s)))
@@ -199,6 +200,11 @@ class Job:
     def checkpoint(self, *, full: bool = False) -> int:
         """Take a checkpoint now; its number, once it is complete. `full`: it inherits nothing."""
         return self._checkpoints.take(full=full)
+
+    def request_rescale(self, parallelism: int, why: str = "requested") -> Callable[[], RescaleRecord]:
+        """Check a rescale; what is returned does it, and returns once the job reads rows at that parallelism."""
+        rescale = self._scaling.begin(parallelism, self.status(), why)
+        return partial(self._scaling.run, rescale, self._checkpoints.take, lambda: self._attempt)
 
     def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest:
         """Take a savepoint at the next barrier. Returns the request, or an earlier one with the same trigger id."""
@@ -264,7 +270,10 @@ class Job:
         while True:
             try:
                 self._run_attempt()
-                return
+                if self._history.status.is_terminal_state():
+                    return
+                self._set_status(JobStatus.RESTARTING)  # at another parallelism
+                delay_s: float | None = 0.0
             except (FencedError, JobConflictError, UsageError):
                 raise  # the job belongs to another driver, or will never run: no new attempt
             except PenstockError as error:
@@ -295,7 +304,7 @@ class Job:
         is_new = self._history.failed(error, self._attempt_number)
         self._set_status(JobStatus.FAILING)
         self._checkpoints.check_fenced()  # PROTOCOL R4: a fenced driver does not claim again, whatever failed first
-        delay_s = None if _is_final(error) else self._restarts.after_failure()
+        delay_s = None if is_final(error) else self._restarts.after_failure()
         if delay_s is not None:
             text = f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:.3g} s: {last_line(error)}"
             print_message(f"{text}\n{error}" if is_new and isinstance(error, UserFunctionError) else text)
@@ -335,6 +344,7 @@ class Job:
     def _begin_attempt(self) -> Attempt:
         """Own the job in a new attempt, and know what it starts from."""
         request = self._request
+        graph = self._scaling.switch()
         self._savepoints.detach()
         self._checkpoints.forget()  # those of the older attempt, which the claim fences
         options = RecoveryOptions(
@@ -342,15 +352,17 @@ class Job:
             request.allow_fallback,
             request.resumed,
             warn=print_warning,
+            rescaled=self._scaling.rescaled,
             damaged=self._damaged,
             first_checkpoint=self._checkpoints.first_free,
             own_claims=self._claims,
             start=request.start,
             last_attempt=self._attempt_number,
         )
-        attempt = begin_attempt(request.identity, request.graph, self._storage, options, self._checkpoints, self._clock)
+        attempt = begin_attempt(request.identity, graph, self._storage, options, self._checkpoints, self._clock)
         self._attempt_number = attempt.number
         self._checkpoints.attach(attempt)
+        self._scaling.restored(attempt)
         return attempt
 
     def _run_on_spark(self, attempt: Attempt) -> tuple[Ended, SavepointRequest | None]:
@@ -374,6 +386,7 @@ class Job:
 
     def _committed(self, summary: EpochSummary) -> None:
         """An epoch is committed."""
+        self._scaling.committed(summary.rows_in)
         self._rows.committed(summary)
         self._metrics.update(summary.metrics)
         self._output.committed(summary)
@@ -388,6 +401,8 @@ class Job:
     def _finish_attempt(self, ended: Ended, stop: SavepointRequest | None) -> None:
         if ended is not Ended.CANCELLED:
             self._checkpoints.release_completed()  # the completing thread may not have come to it
+        if ended in (Ended.SUSPENDED, Ended.CANCELLED) and not self._is_ending.is_set():
+            return  # only the attempt has ended: the next one has another parallelism
         if ended is Ended.STOPPED and stop is not None:
             self._finish_stop(stop.then)
         elif ended is Ended.INPUT:
@@ -428,6 +443,7 @@ class Job:
 
     def _end(self, status: JobStatus) -> None:
         self._ended_ms = self._clock.now_ms()
+        self._scaling.end(f"it is {status.name}")
         self._savepoints.end(f"the job is {status.name}{STOP_GOES_ON if status is JobStatus.SUSPENDED else ''}")
         self._set_status(status)
         seconds = (self._ended_ms - self._started_ms) / 1000
@@ -445,27 +461,18 @@ class Job:
         self._history.enter(status)
         self._recorder.write_if_possible()
 
-    def _known_failures(self) -> list[FailureRecord]:
-        """Of a job that is resumed: what its older drivers recorded."""
-        try:
-            return self._registry.read(self.job_id).failures
-        except (JobNotFoundError, StorageError):
-            return []
-
     def record(self) -> JobRecord:
         """The job as it is now. Never waits."""
-        attempt, host = self._attempt, socket.gethostname()
-        processes = [ProcessRecord(os.getpid(), host, "driver")]
-        if attempt is not None:
-            processes += [ProcessRecord(r.pid, r.host, "taskmanager", subtasks) for r, subtasks in attempt.processes()]
+        attempt = self._attempt
+        driver, *taskmanagers = process_records(attempt.processes() if attempt is not None else ())
         tracker = attempt.tracker if attempt is not None else None
         rows, epoch_rows = self._rows.observe(attempt.rows_so_far() if attempt is not None else None)
         return JobRecord(
             job_id=self.job_id,
             name=self._request.identity.name,
             status=self._history.status.name,
-            pid=os.getpid(),
-            host=host,
+            pid=driver.pid,
+            host=driver.host,
             started_ms=self._started_ms,
             updated_ms=self._clock.now_ms(),
             log_dir=str(self._registry.log_dir(self.job_id)),
@@ -474,7 +481,8 @@ class Job:
             attempt=self._attempt_number,
             phase=attempt.phase if attempt is not None and self._history.status is JobStatus.RUNNING else None,
             epoch=tracker.epoch if tracker is not None else 0,
-            parallelism=self._request.graph.parallelism,
+            parallelism=self.graph.parallelism,
+            rescale=self._scaling.last,
             checkpoint_dir=self._request.settings.storage.address if self._storage is not None else None,
             last_checkpoint=self._checkpoints.last_completed,
             watermark=tracker.watermark if tracker is not None else None,
@@ -484,17 +492,9 @@ class Job:
             rows_dropped=self._rows.dropped,
             rows_late=self._rows.late,
             rows_per_s=self._rows.per_second,
-            processes=processes,
+            processes=[driver, *taskmanagers],
             failure=str(self._failure) if self._failure is not None else None,
             transitions=self._history.transitions(),
             failures=self._history.failures(),
             metrics=merge_readings((subtask.index, reading) for subtask, reading in self.metrics()),
         )
-
-
-def _is_final(error: PenstockError) -> bool:
-    """Retrying cannot help: output or input is lost (PROTOCOL R21, R24), a key is null, a system refuses for good."""
-    is_refusal = isinstance(error, CheckpointError) and not error.retryable
-    lost = SinkTransactionLostError | SourceFileLostError | RecordsLostError
-    finals = lost | OutputIncompleteError | InvalidKeyError | ConnectorRefusedError
-    return isinstance(error, finals) or is_refusal

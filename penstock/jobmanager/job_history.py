@@ -9,8 +9,8 @@ from penstock.checkpoint.file_names import CHECKPOINT_FOLDERS
 from penstock.checkpoint.stats.checkpoint_history import HISTORY_LENGTH, CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally, RestoreStats
 from penstock.clock import Clock
-from penstock.control.registry import FailureRecord, StatusChange
-from penstock.errors import PenstockError, UserFunctionError
+from penstock.control.registry import FailureRecord, Registry, StatusChange
+from penstock.errors import JobNotFoundError, PenstockError, StorageError, UserFunctionError
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.model.execution import JobStatus
 from penstock.model.options import checkpointing_options
@@ -119,6 +119,14 @@ class SlowCheckpoints:
             f"interval of {interval_ms / 1000:g} s, so they follow each other without a pause; "
             f"set a longer {checkpointing_options.INTERVAL.key}, or {checkpointing_options.MIN_PAUSE.key}"
         )
+
+
+def known_failures(registry: Registry, job_id: str) -> list[FailureRecord]:
+    """Of a job that is resumed: what its older drivers recorded."""
+    try:
+        return registry.read(job_id).failures
+    except (JobNotFoundError, StorageError):
+        return []
 
 
 def failure_record(error: BaseException, attempt: int, now_ms: int) -> FailureRecord:

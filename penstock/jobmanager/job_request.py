@@ -19,6 +19,8 @@ class JobRequest:
     settings: JobSettings
     allow_fallback: bool = False
     resumed: bool = False
+    rescaled: int | None = None
+    """The parallelism that an earlier driver was rescaled to, and the graph has."""
     start: StartOptions = StartOptions()
     rest: str | None = None
     """Where the job's control server listens."""

@@ -6,7 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from penstock.checkpoint.job_folders import UnreadableJob
+from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.clock import SystemClock
@@ -57,6 +60,9 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
             note_new_job(settings, name, is_allowed=not submission.resume_only)
         else:
             identity, resumed = JobIdentity(found, name, _program()), True
+    rescaled = _rescaled_parallelism(settings, identity.job_id) if resumed else None
+    if rescaled is not None and graph.at_parallelism is not None:
+        graph = graph.at_parallelism(rescaled)
     if submission is None or not submission.resume:
         _note_suspended(Registry(settings.registry_dir), name)
     if not resumed:
@@ -71,6 +77,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         settings=settings,
         allow_fallback=submission.allow_fallback if submission is not None else False,
         resumed=resumed,
+        rescaled=rescaled,
         start=start,
         rest=control.address if control is not None else None,
         report=submission.report if submission is not None else None,
@@ -153,6 +160,17 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
             f"and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
         )
     return resumable[0] if resumable else None
+
+
+def _rescaled_parallelism(settings: JobSettings, job_id: str) -> int | None:
+    """The parallelism that a rescale has set, unless `-p` says another."""
+    submission = current_submission()
+    claim = read_log(settings.storage.open(job_id, resumed=True)).claim
+    is_set = submission is not None and submission.parallelism is not None
+    if claim is None or claim.rescaled is UNSET or is_set:
+        return None
+    print_message(f"the job was rescaled to parallelism {claim.rescaled} and resumes at it; -p N sets another")
+    return claim.rescaled
 
 
 def _worth_resuming(jobs: list[tuple[JobId, LogView]]) -> list[JobId]:

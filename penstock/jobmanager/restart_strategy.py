@@ -5,7 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.clock import Clock
-from penstock.errors import ConfigurationError
+from penstock.errors import (
+    CheckpointError,
+    ConfigurationError,
+    ConnectorRefusedError,
+    InvalidKeyError,
+    OutputIncompleteError,
+    PenstockError,
+    RecordsLostError,
+    SinkTransactionLostError,
+    SourceFileLostError,
+)
 from penstock.model.configuration import Configuration
 from penstock.model.options import restart_options
 
@@ -132,3 +142,13 @@ def restart_strategy(configuration: Configuration, *, checkpointing: bool) -> Re
         jitter=configuration.get(restart_options.JITTER_FACTOR),
         attempts=configuration.get(restart_options.EXPONENTIAL_ATTEMPTS),
     )
+
+
+def is_final(error: PenstockError) -> bool:
+    """Whether retrying cannot help: output or input is lost (PROTOCOL R21), a key is null, nothing can be restored
+    (R24), or a broker or database refuses for good.
+    """
+    is_refusal = isinstance(error, CheckpointError) and not error.retryable
+    lost = SinkTransactionLostError | SourceFileLostError | RecordsLostError
+    finals = lost | OutputIncompleteError | InvalidKeyError | ConnectorRefusedError
+    return isinstance(error, finals) or is_refusal

@@ -46,6 +46,12 @@ class LoginCodeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scope: Literal["read", "admin"] = "admin"
 
 
+class RescaleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """PATCH /jobs/:jobid/rescaling. As in Flink, the parallelism is in the query."""
+
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
 class DisposalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """POST /savepoint-disposal."""
 

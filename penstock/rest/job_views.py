@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.control.registry import FailureRecord, JobRecord
+from penstock.control.registry import FailureRecord, JobRecord, RescaleRecord
 from penstock.control.running_job import ControlledJob, JobFacts, RunningJob
 from penstock.graph.job_graph import StagePlan
 from penstock.graph.plan_json import describe_plan
@@ -176,3 +176,14 @@ def _timestamps(record: JobRecord) -> dict[str, int]:
 
 def _entered(record: JobRecord) -> int:
     return record.transitions[-1].at_ms if record.transitions else record.started_ms
+
+
+def rescaled(result: object) -> dict[str, Any]:
+    """A rescale that has ended."""
+    assert isinstance(result, RescaleRecord)
+    return {
+        "from": result.before,
+        "to": result.after,
+        "checkpointId": result.checkpoint,
+        "pause-ms": result.pause_ms,
+    }

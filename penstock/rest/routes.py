@@ -16,7 +16,15 @@ from penstock.errors import RequestRefusedError
 from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import new_trigger_id
 from penstock.rest import checkpoint_views, job_views, metric_views
-from penstock.rest.bodies import CheckpointBody, DisposalBody, LoginCodeBody, NoBody, SavepointBody, StopBody
+from penstock.rest.bodies import (
+    CheckpointBody,
+    DisposalBody,
+    LoginCodeBody,
+    NoBody,
+    RescaleBody,
+    SavepointBody,
+    StopBody,
+)
 from penstock.rest.page_sessions import CODE_LIMIT_S, PageSessions
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -190,6 +198,21 @@ def show_checkpoint(call: Call) -> Answer:
     return progress_of(call, found, "failureCause", lambda number: {"checkpointId": number})
 
 
+def rescale(call: Call) -> Answer:
+    require_job(call)
+    if "parallelism" not in call.query:
+        raise RequestRefusedError(400, "BAD_REQUEST", "the query parameter 'parallelism' is missing")
+    parallelism = parse_number("parallelism", call.query["parallelism"])
+    operation = snapshot_operations.rescale(call.control, trigger_id(call, "rescaling"), parallelism)
+    return Answer(200, {"request-id": operation.trigger_id})
+
+
+def show_rescaling(call: Call) -> Answer:
+    require_job(call)
+    found = call.control.operations.find(snapshot_operations.RESCALING, call.path["triggerid"].lower())
+    return progress_of(call, found, "failure-cause", job_views.rescaled)
+
+
 def show_checkpoints(call: Call) -> Answer:
     require_job(call)
     require_checkpoints(call)
@@ -241,6 +264,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", _JOB + "/stop", stop, "admin", StopBody),
     Endpoint("POST", "/savepoint-disposal", dispose, "admin", DisposalBody),
     Endpoint("GET", "/savepoint-disposal/{triggerid}", show_disposal),
+    Endpoint("PATCH", _JOB + "/rescaling", rescale, "admin", RescaleBody, query=("parallelism",)),
+    Endpoint("GET", _JOB + "/rescaling/{triggerid}", show_rescaling),
     Endpoint("POST", _CHECKPOINTS, take_checkpoint, "admin", CheckpointBody),
     Endpoint("GET", _CHECKPOINTS, show_checkpoints),
     Endpoint("GET", _CHECKPOINTS + "/config", show_checkpoint_config),

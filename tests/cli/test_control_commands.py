@@ -246,6 +246,26 @@ def test_m6_checkpoint_prints_flinks_lines(
     assert json.loads(capsys.readouterr().out)["errors"] == ["Checkpoint expired before completing."]
 
 
+def test_e9_rescale_prints_the_pause(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.run("rescale", A_ID, "-p", "4") == 0
+    assert lines(capsys) == [
+        f"Rescaling job {A_ID} to parallelism 4.",
+        f"Job {A_ID} was rescaled from 2 to 4 at checkpoint 7, paused for 1.5 s.",
+    ]
+    assert commands.run("rescale", A_ID, "-p", "4", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "job_id": A_ID,
+        "from": 2,
+        "to": 4,
+        "checkpoint": 7,
+        "pause_ms": 1530,
+    }
+    assert commands.run("rescale", A_ID, "-p", "0") == commands.run("rescale", A_ID, "-p", "999") == 2
+    assert "not between 1 and 128" in capsys.readouterr().err
+    commands.job.is_rescaling = True
+    assert commands.run("rescale", A_ID, "-p", "3") == 4
+
+
 @pytest.mark.parametrize("command", ["savepoint", "stop", "cancel", "checkpoint"])
 def test_a_missing_or_unknown_job(commands: Commands, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert commands.run(command) == 2

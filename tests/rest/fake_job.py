@@ -1,7 +1,7 @@
 """A job that a test controls, and a client of its control server."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from starlette.testclient import TestClient
@@ -12,11 +12,11 @@ from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport, CheckpointTally
 from penstock.control.driver_log import DriverLog
 from penstock.control.operations import Operations
-from penstock.control.registry import JobRecord
+from penstock.control.registry import JobRecord, RescaleRecord
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.server_contract import LOCAL_NAMES
 from penstock.control.tokens import Tokens
-from penstock.errors import CheckpointFailedError, JobConflictError
+from penstock.errors import CheckpointFailedError, JobConflictError, UsageError
 from penstock.graph.guarantees import FaultTolerance, report_guarantees
 from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.model.ids import SubtaskId
@@ -62,6 +62,7 @@ class FakeJob:
         self.checkpoint_failure: str | None = None
         self.may_checkpoint = threading.Event()
         self.may_checkpoint.set()
+        self.is_rescaling = False
         self.readings: list[tuple[SubtaskId, MetricReading]] = []
         self.committed: list[RecentEpoch] = []
         self._lock = threading.Lock()
@@ -93,6 +94,17 @@ class FakeJob:
             raise CheckpointFailedError(self.checkpoint_failure)
         self.taken.append(full)
         return 26
+
+    @property
+    def graph(self) -> JobGraph:
+        return GRAPH
+
+    def request_rescale(self, parallelism: int, why: str = "requested") -> Callable[[], RescaleRecord]:
+        if parallelism > GRAPH.max_parallelism:
+            raise UsageError(f"parallelism {parallelism} is not between 1 and {GRAPH.max_parallelism}")
+        if self.is_rescaling:
+            raise JobConflictError("the job is being rescaled to 3; try again when that has ended")
+        return lambda: RescaleRecord(2, parallelism, 7, 1530, 0, why)
 
     def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest:
         with self._lock:

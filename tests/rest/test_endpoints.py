@@ -423,3 +423,20 @@ def test_metrics_of_functions_by_vertex_and_subtask(served: Served) -> None:
     assert get(served, vertex + "/subtasks/metrics?get=op.seen&agg=sum&subtasks=1") == [{"id": "op.seen", "sum": 5}]
     assert served.client.get(vertex + "/subtasks/metrics?agg=median").status_code == 400
     assert served.client.get(JOB + "/vertices/none/metrics").status_code == 404
+
+
+def test_e9_r10_a_rescale_is_started_and_its_result_fetched(served: Served) -> None:
+    assert served.client.patch(JOB + "/rescaling").status_code == 400
+    for wrong in ("-1", "abc", "1e3", "129"):
+        assert served.client.patch(f"{JOB}/rescaling?parallelism={wrong}").status_code == 400, wrong
+    served.job.is_rescaling = True
+    assert served.client.patch(JOB + "/rescaling?parallelism=3").status_code == 409
+    served.job.is_rescaling = False
+    answer = served.client.patch(JOB + "/rescaling?parallelism=4", json={"triggerId": ONE})
+    assert (answer.status_code, answer.json()) == (200, {"request-id": ONE})
+    operation = served.control.operations.find("rescaling", ONE)
+    assert operation is not None and operation.future.result(30)
+    outcome = {"from": 2, "to": 4, "checkpointId": 7, "pause-ms": 1530}
+    assert get(served, f"{JOB}/rescaling/{ONE}") == {"status": {"id": "COMPLETED"}, "operation": outcome}
+    assert "rescaling ended" in served.log.read_text()
+    assert served.client.get(f"{JOB}/rescaling/{TWO}").status_code == 404

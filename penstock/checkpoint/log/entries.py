@@ -29,6 +29,8 @@ class Claim(msgspec.Struct, frozen=True, tag="claim", tag_field="type", forbid_u
     plan: str = ""
     start_from: str = ""
     """The snapshot outside the job's folder that the job starts from, for an attempt that finds no `restore` yet."""
+    rescaled: int | msgspec.UnsetType = msgspec.UNSET
+    """The parallelism that a rescale has set; unset: that of the program and its flags."""
 
 
 class Restore(msgspec.Struct, frozen=True, tag="restore", tag_field="type", forbid_unknown_fields=True):

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
+
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings, WriterIdentity
 from penstock.checkpoint.coordinator import CheckpointCoordinator
@@ -78,6 +80,8 @@ class RecoveryOptions:
     own_claims: set[str] = field(default_factory=set)
     """Token hashes of this JobManager's claims. Once there is one, it only continues after a claim of its own."""
     start: StartOptions = StartOptions()
+    rescaled: int | None = None
+    """The parallelism that a rescale has set, for the next driver."""
     last_attempt: int = 0
     """The number of this JobManager's last attempt, for a job without a log that knows it."""
 
@@ -156,6 +160,7 @@ def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOpti
         graph.parallelism,
         graph.max_parallelism,
         start_from=path_to_restore(log.view(), _start_path(options)) or "",
+        rescaled=options.rescaled if options.rescaled is not None else UNSET,
     )
     log.claim(claim, reopen=options.reopen)
     return token

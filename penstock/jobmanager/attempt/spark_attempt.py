@@ -159,6 +159,11 @@ class SparkAttempt:
         """More files wait than an epoch may read."""
         return self._query is not None and not self._end.over.is_set() and self._loop.has_backlog
 
+    @property
+    def waits_for_rows(self) -> bool:
+        """Its query has read the sources and found nothing new."""
+        return self._query is not None and not self._end.over.is_set() and self._query.has_polled
+
     def rows_so_far(self) -> tuple[int, int] | None:
         """The epoch that runs and its rows, as of the last heartbeats; None between epochs."""
         if self.tracker is None or self._end.over.is_set():

@@ -1,0 +1,204 @@
+"""The parallelism of a job over its attempts, which a rescale changes while the job runs (features E9).
+
+A rescale takes a checkpoint while the job runs, so that little is left to write in the pause. Then the attempt ends as
+if the job were suspended (PROTOCOL R32), with a last checkpoint, and the next attempt begins at the new parallelism.
+Its claim records that parallelism. So a crash before the claim leaves a job at the old parallelism, and one after it a
+job at the new one; to recovery both are an attempt that died after its last checkpoint.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYetError
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.clock import Clock
+from penstock.control.driver_log import DriverLog
+from penstock.control.registry import RescaleRecord
+from penstock.control.terminal import print_message
+from penstock.errors import JobConflictError, JobFailedError, UsageError
+from penstock.graph.job_graph import JobGraph
+from penstock.jobmanager.attempt.attempt import Attempt
+from penstock.jobmanager.job_request import JobRequest
+from penstock.model.execution import JobStatus
+
+POLL_S = 0.1
+
+
+class ScaledAttempt(Protocol):
+    """The attempt that runs."""
+
+    def suspend(self) -> bool: ...
+    def cancel(self) -> None: ...
+    @property
+    def waits_for_rows(self) -> bool: ...
+
+
+@dataclass
+class Rescale:
+    """One change of the parallelism, from its request until the job reads rows again."""
+
+    before: int
+    graph: JobGraph
+    """At the new parallelism."""
+    why: str
+    is_stopping: bool = False
+    """The attempt at the old parallelism is ending."""
+    is_switched: threading.Event = field(default_factory=threading.Event)
+    """The next attempt begins."""
+    paused_at_s: float = 0.0
+    checkpoint: int = 0
+    future: "Future[RescaleRecord]" = field(default_factory=Future)
+
+
+class JobScaling:
+    """Thread safe. `graph` is that of the attempt that runs or begins."""
+
+    def __init__(self, request: JobRequest, clock: Clock, log: DriverLog) -> None:
+        self.graph = request.graph
+        self.rescaled = request.rescaled
+        self.last: RescaleRecord | None = None
+        self._clock = clock
+        self._log = log
+        self._has_log = request.settings.takes_checkpoints
+        self._timeout_s = request.settings.attempt_settings.timeout_ms / 1000
+        self._lock = threading.Lock()
+        self._current: Rescale | None = None
+        self._has_ended = False
+
+    # ---- the thread of the request
+
+    def begin(self, parallelism: int, status: JobStatus, why: str) -> Rescale:
+        """Begin to rescale. Raises UsageError if it cannot be done, JobConflictError if it cannot be done now."""
+        graph = self._graph_at(parallelism)
+        with self._lock:
+            if self._current is not None:
+                target = self._current.graph.default_parallelism
+                raise JobConflictError(f"the job is being rescaled to {target}; try again when that has ended")
+            if status is not JobStatus.RUNNING or self._has_ended:
+                raise JobConflictError(f"the job is {status.name}: only a running job can be rescaled")
+            self._current = Rescale(self.graph.default_parallelism, graph, why)
+            return self._current
+
+    def run(
+        self,
+        rescale: Rescale,
+        take_checkpoint: Callable[[], object],
+        attempt: Callable[[], ScaledAttempt | None],
+    ) -> RescaleRecord:
+        """Rescale. `attempt` returns the attempt that runs or ran last.
+
+        If the last checkpoint of the old attempt takes longer than the timeout, the job goes back to the one before it
+        and reads its last rows again.
+        """
+        with self._given_up_on_error(rescale):
+            take_checkpoint()
+        target = rescale.graph.default_parallelism
+        self._log.write("job", f"the job is rescaled from {rescale.before} to {target}: {rescale.why}")
+        rescale.paused_at_s = self._clock.monotonic_s()
+        rescale.is_stopping = True
+        self._stop_attempts(rescale, attempt)
+        while True:
+            try:
+                return rescale.future.result(POLL_S)
+            except NotYetError:
+                running = attempt()
+                if running is not None and running.waits_for_rows:
+                    self._resumed(rescale)
+
+    def _stop_attempts(self, rescale: Rescale, attempt: Callable[[], ScaledAttempt | None]) -> None:
+        """Return when the next attempt begins at the new parallelism, or the job has ended.
+
+        If the running attempt fails just now, one at the old parallelism may have begun: it is stopped as well.
+        """
+        stopped: ScaledAttempt | None = None
+        left_s = self._timeout_s
+        while not (rescale.is_switched.is_set() or rescale.future.done()):
+            running = attempt()
+            if running is not None and running is not stopped:
+                running.suspend()
+                stopped, left_s = running, self._timeout_s
+            elif running is not None and left_s <= 0:
+                running.cancel()
+            rescale.is_switched.wait(POLL_S)
+            left_s -= POLL_S
+
+    @contextmanager
+    def _given_up_on_error(self, rescale: Rescale) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self._current = None
+            raise
+
+    def _graph_at(self, parallelism: int) -> JobGraph:
+        graph = self.graph
+        if graph.batch:
+            raise UsageError("a batch job cannot be rescaled: it has no checkpoints to go on from")
+        if not self._has_log:
+            raise UsageError("a job without checkpoints cannot be rescaled: call env.enable_checkpointing(…)")
+        if not 1 <= parallelism <= graph.max_parallelism:
+            raise UsageError(
+                f"parallelism {parallelism} is not between 1 and {graph.max_parallelism}, the job's max parallelism; "
+                f"a higher max parallelism needs a new start from a savepoint"
+            )
+        if parallelism == graph.default_parallelism:
+            raise UsageError(f"the job runs at parallelism {parallelism} already")
+        assert graph.at_parallelism is not None, "the graph of a program can be built again"
+        changed = graph.at_parallelism(parallelism)
+        if [stage.parallelism for stage in changed.stages] == [stage.parallelism for stage in graph.stages]:
+            raise UsageError("every operator of the job sets a parallelism of its own, which a rescale does not change")
+        return changed
+
+    # ---- the threads of the job
+
+    def switch(self) -> JobGraph:
+        """The graph for the attempt that begins."""
+        with self._lock:
+            rescale = self._current
+            if rescale is not None and rescale.is_stopping and not rescale.is_switched.is_set():
+                self.graph = rescale.graph
+                self.rescaled = rescale.graph.default_parallelism
+                rescale.is_switched.set()
+        return self.graph
+
+    def restored(self, attempt: Attempt) -> None:
+        """An attempt owns the job, and knows what it starts from."""
+        rescale = self._current
+        if rescale is not None and attempt.manifest is not None:
+            rescale.checkpoint = attempt.manifest.checkpoint_id
+
+    def committed(self, rows: int) -> None:
+        """An epoch is committed."""
+        rescale = self._current
+        if rescale is None or not rescale.is_stopping:
+            return
+        if rescale.is_switched.is_set():
+            self._resumed(rescale)
+        elif rows:
+            rescale.paused_at_s = self._clock.monotonic_s()
+
+    def end(self, reason: str) -> None:
+        """The job has ended."""
+        with self._lock:
+            self._has_ended = True
+            rescale, self._current = self._current, None
+        if rescale is not None:
+            rescale.future.set_exception(JobFailedError(f"the job was not rescaled: {reason}"))
+
+    def _resumed(self, rescale: Rescale) -> None:
+        with self._lock:
+            if self._current is not rescale:
+                return
+            self._current = None
+            pause_ms = int(1000 * (self._clock.monotonic_s() - rescale.paused_at_s))
+            target = rescale.graph.default_parallelism
+            self.last = RescaleRecord(
+                rescale.before, target, rescale.checkpoint, pause_ms, self._clock.now_ms(), rescale.why
+            )
+        self._log.write("job", f"the job was rescaled {self.last}")
+        print_message(f"the job was rescaled {self.last}")
+        rescale.future.set_result(self.last)

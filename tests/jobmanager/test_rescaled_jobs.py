@@ -1,0 +1,201 @@
+"""A job that is rescaled while it runs: the next attempt has another parallelism, and its claim records it (E9)."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from msgspec import UNSET
+
+from penstock.control.registry import RescaleRecord
+from penstock.errors import JobConflictError, JobError, JobFailedError, TaskManagerLostError, UsageError
+from penstock.jobmanager.attempt.attempt import Ended
+from penstock.jobmanager.job import Job
+from penstock.model.execution import JobStatus
+from tests.jobmanager.fake_attempts import CHECKPOINTS, FakeAttempt, Place
+from tests.sim.job import Sinks, large_graph
+from tests.waiting import LIMIT_S, wait_until
+
+
+class Rescaling:
+    """A rescale in a thread of its own."""
+
+    def __init__(self, job: Job, parallelism: int) -> None:
+        self._work = job.request_rescale(parallelism)
+        self._result: RescaleRecord | Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._work()
+        except Exception as error:
+            self._result = error
+
+    def result(self) -> RescaleRecord | Exception | None:
+        self._thread.join(LIMIT_S)
+        return self._result
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    found = Place(tmp_path, monkeypatch)
+    found.graph = large_graph(1, Sinks())
+    return found
+
+
+def running(place: Place, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A job whose requested checkpoints complete at once."""
+    job = place.running()
+    monkeypatch.setattr(job._checkpoints, "take", lambda: 0)
+    return job
+
+
+def attempt_number(place: Place, number: int) -> FakeAttempt:
+    wait_until(lambda: len(place.attempts) == number and place.attempts[-1].started.is_set())
+    return place.attempts[-1]
+
+
+def test_e9_a_rescale_begins_a_new_attempt_at_the_new_parallelism_and_measures_the_pause(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    rescaling = Rescaling(job, 4)
+    second = attempt_number(place, 2)
+    assert second.attempt.graph.parallelism == job.graph.parallelism == 4
+    claim = place.log().claim
+    assert claim is not None and (claim.attempt, claim.parallelism, claim.rescaled) == (2, 4, 4)
+    job._clock.advance(1500)  # type: ignore[attr-defined]
+    second.waits_for_rows = True
+    record = rescaling.result()
+    assert isinstance(record, RescaleRecord)
+    assert (record.before, record.after, record.checkpoint, record.pause_ms) == (1, 4, 0, 1500)
+    assert job.record().rescale == record and job.record().parallelism == 4
+    assert "from 1 to 4 at checkpoint 0, paused for 1.5 s" in (Path(job.record().log_dir) / "driver.log").read_text()
+    assert job.status() is JobStatus.RUNNING and job.record().failures == []
+    job.cancel()
+
+
+def test_e9_a_later_attempt_and_a_resumed_job_keep_the_parallelism(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    rescaling = Rescaling(job, 3)
+    attempt_number(place, 2).waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord)
+    place.attempts[-1].end(TaskManagerLostError("gone"))
+    assert attempt_number(place, 3).attempt.graph.parallelism == 3
+    claim = place.log().claim
+    assert claim is not None and claim.rescaled == 3
+    job.cancel()
+
+
+def test_e9_a_crash_in_the_pause_leaves_a_job_that_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = running(place, monkeypatch)
+    place.attempts[0].on_suspend = lambda: TaskManagerLostError("gone")
+    rescaling = Rescaling(job, 2)
+    second = attempt_number(place, 2)
+    assert second.attempt.graph.parallelism == 2
+    second.waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord)
+    job.cancel()
+
+
+def test_e9_an_attempt_that_begins_at_the_old_parallelism_meanwhile_is_stopped_as_well(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = place.running()
+
+    def take() -> int:
+        place.attempts[0].end(TaskManagerLostError("gone"))
+        attempt_number(place, 2)
+        return 0
+
+    monkeypatch.setattr(job._checkpoints, "take", take)
+    rescaling = Rescaling(job, 2)
+    third = attempt_number(place, 3)
+    assert place.attempts[1].attempt.graph.parallelism == 1 and place.attempts[1].suspended.is_set()
+    assert third.attempt.graph.parallelism == 2
+    third.waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord)
+    job.cancel()
+
+
+def test_e9_an_attempt_whose_last_checkpoint_takes_too_long_is_ended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = place.job(place.settings(**CHECKPOINTS, **{"execution.checkpointing.timeout": "10 ms"}))
+    first = attempt_number(place, 1)
+    monkeypatch.setattr(job._checkpoints, "take", lambda: 0)
+    first.on_suspend = lambda: None
+    rescaling = Rescaling(job, 2)
+    second = attempt_number(place, 2)
+    assert first.cancelled.is_set() and second.attempt.graph.parallelism == 2
+    second.waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord)
+    job.cancel()
+
+
+def test_e9_a_rescale_whose_checkpoint_fails_leaves_the_job_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = place.running()
+
+    def fail() -> int:
+        raise JobError("the disk is full")
+
+    monkeypatch.setattr(job._checkpoints, "take", fail)
+    for _ in range(2):  # the first one does not block the second
+        with pytest.raises(JobError, match="the disk is full"):
+            job.request_rescale(2)()
+    assert len(place.attempts) == 1 and not place.attempts[0].suspended.is_set() and job.graph.parallelism == 1
+    job.cancel()
+
+
+def test_e9_a_job_that_ends_in_the_pause_is_not_rescaled(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = running(place, monkeypatch)
+    place.attempts[0].on_suspend = lambda: Ended.INPUT
+    found = Rescaling(job, 2).result()
+    assert isinstance(found, JobFailedError) and "the job was not rescaled: it is FINISHED" in str(found)
+    claim = place.log().claim
+    assert claim is not None and claim.rescaled is UNSET
+
+
+def test_e9_a_cancelled_job_does_not_begin_at_the_new_parallelism(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    place.attempts[0].on_suspend = lambda: None
+    rescaling = Rescaling(job, 2)
+    assert place.attempts[0].suspended.wait(LIMIT_S)
+    job.cancel()
+    assert isinstance(rescaling.result(), JobFailedError)
+    assert job.status() is JobStatus.CANCELED and len(place.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "message"),
+    [
+        (0, "parallelism 0 is not between 1 and 12"),
+        (13, "parallelism 13 is not between 1 and 12, the job's max parallelism"),
+        (1, "the job runs at parallelism 1 already"),
+    ],
+)
+def test_e9_a_parallelism_that_cannot_be_is_refused(place: Place, parallelism: int, message: str) -> None:
+    job = place.running()
+    with pytest.raises(UsageError, match=message):
+        job.request_rescale(parallelism)
+    job.cancel()
+
+
+def test_e9_only_a_running_job_with_checkpoints_is_rescaled_and_only_once_at_a_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    place.attempts[0].on_suspend = lambda: None
+    rescaling = Rescaling(job, 2)
+    with pytest.raises(JobConflictError, match="the job is being rescaled to 2"):
+        job.request_rescale(3)
+    job.cancel()
+    rescaling.result()
+    with pytest.raises(JobConflictError, match="CANCELED: only a running job"):
+        job.request_rescale(3)
