@@ -3,6 +3,7 @@
 import threading
 from typing import Annotated
 
+import msgspec
 import typer
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
@@ -22,7 +23,9 @@ from penstock.control.registry import FailureRecord, JobRecord
 from penstock.control.terminal import print_result, table
 from penstock.errors import UserFunctionError
 from penstock.model.ids import RESERVED_PREFIX
+from penstock.model.recent_epoch import RecentEpoch
 from penstock.model.snapshot import StateSize
+from penstock.model.subtask_work import SubtaskFigures
 from penstock.runtime.process.log_lines import LEVELS
 
 LOG_NAME_CHARS = len("taskmanager-1-0")
@@ -31,6 +34,7 @@ HOT = 1.1
 """A key group is named if it has this many times the mean. Estimates that are spread evenly never reach it."""
 STATE_COLUMNS = ("OPERATOR", "STATE", "ENTRIES", "BYTES", "HOTTEST KEY GROUP", "LARGEST KEY")
 CHECKPOINT_COLUMNS = ("CHECKPOINT", "STATUS", "TYPE", "DURATION", "ALIGNMENT", "WRITTEN", "IN FLIGHT", "FAILURE")
+SUBTASK_COLUMNS = ("SUBTASK", "ROWS IN", "ROWS OUT", "ROWS/S", "BUSY", "BACK-PRESSURED", "IDLE")
 FAILURE_COLUMNS = ("ATTEMPT", "FAILED", "ERROR", "MESSAGE")
 
 
@@ -93,6 +97,25 @@ def checkpoint_row(stats: CheckpointStats) -> list[str]:
     return [str(stats.checkpoint_id), stats.status, stats.checkpoint_type, *figures, stats.failure or ""]
 
 
+def subtask_row(figures: SubtaskFigures) -> list[str]:
+    """The table row of a subtask."""
+    shares = (figures.busy_ms_per_s, figures.back_pressured_ms_per_s, figures.idle_ms_per_s)
+    rows = (figures.rows_in, figures.rows_out, round(figures.rows_in_per_s))
+    return [f"{figures.vertex}/{figures.subtask}", *map(str, rows), *(f"{share / 10:.0f} %" for share in shares)]
+
+
+def epoch_text(epoch: RecentEpoch) -> str:
+    """How long an epoch took, and where its time went.
+
+    >>> from penstock.model.recent_epoch import EpochPhases
+    >>> epoch_text(RecentEpoch(7, 1000, 1400, 50, 20, 3, EpochPhases(30, 200, 120, 15, 5, 30)))
+    '400 ms (scheduling 30, reading 200, functions 120, state 15, sealing 5, committing 30)'
+    """
+    phases = msgspec.structs.asdict(epoch.phases)
+    parts = ", ".join(f"{name.removesuffix('_ms')} {value}" for name, value in phases.items())
+    return f"{epoch.committed_ms - epoch.started_ms} ms ({parts})"
+
+
 def hottest_text(size: StateSize) -> str:
     """The key group with the most bytes, if it stands out."""
     most = max(size.group_bytes, default=0)
@@ -120,6 +143,7 @@ def status_text(record: JobRecord) -> str:
         "dropped": f"{count_of_rows(record.rows_dropped)} without event time" if record.rows_dropped else None,
         "late": f"{count_of_rows(record.rows_late)} dropped by windows" if record.rows_late else None,
         "watermark": watermark_text(record.watermark) + lag_text(record.watermark, record.updated_ms),
+        "last epoch": None if record.last_epoch is None else epoch_text(record.last_epoch),
         "checkpoint": record.last_checkpoint,
         "checkpoints": record.checkpoint_dir,
         "logs": record.log_dir,
@@ -132,6 +156,8 @@ def status_text(record: JobRecord) -> str:
     if record.processes:
         rows = [[str(p.pid), p.host, p.role, " ".join(p.subtasks) or "-"] for p in record.processes]
         lines += ["", table(("PID", "HOST", "ROLE", "SUBTASKS"), rows)]
+    if record.subtasks:
+        lines += ["", table(SUBTASK_COLUMNS, [subtask_row(figures) for figures in record.subtasks])]
     if record.checkpoints:
         lines += ["", table(CHECKPOINT_COLUMNS, [checkpoint_row(stats) for stats in record.checkpoints])]
     if record.failures:

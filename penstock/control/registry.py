@@ -21,7 +21,9 @@ from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
 from penstock.model.metric_readings import MergedMetric
 from penstock.model.options import execution_options, rest_options
+from penstock.model.recent_epoch import RecentEpoch
 from penstock.model.snapshot import StateSize
+from penstock.model.subtask_work import SubtaskFigures
 
 ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_state())
 """Statuses after which a driver has nothing left to do."""
@@ -145,6 +147,10 @@ class JobRecord(msgspec.Struct, frozen=True):
     """Of the last sixteen attempts that failed, oldest first."""
     metrics: list[MergedMetric] = []
     """Of functions, over all subtasks, since the start of the attempt."""
+    subtasks: list[SubtaskFigures] = []
+    """What each subtask does."""
+    last_epoch: RecentEpoch | None = None
+    """The last committed epoch, with where its time went."""
     states: list[StateSize] | msgspec.UnsetType = msgspec.UNSET
     """The size of each state at the last checkpoint; only filled for `penstock status`."""
     checkpoints: list[CheckpointStats] | msgspec.UnsetType = msgspec.UNSET

@@ -49,7 +49,7 @@ from penstock.jobmanager.restart_strategy import Restarts, is_final
 from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.model.ids import SubtaskId
-from penstock.model.metric_readings import MetricReading, merge_readings
+from penstock.model.metric_readings import MetricReading
 from penstock.model.recent_epoch import RecentEpoch
 from penstock.storage.storage import Storage
 
@@ -142,9 +142,8 @@ class Job:
         self._cancelled.set()
         self._is_ending.set()
         self._set_status(JobStatus.CANCELLING)
-        attempt = self._attempt
-        if attempt is not None:
-            attempt.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
         self._ended.wait()
 
     def suspend(self, interrupt: BaseException) -> None:
@@ -381,14 +380,13 @@ class Job:
         elif self._is_ending.is_set():
             running.suspend()
         self._set_status(JobStatus.RUNNING)
-        ended = running.run()
-        return ended, running.savepoints.stopped
+        return running.run(), running.savepoints.stopped
 
     def _committed(self, summary: EpochSummary) -> None:
         """An epoch is committed."""
         self._scaling.committed(summary.rows_in)
         self._rows.committed(summary)
-        self._metrics.update(summary.metrics)
+        self._metrics.committed(summary.reports)
         self._output.committed(summary)
 
     def _release(self, epoch: int) -> None:
@@ -496,5 +494,7 @@ class Job:
             failure=str(self._failure) if self._failure is not None else None,
             transitions=self._history.transitions(),
             failures=self._history.failures(),
-            metrics=merge_readings((subtask.index, reading) for subtask, reading in self.metrics()),
+            metrics=self._metrics.merged(),
+            subtasks=self._metrics.work.subtasks(epoch_runs=epoch_rows > 0),
+            last_epoch=self._rows.last,
         )

@@ -1,13 +1,15 @@
-"""The metrics of a job's functions, as the subtasks of the attempt that runs have reported them."""
+"""The metrics of functions and the work of subtasks, as the attempt that runs has reported them."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from penstock.clock import Clock
+from penstock.jobmanager.job_work import JobWork
 from penstock.model.ids import SubtaskId
-from penstock.model.metric_readings import MetricReading
+from penstock.model.metric_readings import MergedMetric, MetricReading, merge_readings
+from penstock.runtime.process.messages import SubtaskReport
 
 SAMPLES = 12
 """Of a meter's count within its time span."""
@@ -21,15 +23,21 @@ class JobMetrics:
         self._lock = threading.Lock()
         self._readings: dict[tuple[SubtaskId, str, str], MetricReading] = {}
         self._rates: dict[tuple[SubtaskId, str, str], MeterRate] = {}
+        self.work = JobWork(clock)
 
     def begin_attempt(self) -> None:
         """Forget what the attempt before has counted."""
+        self.work.begin_attempt()
         with self._lock:
             self._readings.clear()
             self._rates.clear()
 
-    def update(self, reported: Iterable[tuple[SubtaskId, list[MetricReading]]]) -> None:
-        """An epoch is committed: take the readings that have changed."""
+    def committed(self, reports: Sequence[SubtaskReport]) -> None:
+        """An epoch is committed: take what its subtasks have done, and the readings that have changed."""
+        self.work.committed(reports)
+        self._update((report.subtask, report.metrics) for report in reports)
+
+    def _update(self, reported: Iterable[tuple[SubtaskId, list[MetricReading]]]) -> None:
         now_s = self._clock.monotonic_s()
         with self._lock:
             for subtask, readings in reported:
@@ -48,6 +56,10 @@ class JobMetrics:
                 (place[0], self._rates[place].in_reading(now_s, reading) if place in self._rates else reading)
                 for place, reading in self._readings.items()
             ]
+
+    def merged(self) -> list[MergedMetric]:
+        """The readings merged over subtasks."""
+        return merge_readings((subtask.index, reading) for subtask, reading in self.readings())
 
 
 class MeterRate:

@@ -5,6 +5,7 @@ from collections import deque
 
 from penstock.clock import Clock
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary
+from penstock.jobmanager.epoch_phases import epoch_phases
 from penstock.model.recent_epoch import RecentEpoch
 
 RECENT_EPOCHS = 120
@@ -49,6 +50,12 @@ class RowCounts:
         with self._lock:
             return self._rate.per_second()
 
+    @property
+    def last(self) -> RecentEpoch | None:
+        """The last committed epoch."""
+        with self._lock:
+            return self._recent[-1] if self._recent else None
+
     def recent(self) -> list[RecentEpoch]:
         """The last committed epochs, oldest first."""
         with self._lock:
@@ -73,9 +80,9 @@ class RowCounts:
             self._late.add(summary.epoch, summary.late)
             self._committed_epoch = summary.epoch
             self._rate.note(self._rows.total)
-            times = (summary.now_ms, self._clock.now_ms())
-            rows = (summary.rows_in, summary.rows_out)
-            self._recent.append(RecentEpoch(summary.epoch, *times, *rows, summary.checkpoint))
+            now_ms, rows = self._clock.now_ms(), (summary.rows_in, summary.rows_out)
+            phases = epoch_phases(summary, now_ms)
+            self._recent.append(RecentEpoch(summary.epoch, summary.now_ms, now_ms, *rows, summary.checkpoint, phases))
         if not self._checkpointing:
             self.release(summary.epoch)
 

@@ -99,6 +99,7 @@ def job_figures(job: RunningJob, now_ms: int) -> dict[str, Any]:
         "checkpoint-dir": record.checkpoint_dir,
         "failure": record.failure,
         "processes": record.processes,
+        "subtasks": record.subtasks,
         "epochs": job.epochs(),
     }
 

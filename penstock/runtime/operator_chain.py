@@ -16,6 +16,7 @@ from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, OperatorPlan, StageO
 from penstock.model.output_tag import TagUse
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import Committable
+from penstock.model.subtask_work import PassedRows
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import channel
 from penstock.runtime.operators.batch import Batch
@@ -37,6 +38,7 @@ from penstock.runtime.user_errors import (
     record_facts,
     user_error,
 )
+from penstock.runtime.work_times import WorkTimes
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.operator.operator_states import OperatorStates
 
@@ -58,7 +60,9 @@ class OperatorChain:
         backends: Mapping[str, KeyedBackend],
         operator_states: Mapping[str, OperatorStates],
         new_output: Callable[[EdgePlan], EdgeOutput],
+        times: WorkTimes,
     ) -> None:
+        self._times = times
         self._place = place
         self._stage = place.stage
         self._info = info
@@ -82,7 +86,9 @@ class OperatorChain:
         """Positions behind which records of the epoch are still to come: an operator has held them back."""
         self._epoch = 0
         self._processed: dict[int, int] = {}
-        """How many records each operator has processed in the running epoch."""
+        """How many records each operator and sink has processed in the running epoch."""
+        self._emitted: dict[int, int] = {}
+        """How many records each operator has emitted in it."""
         self.rows_out = 0
         """Rows that the running epoch has written to sinks and output edges."""
 
@@ -161,6 +167,7 @@ class OperatorChain:
         """Start with new outputs and counters."""
         self._epoch = epoch
         self._processed.clear()
+        self._emitted.clear()
         for operator in self._operators.values():
             operator.late_records = 0
         self.rows_out = 0
@@ -176,6 +183,7 @@ class OperatorChain:
         if TagUse.exists and position in self._may_tag:
             batch = split_tagged(batch)
         batch = self._as_rows(position, batch)
+        self._emitted[position] = self._emitted.get(position, 0) + len(batch)
         for _, output in self._outputs.get(position, ()):
             self.rows_out += len(batch)
             self._convert(position, batch, partial(output.add, batch))
@@ -188,6 +196,7 @@ class OperatorChain:
             sink = self._sinks.get(reader)
             if sink is not None:
                 self.rows_out += len(batch)
+                self._processed[reader] = self._processed.get(reader, 0) + len(batch)
                 self._write(sink, reader, position, batch.records)
                 continue
             emitted = self._process(reader, position, batch)
@@ -214,7 +223,8 @@ class OperatorChain:
         operator = self._operators[position]
         before = self._processed.get(position, 0)
         if batch.keys is not None and operator.plan.uid in self._backends:
-            self._backends[operator.plan.uid].expect(batch.keys)
+            with self._times.measured("state"):
+                self._backends[operator.plan.uid].expect(batch.keys)
         try:
             emitted = operator.process_from(origin, batch)
         except SELF_EXPLANATORY_ERRORS:
@@ -336,6 +346,12 @@ class OperatorChain:
     def late_records(self) -> int:
         """Records that windows have dropped in this epoch."""
         return sum(operator.late_records for operator in self._operators.values())
+
+    @property
+    def operator_rows(self) -> list[PassedRows]:
+        """Records in and out of each operator in this epoch, by position."""
+        positions = range(len(self._stage.operators))
+        return [PassedRows(self._processed.get(p, 0), self._emitted.get(p, 0)) for p in positions]
 
     @property
     def printed(self) -> list[str]:

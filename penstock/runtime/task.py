@@ -21,6 +21,7 @@ from penstock.codec.keys import KeyCodec
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, partition_key
 from penstock.model.ids import Version
 from penstock.model.snapshot import BarrierFigures, Committable
+from penstock.model.subtask_work import SubtaskWork
 from penstock.model.time import MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import align
 from penstock.runtime.exchange_rows import newest_by_partition
@@ -32,6 +33,7 @@ from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskRepor
 from penstock.runtime.snapshots.spool import Spool
 from penstock.runtime.sorted_keys import SortedKeys
 from penstock.runtime.subtask_place import SubtaskPlace
+from penstock.runtime.work_times import WorkTimes
 from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.heap.hashmap_spec import HashMapSpec
@@ -51,6 +53,8 @@ class EpochResult:
     """Rows of a source that were dropped because they had no event time."""
     late: int = 0
     """Records that windows have dropped because they came too late."""
+    inputs: dict[int, int] = field(default_factory=dict)
+    """Rows by input edge, also those that all subtasks get."""
     processed_bytes: int = 0
     figures: BarrierFigures = BarrierFigures()
     committables: list[Committable] = field(default_factory=list)
@@ -91,7 +95,8 @@ class Subtask:
         self.operator_states = {plan.uid: self._states(plan) for plan in self.stage.operators if plan.kind != "sink"}
         self.spool = Spool(self.stage, Path(place.folder), place.max_spool_bytes)
         self._intake = Intake(self.spool, self._clock, self._process)
-        self._chain = OperatorChain(place, self.info, self.backends, self.operator_states, new_output)
+        self.times = WorkTimes(self._clock)
+        self._chain = OperatorChain(place, self.info, self.backends, self.operator_states, new_output, self.times)
         self._sorted = SortedKeys(self._chain, self.backends) if self.stage.batch and self.stage.keyed else None
         """In batch mode: the records of one key after the other."""
         self._result = EpochResult()
@@ -154,17 +159,21 @@ class Subtask:
             watermarks = dict.fromkeys(watermarks, MIN_WATERMARK)
         self._reached = max(self.watermark, min(watermarks.values()))
         self._chain.advance(header, watermarks, waits=waits)
-        self._chain.snapshot_functions(header)
-        for backend in self.backends.values():
-            backend.ttl.sweep(self.place.backend.ttl_sweep)
+        with self.times.measured("sealing"):
+            self._chain.snapshot_functions(header)
+        with self.times.measured("state"):
+            for backend in self.backends.values():
+                backend.ttl.sweep(self.place.backend.ttl_sweep)
         if header.checkpoint is not None or header.commit_epoch or header.final:
-            self._result.committables = self._chain.pre_commit(header.epoch)
+            with self.times.measured("sealing"):
+                self._result.committables = self._chain.pre_commit(header.epoch)
         self._result.outputs = self._chain.end_outputs(header, watermarks, waits=waits)
         self._result.rows_out = self._chain.rows_out
         self._result.late = self._chain.late_records
         return self._result
 
     def _begin(self, header: EpochHeader) -> None:
+        self.times.begin()
         self.info.now_ms = header.now_ms
         self.info.ends_time = header.ends_time
         self._result = EpochResult()
@@ -191,6 +200,7 @@ class Subtask:
         if self.place.index == 0 or self.stage.inputs[item.edge].partitioning != "broadcast":
             result.rows_in += item.rows  # what all subtasks get is counted once
             result.untimed += item.dropped
+        result.inputs[item.edge] = result.inputs.get(item.edge, 0) + item.rows
         result.processed_bytes += item.columns.nbytes if item.columns is not None else 0
         self._track_source_time(item)
         if self._sorted is not None and self.stage.inputs[item.edge].partitioning != "broadcast":
@@ -213,11 +223,12 @@ class Subtask:
 
     def finish_epoch(self) -> None:
         """The epoch has its version: what it changed can no longer be undone."""
-        for backend in self.backends.values():
-            backend.finish_epoch()
-        for states in self.operator_states.values():
-            states.finish_epoch()
-        self.spool.finish_epoch()
+        with self.times.measured("state"):
+            for backend in self.backends.values():
+                backend.finish_epoch()
+            for states in self.operator_states.values():
+                states.finish_epoch()
+            self.spool.finish_epoch()
         self._chain.finish_epoch()
         self.info.metrics.finish_epoch()
         self.max_timestamps = {**self._seen, **self._chain.max_timestamps}
@@ -264,7 +275,12 @@ class Subtask:
             waiting=self.spool.rows,
             late=result.late,
             metrics=self.info.metrics.changes(),
+            work=self._work(result),
         )
+
+    def _work(self, result: EpochResult) -> SubtaskWork:
+        inputs = [result.inputs.get(edge, 0) for edge in range(len(self.stage.inputs))]
+        return SubtaskWork(self.times.began_ms, *self.times.microseconds(), inputs, self._chain.operator_rows)
 
     def next_timer(self, domain: TimeDomain) -> int | None:
         """When the next timer of this subtask is due; in processing time also the next TTL sweep."""

@@ -242,7 +242,8 @@ class TaskManager:
             send(connection, Admitted(run=False))
         send(connection, Finished(admitted.version))
         if header.edge is not None:
-            _send_output(connection, header.edge, admitted)
+            with host.subtask(header.subtask).times.measured("handing"):
+                _send_output(connection, header.edge, admitted)
 
     def _require_host(self, header: TaskHeader) -> SubtaskHost:
         is_known = hmac.compare_digest(header.token, self._config.token)
@@ -256,7 +257,8 @@ class TaskManager:
         current_log.set_subtask(header)
         try:
             stage = header.subtask.stage
-            rows = SortedRows(self._orders[stage], self._folder).sort(_request_rows(connection))
+            received = host.subtask(header.subtask).times.waiting_for(_request_rows(connection))
+            rows = SortedRows(self._orders[stage], self._folder).sort(received)
             return host.execute(header, run, self._inputs[stage].items(rows))
         except (SupersededTaskError, StaleAttemptError, ConnectionLostError):
             raise  # only this task is over: Spark retries it

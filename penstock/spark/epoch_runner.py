@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.clock import Clock, SystemClock
 from penstock.graph.job_graph import EdgePlan, JobGraph, StageOutput
 from penstock.model.ids import SubtaskId, Version
 from penstock.runtime.process.messages import EpochHeader
 from penstock.spark.epoch_planner import EpochPlanner, EpochRequest
+from penstock.spark.first_task import FirstTask
 from penstock.spark.pipe import OwnerAddress
 
 
@@ -34,11 +36,15 @@ class SparkEpoch:
 class EpochRunner:
     """Runs epochs on the TaskManagers that own the subtasks of one attempt."""
 
-    def __init__(self, graph: JobGraph, token: str, owners: Mapping[SubtaskId, OwnerAddress]) -> None:
+    def __init__(
+        self, graph: JobGraph, token: str, owners: Mapping[SubtaskId, OwnerAddress], clock: Clock | None = None
+    ) -> None:
         self._graph = graph
         self._token = token
         self._owners = owners
         self._planner = EpochPlanner(graph)
+        self._clock = clock or SystemClock()
+        self._first_task = FirstTask(self._clock)
 
     def run(
         self,
@@ -46,12 +52,18 @@ class EpochRunner:
         rows: DataFrame | None,
         header: EpochHeader,
         parents: Mapping[SubtaskId, Version],
-    ) -> None:
-        """One Spark action for all stages, then the writers of `to_spark`. `rows` None: an epoch without input."""
+    ) -> int | None:
+        """One Spark action for all stages, then the writers of `to_spark`. `rows` None: an epoch without input.
+
+        Returns when its first task began; None if that is not known.
+        """
         request = EpochRequest(header, self._token, parents, self._owners)
+        began_ms, started_ms = None, self._clock.now_ms()
         if self._graph.stages:
             self._planner.plan(session, rows, request).collect()
+            began_ms = self._first_task.began_ms(session, started_ms)
         self._write_spark_sinks(session, rows, request)
+        return began_ms
 
     def _write_spark_sinks(self, session: SparkSession, rows: DataFrame | None, request: EpochRequest) -> None:
         """`to_spark`: the user's writer gets the epoch's rows, at least once."""

@@ -13,7 +13,9 @@ from penstock.cli.main import main
 from penstock.cli.status_commands import hottest_text
 from penstock.control.registry import FailureRecord, ProcessRecord, Registry, StatusChange
 from penstock.control.terminal import table
+from penstock.model.recent_epoch import EpochPhases, RecentEpoch
 from penstock.model.snapshot import StateSize
+from penstock.model.subtask_work import SubtaskFigures
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
 
@@ -121,6 +123,19 @@ def test_status_names_the_processes_and_their_subtasks(registry: Registry, capsy
     shown = capsys.readouterr().out
     assert "checkpoint   3" in shown and "rows         5 (0 rows/s)" in shown
     assert shown.splitlines()[-1].split() == ["12", "here", "taskmanager", "keyed/0", "keyed/1"]
+
+
+def test_status_shows_where_the_time_of_the_last_epoch_and_of_the_subtasks_goes(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    epoch = RecentEpoch(7, 1000, 1400, 50, 20, 3, EpochPhases(30, 200, 120, 15, 5, 30))
+    figures = SubtaskFigures("s0", 1, 50, 20, 12.5, 5.0, 700, 100, 200)
+    registry.write(job_record(B_ID, name="busy", subtasks=[figures], last_epoch=epoch))
+    assert main(in_registry(registry, "status", "busy")) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    parts = "scheduling 30, reading 200, functions 120, state 15, sealing 5, committing 30"
+    assert f"last epoch 400 ms ({parts})".split() in lines
+    assert "s0/1 50 20 12 70 % 10 % 20 %".split() in lines
 
 
 def test_status_in_json_has_pid_host_role_and_subtasks(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from penstock.model.recent_epoch import RecentEpoch
+from penstock.model.recent_epoch import EpochPhases, RecentEpoch
+from penstock.model.subtask_work import PassedRows, SubtaskFigures
 from penstock.rest import page, page_sessions
 from penstock.rest.page_sessions import PageSessions
 from penstock.testing.clocks import ManualClock
-from tests.records import A_ID
+from tests.records import A_ID, job_record
 from tests.rest.fake_job import Served
 
 ORIGIN = {"origin": "http://127.0.0.1:8081"}
@@ -121,10 +122,43 @@ def test_a_session_of_another_port_of_this_host_is_none_here(served: Served) -> 
     assert other.get("/jobs", headers={"cookie": f"penstock-8081={session}"}).status_code == 401
 
 
+A_SUBTASK = SubtaskFigures(
+    "s0",
+    1,
+    50,
+    20,
+    busy_ms_per_s=700,
+    back_pressured_ms_per_s=100,
+    idle_ms_per_s=200,
+    inputs=[50],
+    operators=[PassedRows(50, 20), PassedRows(20, 0)],
+)
+
+
 def test_the_figures_have_the_rates_and_the_last_epochs(served: Served) -> None:
-    served.job.committed = [RecentEpoch(7, 1000, 1400, 50, 20, 3)]
+    served.job.committed = [RecentEpoch(7, 1000, 1400, 50, 20, 3, EpochPhases(30, 200, 120, 15, 5, 30))]
+    served.job.current = job_record(subtasks=[A_SUBTASK])
     found = served.client.get(f"/jobs/{A_ID}/figures").json()
     assert found["epochs"] == [
-        {"epoch": 7, "started-ms": 1000, "committed-ms": 1400, "rows-in": 50, "rows-out": 20, "checkpoint": 3}
+        {
+            "epoch": 7,
+            "started-ms": 1000,
+            "committed-ms": 1400,
+            "rows-in": 50,
+            "rows-out": 20,
+            "checkpoint": 3,
+            "phases": {
+                "scheduling-ms": 30,
+                "reading-ms": 200,
+                "functions-ms": 120,
+                "state-ms": 15,
+                "sealing-ms": 5,
+                "committing-ms": 30,
+            },
+        }
     ]
+    (subtask,) = found["subtasks"]
+    assert (subtask["vertex"], subtask["subtask"], subtask["rows-in"]) == ("s0", 1, 50)
+    assert (subtask["busy-ms-per-s"], subtask["back-pressured-ms-per-s"], subtask["idle-ms-per-s"]) == (700, 100, 200)
+    assert (subtask["inputs"], subtask["operators"]) == ([50], [[50, 20], [20, 0]])
     assert found["state"] == served.job.current.status and found["rows"] == served.job.current.rows

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock import failpoint
@@ -266,10 +266,10 @@ class EpochLoop:
         self._attempt.log.check_fenced()  # PROTOCOL R4: at the start of each epoch
         may_save = not final and not self._tracker.waiting  # PROTOCOL R13: a savepoint holds no rows in flight
         header = self._tracker.begin(final=final, forced=forced, savepoint=may_save)
-        self._runner.run(session, rows, header, self._tracker.parents)
+        first_task_ms = self._runner.run(session, rows, header, self._tracker.parents)
         if batch_id is not None:
             self._sources.advance(batch_id)
-        summary = self._tracker.commit(header, self._position(header))
+        summary = replace(self._tracker.commit(header, self._position(header)), first_task_ms=first_task_ms)
         self._committed(summary)  # at once: the checkpoint may be complete already
         self._epoch_log.write(summary, started_ms, self._clock.now_ms())
         return header

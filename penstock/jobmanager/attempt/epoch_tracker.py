@@ -18,7 +18,6 @@ from penstock.errors import PenstockError, RpcError
 from penstock.graph.job_graph import JobGraph, SourceRef
 from penstock.jobmanager.attempt.partition_progress import PartitionProgress
 from penstock.model.ids import SubtaskId, Version
-from penstock.model.metric_readings import MetricReading
 from penstock.model.snapshot import Committable, Manifest, SourcePosition, commit_groups
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.alignment import source_key
@@ -44,8 +43,12 @@ class EpochSummary:
     """Rows that were dropped because they had no event time."""
     late: int = 0
     """Records that windows have dropped because they came too late."""
-    metrics: list[tuple[SubtaskId, list[MetricReading]]] = field(default_factory=list)
-    """Metrics of functions that have changed."""
+    reports: Sequence[SubtaskReport] = ()
+    """Of all subtasks."""
+    reported_ms: int = 0
+    """When the last of them arrived."""
+    first_task_ms: int | None = None
+    """When the first task of its Spark job began, if that is known."""
 
 
 @dataclass
@@ -99,6 +102,7 @@ class EpochTracker:
         self._progress = PartitionProgress(clock.now_ms())
         self._readers = _reading_stages(graph)
         self._reports: dict[SubtaskId, SubtaskReport] = {}
+        self._reported_ms = 0
         self._changed = threading.Condition()
         self._failure: PenstockError | None = None
         self._running: EpochHeader | None = None
@@ -119,6 +123,7 @@ class EpochTracker:
             if self._running is None or report.epoch != self._running.epoch:
                 raise RpcError(f"a report of epoch {report.epoch}, but {self._running} is running")
             self._reports[report.subtask] = report
+            self._reported_ms = self._clock.now_ms()
             self._changed.notify_all()
 
     def fail(self, error: PenstockError) -> None:
@@ -268,7 +273,8 @@ class EpochTracker:
             header.checkpoint,
             sum(r.untimed for r in reports),
             sum(r.late for r in reports),
-            [(r.subtask, r.metrics) for r in reports if r.metrics],
+            reports,
+            self._reported_ms,
         )
 
     def _release(self, committables: Sequence[Committable], committer: SinkCommitter) -> list[Committable]:

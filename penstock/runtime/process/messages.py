@@ -21,6 +21,7 @@ from penstock.model.snapshot import (
     SavepointProgress,
     SubtaskSnapshot,
 )
+from penstock.model.subtask_work import SubtaskWork
 from penstock.runtime.snapshots.local_copies import RestoreFigures
 
 
@@ -163,6 +164,7 @@ class SubtaskReport(msgspec.Struct, frozen=True, tag="report"):
     """Records that windows have dropped because they came too late."""
     metrics: list[MetricReading] = []
     """Metrics of functions that have changed since the last report."""
+    work: SubtaskWork = SubtaskWork()
 
 
 class SubtaskFailure(msgspec.Struct, frozen=True, tag="failure"):

@@ -168,10 +168,11 @@ class SubtaskHost:
         if header.epoch.completed is not None:
             owned.writer.confirm(header.epoch.completed)
         self._forget(owned, header.epoch.aborted)
-        if header.epoch.checkpoint is not None:
-            self._seal(owned, header, version)
-        if header.epoch.savepoint is not None:
-            self._seal_savepoint(owned, header.epoch.savepoint, version)
+        with subtask.times.measured("sealing"):
+            if header.epoch.checkpoint is not None:
+                self._seal(owned, header, version)
+            if header.epoch.savepoint is not None:
+                self._seal_savepoint(owned, header.epoch.savepoint, version)
         failpoint.after("C9")
         failpoint.before("C10")
         self._jobmanager.report(subtask.report(version, result))
