@@ -353,7 +353,9 @@ class CheckpointCoordinator:
         with self._lock:
             subsumed = self._forget(self._pending.published(pending), FailureReason.SUBSUMED)
             acks = pending.counted() or []
-            self._history.completed(manifest.checkpoint_id, self._clock.now_ms(), acks)
+            self._history.completed(
+                manifest.checkpoint_id, self._clock.now_ms(), acks, metadata_bytes=self._publication.metadata_bytes
+            )
             self._sizes = add_up(size for ack in acks for size in ack.sizes)
             self._failures.reset()
         self._notify_aborted(subsumed, FailureReason.SUBSUMED.text())

@@ -38,8 +38,8 @@ from penstock.storage.certain_put import put_certain
 TakeScope = Callable[[Sequence[str]], SweepScope]
 
 
-def complete(manifest: Manifest, log: JobLog) -> None:
-    """Make the checkpoint exist: put `_metadata`, then append `complete`.
+def complete(manifest: Manifest, log: JobLog) -> int:
+    """Make the checkpoint exist: put `_metadata`, then append `complete`. Returns the size of `_metadata`.
 
     Raises StorageError if it does not exist and never will, UnknownOutcomeError from the log if that is not known.
     """
@@ -52,6 +52,7 @@ def complete(manifest: Manifest, log: JobLog) -> None:
     failpoint.before("C19")
     log.append(Complete(manifest.checkpoint_id, manifest.epoch, path, digest(data)))  # THE COMMIT POINT (PROTOCOL R2)
     failpoint.after("C19")
+    return len(data)
 
 
 class CheckpointListenerHook(Protocol):
@@ -115,6 +116,8 @@ class Publication:
         self._is_collection_due = True
         self.cleaning_failure: str | None = None
         """Why the last removal of old files and transactions failed; it is tried again after the next checkpoint."""
+        self.metadata_bytes = 0
+        """Of the newest checkpoint."""
         self.state = Published.restored(restored, log)
 
     # ---- put `_metadata`, append `complete`
@@ -123,7 +126,7 @@ class Publication:
         """Make the checkpoint exist, or say why it does not and never will. `settle` does the rest."""
         try:
             require_own_files(manifest, base, self._log)
-            complete(manifest, self._log)
+            self.metadata_bytes = complete(manifest, self._log)
         except (FencedError, LogCorruptError):
             raise
         except (StorageError, CheckpointError) as error:

@@ -43,6 +43,8 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     role: str
     """driver or taskmanager."""
     subtasks: list[str] = []
+    id: str = ""
+    """Of a TaskManager: it changes with every attempt."""
 
 
 class StatusChange(msgspec.Struct, frozen=True):

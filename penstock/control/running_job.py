@@ -1,7 +1,7 @@
 """A job of this process, as its control server sees it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
@@ -31,6 +31,11 @@ class JobFacts:
     savepoint_dir: str | None
     """The default folder of savepoints."""
     guarantees: GuaranteeReport
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those that are set, without secret values."""
+    restart: str = ""
+    """The restart strategy, as text."""
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class RunningJob(Protocol):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.control.effective_settings import visible_value
 from penstock.control.operations import Operations
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.terminal import print_warning
@@ -111,7 +112,15 @@ def job_facts(request: JobRequest, guarantees: GuaranteeReport) -> JobFacts:
     if folder is not None and storage.create_subdir:
         folder = join_address(folder, request.identity.job_id)
     return JobFacts(
-        request.graph, settings.checkpoints, settings.backend.kind, folder, settings.savepoint_dir, guarantees
+        request.graph,
+        settings.checkpoints,
+        settings.backend.kind,
+        folder,
+        settings.savepoint_dir,
+        guarantees,
+        {key: visible_value(key, value) for key, value in settings.set_values.items()},
+        str(settings.restart),
+        {key: visible_value(key, value) for key, value in settings.job_parameters.items()},
     )
 
 

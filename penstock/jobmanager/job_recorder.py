@@ -67,4 +67,7 @@ class JobRecorder:
 def process_records(taskmanagers: Iterable[tuple[Register, list[str]]]) -> list[ProcessRecord]:
     """This driver, then the TaskManagers with the subtasks that each owns."""
     driver = ProcessRecord(os.getpid(), socket.gethostname(), "driver")
-    return [driver, *(ProcessRecord(r.pid, r.host, "taskmanager", subtasks) for r, subtasks in taskmanagers)]
+    return [
+        driver,
+        *(ProcessRecord(r.pid, r.host, "taskmanager", subtasks, r.taskmanager) for r, subtasks in taskmanagers),
+    ]

@@ -10,7 +10,8 @@ from penstock.rest.page import cookie_name, session_in
 from penstock.rest.page_sessions import PageSessions
 
 Headers = list[tuple[bytes, bytes]]
-MAX_QUERY_CHARS = 1024
+MAX_QUERY_CHARS = 8 * 1024
+"""Clients that ask for all metrics send all their names."""
 MAX_HEADER_BYTES = 16 * 1024
 _PATH = re.compile(rb"/[A-Za-z0-9_.:~/-]{0,1023}")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")

@@ -31,7 +31,8 @@ from penstock.model.ids import new_trigger_id
 from penstock.rest import page
 from penstock.rest.access import Access, Caller, check_path, check_size, parse_query, refuse_token_in_query
 from penstock.rest.bodies import MAX_BODY_BYTES, decode_body
-from penstock.rest.routes import ENDPOINTS, Answer, Call, Endpoint
+from penstock.rest.endpoint import JSON, Answer, Call, Endpoint
+from penstock.rest.routes import ENDPOINTS
 
 READ_LIMIT_S = 30.0
 PREFIXES = ("", "/v1")
@@ -93,6 +94,9 @@ class ControlApp:
             return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
         if isinstance(answer, Response):
             return answer
+        if answer.media_type != JSON:
+            headers = {**SECURITY_HEADERS, "x-request-id": request_id, "content-type": answer.media_type}
+            return Response(answer.data, answer.status, headers)
         return json_response(answer.status, answer.data, request_id)
 
     async def _serve(self, request: Request, request_id: str) -> Answer | Response:

@@ -4,32 +4,10 @@ from typing import Any
 
 from penstock.control.registry import FailureRecord, JobRecord, RescaleRecord
 from penstock.control.running_job import ControlledJob, JobFacts, RunningJob
-from penstock.graph.job_graph import StagePlan
 from penstock.graph.plan_json import describe_plan
 from penstock.model.execution import JobStatus
-
-TASK_STATES = (
-    "created",
-    "scheduled",
-    "deploying",
-    "running",
-    "finished",
-    "canceling",
-    "canceled",
-    "failed",
-    "reconciling",
-    "initializing",
-)
-_TASK_STATES_OF = {
-    JobStatus.RUNNING.name: "RUNNING",
-    JobStatus.FINISHED.name: "FINISHED",
-    JobStatus.CANCELLING.name: "CANCELING",
-    JobStatus.CANCELED.name: "CANCELED",
-    JobStatus.FAILED.name: "FAILED",
-    JobStatus.INITIALIZING.name: "INITIALIZING",
-}
-NOT_YET = -1
-"""Flink's end time of a job that has not ended."""
+from penstock.rest.job_times import TASK_STATES, job_times, task_counts
+from penstock.rest.vertex_views import vertex_summary
 
 
 def job_id_and_status(record: JobRecord) -> dict[str, Any]:
@@ -40,13 +18,13 @@ def job_id_and_status(record: JobRecord) -> dict[str, Any]:
 def job_overview(control: ControlledJob) -> dict[str, Any]:
     """One entry of /jobs/overview."""
     record, facts = control.job.record(), control.facts
-    counts = _task_counts(record, sum(stage.parallelism for stage in facts.graph.stages))
+    counts = task_counts(record, sum(stage.parallelism for stage in facts.graph.stages))
     return {
         "jid": record.job_id,
         "name": record.name,
         "jobType": "STREAMING",
         "schedulerType": "Default",
-        **_times(record),
+        **job_times(record),
         "state": record.status,
         "last-modification": _entered(record),
         "tasks": {"total": sum(counts.values()), **counts},
@@ -57,7 +35,7 @@ def job_overview(control: ControlledJob) -> dict[str, Any]:
 def job_details(control: ControlledJob, now_ms: int) -> dict[str, Any]:
     """/jobs/:jobid."""
     record, facts = control.job.record(), control.facts
-    vertices = [_vertex(record, stage) for stage in facts.graph.stages]
+    vertices = [vertex_summary(record, stage) for stage in facts.graph.stages]
     states = [vertex["status"] for vertex in vertices]
     return {
         "jid": record.job_id,
@@ -66,7 +44,7 @@ def job_details(control: ControlledJob, now_ms: int) -> dict[str, Any]:
         "state": record.status,
         "job-type": "STREAMING",
         "schedulerType": "Default",
-        **_times(record),
+        **job_times(record),
         "maxParallelism": facts.graph.max_parallelism,
         "now": now_ms,
         "timestamps": _timestamps(record),
@@ -131,43 +109,6 @@ def _exception(failure: FailureRecord) -> dict[str, Any]:
     }
 
 
-def _vertex(record: JobRecord, stage: StagePlan) -> dict[str, Any]:
-    return {
-        "id": stage.id,
-        "slotSharingGroupId": stage.id,
-        "name": stage.name,
-        "maxParallelism": stage.max_parallelism,
-        "parallelism": stage.parallelism,
-        "status": _task_state(record),
-        **_times(record),
-        "tasks": {state.upper(): count for state, count in _task_counts(record, stage.parallelism).items()},
-        "metrics": _unknown_metrics(),
-    }
-
-
-def _unknown_metrics() -> dict[str, Any]:
-    """Flink's metrics of an operator. They are not measured here, and `…-complete` says so."""
-    names = ("read-bytes", "write-bytes", "read-records", "write-records")
-    counts = {key: value for name in names for key, value in ((name, 0), (f"{name}-complete", False))}
-    times = ("accumulated-backpressured-time", "accumulated-idle-time", "accumulated-busy-time")
-    return {**counts, **dict.fromkeys(times)}
-
-
-def _task_state(record: JobRecord) -> str:
-    return _TASK_STATES_OF.get(record.status, "CREATED")
-
-
-def _task_counts(record: JobRecord, total: int) -> dict[str, int]:
-    own = _task_state(record).lower()
-    return {state: total if state == own else 0 for state in TASK_STATES}
-
-
-def _times(record: JobRecord) -> dict[str, int]:
-    ended_ms = record.ended_ms if record.ended_ms is not None else NOT_YET
-    last_ms = record.ended_ms if record.ended_ms is not None else record.updated_ms
-    return {"start-time": record.started_ms, "end-time": ended_ms, "duration": max(0, last_ms - record.started_ms)}
-
-
 def _timestamps(record: JobRecord) -> dict[str, int]:
     """The time when the job last entered each status; 0 if it never did."""
     found = dict.fromkeys((status.name for status in JobStatus), 0)
@@ -187,4 +128,46 @@ def rescaled(result: object) -> dict[str, Any]:
         "to": result.after,
         "checkpointId": result.checkpoint,
         "pause-ms": result.pause_ms,
+    }
+
+
+def job_config(record: JobRecord, facts: JobFacts) -> dict[str, Any]:
+    """/jobs/:jobid/config. Secret values are hidden."""
+    return {
+        "jid": record.job_id,
+        "name": record.name,
+        "execution-config": {
+            "execution-mode": "PIPELINED",
+            "restart-strategy": facts.restart,
+            "job-parallelism": record.parallelism,
+            "object-reuse-mode": False,
+            "user-config": dict(facts.job_parameters),
+        },
+    }
+
+
+def execution_result(record: JobRecord) -> dict[str, Any]:
+    """/jobs/:jobid/execution-result: IN_PROGRESS until the job has ended."""
+    if not record.ended:
+        return {"status": {"id": "IN_PROGRESS"}}
+    result: dict[str, Any] = {
+        "id": record.job_id,
+        "application-status": _APPLICATION_STATUS.get(record.status, "UNKNOWN"),
+        "accumulator-results": {},
+        "net-runtime": job_times(record)["duration"],
+    }
+    if record.failure is not None:
+        kind = record.failures[-1].error if record.failures else record.status
+        result["failure-cause"] = {"class": kind, "stack-trace": record.failure}
+    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+
+
+_APPLICATION_STATUS = {"FINISHED": "SUCCEEDED", "FAILED": "FAILED", "CANCELED": "CANCELED"}
+
+
+def resource_requirements(facts: JobFacts) -> dict[str, Any]:
+    """/jobs/:jobid/resource-requirements: a job runs at one parallelism."""
+    return {
+        stage.id: {"parallelism": {"lowerBound": stage.parallelism, "upperBound": stage.parallelism}}
+        for stage in facts.graph.stages
     }

@@ -1,37 +1,53 @@
-"""The metrics of functions as JSON, with Flink's names of metrics: operator, groups and name, separated by dots."""
+"""Metrics as JSON, with Flink's names: those of functions are named by operator, groups and name, separated by dots."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+from penstock.control.running_job import ControlledJob
 from penstock.errors import RequestRefusedError
 from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import SubtaskId
 from penstock.model.metric_readings import Figure, MetricReading
+from penstock.rest import builtin_metrics
+from penstock.rest.metric_names import operator_names
 
 AGGREGATIONS = ("min", "max", "sum", "avg")
-_REPLACED = str.maketrans(" .:,", "____")
 Readings = Iterable[tuple[SubtaskId, MetricReading]]
+PlacedFigure = tuple[int, str, Figure]
+"""Index of the subtask, name and value."""
 
 
-def subtask_metrics(readings: Readings, stage: StagePlan, query: Mapping[str, str], index: int) -> list[dict[str, Any]]:
+def placed_figures(control: ControlledJob, stage: StagePlan) -> list[PlacedFigure]:
+    """All metrics of a stage: those that every subtask has, and those of functions."""
+    job = control.job
+    own = builtin_metrics.subtask_metrics(job.record(), job.checkpoints(), stage)
+    return list(chain(own, figures_of(job.metrics(), stage)))
+
+
+def job_metrics(control: ControlledJob) -> dict[str, Figure]:
+    """The metrics of the job."""
+    return builtin_metrics.job_metrics(control.job.record(), control.job.checkpoints(), control.facts)
+
+
+def subtask_metrics(figures: Sequence[PlacedFigure], query: Mapping[str, str], index: int) -> list[dict[str, Any]]:
     """/jobs/:jobid/vertices/:vertexid/subtasks/:index/metrics: names, or the values of the requested ones."""
-    values = {name: value for place, name, value in figures_of(readings, stage) if place == index}
-    return names_or_values(values, query)
+    return names_or_values({name: value for place, name, value in figures if place == index}, query)
 
 
-def vertex_metrics(readings: Readings, stage: StagePlan, query: Mapping[str, str]) -> list[dict[str, Any]]:
+def vertex_metrics(figures: Sequence[PlacedFigure], query: Mapping[str, str]) -> list[dict[str, Any]]:
     """/jobs/:jobid/vertices/:vertexid/metrics: the same for all subtasks; each name starts with the index."""
-    return names_or_values({f"{index}.{name}": value for index, name, value in figures_of(readings, stage)}, query)
+    return names_or_values({f"{index}.{name}": value for index, name, value in figures}, query)
 
 
-def aggregated_metrics(readings: Readings, stage: StagePlan, query: Mapping[str, str]) -> list[dict[str, Any]]:
+def aggregated_metrics(figures: Iterable[PlacedFigure], query: Mapping[str, str]) -> list[dict[str, Any]]:
     """/jobs/:jobid/vertices/:vertexid/subtasks/metrics: names, or numbers merged over subtasks."""
     chosen = listed(query, "agg") or list(AGGREGATIONS)
     if unknown := [name for name in chosen if name not in AGGREGATIONS]:
         raise RequestRefusedError(400, "BAD_REQUEST", f"agg: {unknown[0]!r} is not one of {', '.join(AGGREGATIONS)}")
     only = listed(query, "subtasks")
     numbers: dict[str, list[float]] = {}
-    for index, name, value in figures_of(readings, stage):
+    for index, name, value in figures:
         if not isinstance(value, str) and (not only or str(index) in only):
             numbers.setdefault(name, []).append(value)
     if "get" not in query:
@@ -58,7 +74,7 @@ def names_or_values(values: Mapping[str, Figure], query: Mapping[str, str]) -> l
 
 def figures_of(readings: Readings, stage: StagePlan) -> Iterable[tuple[int, str, Figure]]:
     """Index of the subtask, name and value. A meter or distribution has several figures, each with a suffix."""
-    names = {plan.uid: plan.name.translate(_REPLACED) for plan in stage.operators}
+    names = operator_names(stage)
     for subtask, reading in readings:
         if subtask.stage != stage.id:
             continue

@@ -1,68 +1,30 @@
 """The endpoints of a job's control server. None of them accepts code (security S4)."""
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from penstock.checkpoint.savepoint_request import SavepointFormat, SavepointRequest
 from penstock.control import snapshot_operations
 from penstock.control.operations import Failure, Operation
-from penstock.control.running_job import ControlledJob
-from penstock.control.tokens import Scope
 from penstock.errors import RequestRefusedError
-from penstock.graph.job_graph import StagePlan
 from penstock.model.ids import new_trigger_id
 from penstock.rest import checkpoint_views, job_views, metric_views
 from penstock.rest.bodies import (
     CheckpointBody,
     DisposalBody,
     LoginCodeBody,
-    NoBody,
     RescaleBody,
     SavepointBody,
     StopBody,
 )
-from penstock.rest.page_sessions import CODE_LIMIT_S, PageSessions
+from penstock.rest.cluster_routes import CLUSTER_ENDPOINTS
+from penstock.rest.endpoint import Answer, Call, Endpoint, not_found, parse_number, require_job
+from penstock.rest.openapi import openapi_document
+from penstock.rest.page_sessions import CODE_LIMIT_S
+from penstock.rest.vertex_routes import VERTEX_ENDPOINTS
 
-JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST_EXCEPTIONS = 20
 MAX_EXCEPTIONS = 1000
-
-
-@dataclass(frozen=True)
-class Call:
-    """One authorised request."""
-
-    control: ControlledJob
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    body: Any
-    idempotency_key: str | None
-    now_ms: int
-    sessions: PageSessions
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The response: a status and JSON."""
-
-    status: int
-    data: Any
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One method on one path."""
-
-    method: str
-    path: str
-    handle: Callable[[Call], Answer]
-    scope: Scope = "read"
-    body: type[msgspec.Struct] = NoBody
-    query: tuple[str, ...] = ()
 
 
 def list_jobs(call: Call) -> Answer:
@@ -89,24 +51,40 @@ def show_exceptions(call: Call) -> Answer:
     return Answer(200, job_views.exception_history(call.control.job.record(), min(most, MAX_EXCEPTIONS)))
 
 
-def show_vertex_metrics(call: Call) -> Answer:
-    stage = find_vertex(call)
-    return Answer(200, metric_views.vertex_metrics(call.control.job.metrics(), stage, call.query))
-
-
-def show_subtask_metrics(call: Call) -> Answer:
-    stage, index = find_vertex(call), parse_number("subtaskindex", call.path["subtaskindex"])
-    return Answer(200, metric_views.subtask_metrics(call.control.job.metrics(), stage, call.query, index))
-
-
-def show_aggregated_metrics(call: Call) -> Answer:
-    stage = find_vertex(call)
-    return Answer(200, metric_views.aggregated_metrics(call.control.job.metrics(), stage, call.query))
-
-
 def show_figures(call: Call) -> Answer:
     require_job(call)
     return Answer(200, job_views.job_figures(call.control.job, call.now_ms))
+
+
+def show_plan(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, {"plan": job_views.job_plan(call.control.job.record(), call.control.facts)})
+
+
+def show_config(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, job_views.job_config(call.control.job.record(), call.control.facts))
+
+
+def show_execution_result(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, job_views.execution_result(call.control.job.record()))
+
+
+def show_accumulators(call: Call) -> Answer:
+    require_job(call)
+    names = ("job-accumulators", "user-task-accumulators")
+    return Answer(200, {**{name: [] for name in names}, "serialized-user-task-accumulators": {}})
+
+
+def show_metrics(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, metric_views.names_or_values(metric_views.job_metrics(call.control), call.query))
+
+
+def show_requirements(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, job_views.resource_requirements(call.control.facts))
 
 
 def make_login_code(call: Call) -> Answer:
@@ -244,59 +222,71 @@ def show_checkpoint_details(call: Call) -> Answer:
 
 
 _JOB = "/jobs/{jobid}"
-_VERTEX = _JOB + "/vertices/{vertexid}"
 _CHECKPOINTS = _JOB + "/checkpoints"
+JOB_ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/jobs", list_jobs, summary="The job's id and status."),
+    Endpoint("GET", "/jobs/overview", show_overview, summary="The job with its times, state and numbers of tasks."),
+    Endpoint("GET", _JOB, show_job, summary="The job with its vertices and its plan."),
+    Endpoint("PATCH", _JOB, cancel, "admin", query=("mode",), status=202, errors=(308, 409), summary="Cancel the job."),
+    Endpoint("GET", _JOB + "/status", show_status, summary="The job's status."),
+    Endpoint("GET", _JOB + "/plan", show_plan, summary="The job's graph."),
+    Endpoint("GET", _JOB + "/config", show_config, summary="The job's parameters and restart strategy."),
+    Endpoint("GET", _JOB + "/execution-result", show_execution_result, summary="How the job has ended."),
+    Endpoint(
+        "GET", _JOB + "/accumulators", show_accumulators, query=("includeSerializedValue",), summary="Always empty."
+    ),
+    Endpoint("GET", _JOB + "/metrics", show_metrics, query=("get",), summary="Metrics of the job."),
+    Endpoint("GET", _JOB + "/resource-requirements", show_requirements, summary="The parallelism of each vertex."),
+    Endpoint(
+        "GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",), summary="Why attempts have failed."
+    ),
+    Endpoint("GET", _JOB + "/guarantees", show_guarantees, summary="What the job promises from end to end."),
+    Endpoint("GET", _JOB + "/figures", show_figures, summary="Rows, rates, and where the time goes."),
+    Endpoint(
+        "POST", "/login-codes", make_login_code, "admin", LoginCodeBody, status=201, summary="A link to the page."
+    ),
+)
+SNAPSHOT_ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        "POST", _JOB + "/savepoints", take_savepoint, "admin", SavepointBody, (), 202, (409,), "Take a savepoint."
+    ),
+    Endpoint("GET", _JOB + "/savepoints/{triggerid}", show_savepoint, summary="The result of a savepoint or stop."),
+    Endpoint("POST", _JOB + "/stop", stop, "admin", StopBody, (), 202, (409,), "Stop the job with a savepoint."),
+    Endpoint("POST", "/savepoint-disposal", dispose, "admin", DisposalBody, (), 200, (409,), "Remove a savepoint."),
+    Endpoint("GET", "/savepoint-disposal/{triggerid}", show_disposal, summary="The result of a disposal."),
+    Endpoint(
+        "PATCH",
+        _JOB + "/rescaling",
+        rescale,
+        "admin",
+        RescaleBody,
+        query=("parallelism",),
+        errors=(409,),
+        summary="Change the parallelism.",
+    ),
+    Endpoint("GET", _JOB + "/rescaling/{triggerid}", show_rescaling, summary="The result of a rescale."),
+    Endpoint("POST", _CHECKPOINTS, take_checkpoint, "admin", CheckpointBody, (), 202, (409,), "Take a checkpoint."),
+    Endpoint("GET", _CHECKPOINTS, show_checkpoints, summary="Counts, figures and history of checkpoints."),
+    Endpoint("GET", _CHECKPOINTS + "/config", show_checkpoint_config, summary="The checkpoint settings."),
+    Endpoint("GET", _CHECKPOINTS + "/details/{checkpointid}", show_checkpoint_details, summary="One checkpoint."),
+    Endpoint(
+        "GET",
+        _CHECKPOINTS + "/details/{checkpointid}/subtasks/{vertexid}",
+        show_checkpoint_details,
+        summary="One checkpoint of one vertex, with its subtasks.",
+    ),
+    Endpoint("GET", _CHECKPOINTS + "/{triggerid}", show_checkpoint, summary="The result of a requested checkpoint."),
+)
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint("GET", "/jobs", list_jobs),
-    Endpoint("GET", "/jobs/overview", show_overview),
-    Endpoint("GET", _JOB, show_job),
-    Endpoint("PATCH", _JOB, cancel, "admin", query=("mode",)),
-    Endpoint("GET", _JOB + "/status", show_status),
-    Endpoint("GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",)),
-    Endpoint("GET", _JOB + "/guarantees", show_guarantees),
-    Endpoint("GET", _JOB + "/figures", show_figures),
-    Endpoint("POST", "/login-codes", make_login_code, "admin", LoginCodeBody),
-    Endpoint("GET", _VERTEX + "/metrics", show_vertex_metrics, query=("get",)),
-    Endpoint("GET", _VERTEX + "/subtasks/metrics", show_aggregated_metrics, query=("get", "agg", "subtasks")),
-    Endpoint("GET", _VERTEX + "/subtasks/{subtaskindex}/metrics", show_subtask_metrics, query=("get",)),
-    Endpoint("POST", _JOB + "/savepoints", take_savepoint, "admin", SavepointBody),
-    Endpoint("GET", _JOB + "/savepoints/{triggerid}", show_savepoint),
-    Endpoint("POST", _JOB + "/stop", stop, "admin", StopBody),
-    Endpoint("POST", "/savepoint-disposal", dispose, "admin", DisposalBody),
-    Endpoint("GET", "/savepoint-disposal/{triggerid}", show_disposal),
-    Endpoint("PATCH", _JOB + "/rescaling", rescale, "admin", RescaleBody, query=("parallelism",)),
-    Endpoint("GET", _JOB + "/rescaling/{triggerid}", show_rescaling),
-    Endpoint("POST", _CHECKPOINTS, take_checkpoint, "admin", CheckpointBody),
-    Endpoint("GET", _CHECKPOINTS, show_checkpoints),
-    Endpoint("GET", _CHECKPOINTS + "/config", show_checkpoint_config),
-    Endpoint("GET", _CHECKPOINTS + "/details/{checkpointid}", show_checkpoint_details),
-    Endpoint("GET", _CHECKPOINTS + "/details/{checkpointid}/subtasks/{vertexid}", show_checkpoint_details),
-    Endpoint("GET", _CHECKPOINTS + "/{triggerid}", show_checkpoint),
+    *CLUSTER_ENDPOINTS,
+    *JOB_ENDPOINTS,
+    *VERTEX_ENDPOINTS,
+    *SNAPSHOT_ENDPOINTS,
+    Endpoint(
+        "GET", "/openapi.json", lambda call: Answer(200, openapi_document(ENDPOINTS)), summary="This description."
+    ),
 )
 """Tried in this order: fixed names before ids."""
-
-
-def not_found(message: str) -> RequestRefusedError:
-    """The error for status 404."""
-    return RequestRefusedError(404, "NOT_FOUND", message)
-
-
-def require_job(call: Call) -> None:
-    """Raise unless the path names the job of this server."""
-    job_id = call.path["jobid"]
-    if not JOB_ID.fullmatch(job_id):
-        raise RequestRefusedError(400, "BAD_REQUEST", "the job id in the path is not valid: ids have 32 hex digits")
-    if job_id != call.control.job.record().job_id:
-        raise not_found("Job could not be found.")
-
-
-def find_vertex(call: Call) -> StagePlan:
-    """The stage that the path names."""
-    require_job(call)
-    for stage in call.control.facts.graph.stages:
-        if stage.id == call.path["vertexid"]:
-            return stage
-    raise not_found(f"There is no vertex {call.path['vertexid']}.")
 
 
 def require_checkpoints(call: Call) -> None:
@@ -352,10 +342,3 @@ def parse_format(text: str | None) -> SavepointFormat:
     if (text or "CANONICAL").upper() not in found:
         raise RequestRefusedError(400, "BAD_REQUEST", "$.formatType must be CANONICAL or NATIVE")
     return found[(text or "CANONICAL").upper()]
-
-
-def parse_number(name: str, text: str) -> int:
-    """A non-negative number of at most 18 digits."""
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise RequestRefusedError(400, "BAD_REQUEST", f"{name} is not a number")
-    return int(text)

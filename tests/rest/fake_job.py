@@ -24,6 +24,7 @@ from penstock.model.metric_readings import MetricReading
 from penstock.model.recent_epoch import RecentEpoch
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
+from penstock.rest.endpoint import Endpoint
 from penstock.testing.clocks import ManualClock
 from tests.records import A_ID, job_record
 
@@ -34,6 +35,23 @@ JOB = f"/jobs/{A_ID}"
 STAGE = StagePlan("s0", "Source -> Total", 2, 128, None, (), (), ())
 GRAPH = JobGraph((STAGE,), (), (), (), 128)
 GUARANTEES = report_guarantees(GRAPH, FaultTolerance())
+
+
+IDS = {
+    "jobid": A_ID,
+    "triggerid": "0" * 32,
+    "checkpointid": "1",
+    "vertexid": "s0",
+    "subtaskindex": "0",
+    "attempt": "0",
+    "taskmanagerid": "tm-1-0-ab",
+    "log": "driver.log",
+}
+
+
+def path_of(endpoint: Endpoint) -> str:
+    """The path of an endpoint with ids of the fake job in it."""
+    return endpoint.path.format(**IDS)
 
 
 def end_savepoint(request: SavepointRequest, failure: str | None = None) -> None:

@@ -16,15 +16,10 @@ from penstock.rest.app import Limits
 from penstock.rest.bodies import SavepointBody, decode_body
 from penstock.rest.routes import ENDPOINTS
 from tests.records import A_ID
-from tests.rest.fake_job import ADMIN, JOB, READ, TOKENS, FakeJob, Served, end_savepoint
+from tests.rest.fake_job import ADMIN, JOB, READ, TOKENS, FakeJob, Served, end_savepoint, path_of
 
 EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-PATHS = sorted(
-    {
-        endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0", subtaskindex="0")
-        for endpoint in ENDPOINTS
-    }
-)
+PATHS = sorted({path_of(endpoint) for endpoint in ENDPOINTS})
 
 
 @pytest.fixture
@@ -67,7 +62,7 @@ def test_rest_r1_a_token_in_the_url_is_refused_and_not_repeated(served: Served, 
 
 def test_security_s2_the_read_token_only_reads(served: Served) -> None:
     for endpoint in ENDPOINTS:
-        path = endpoint.path.format(jobid=A_ID, triggerid="0" * 32, checkpointid="1", vertexid="s0", subtaskindex="0")
+        path = path_of(endpoint)
         status = served.client.request(endpoint.method, path, headers=READ).status_code
         assert (status == 403) == (endpoint.method != "GET"), (endpoint, status)
     assert served.job.triggered == [] and not served.job.cancelled.is_set()

@@ -70,6 +70,9 @@ class CheckpointStats(msgspec.Struct, frozen=True):
     path: str | None = None
     """Of a savepoint, once it exists."""
 
+    metadata_bytes: int = 0
+    """Of its manifest."""
+
     def ended(self, now_ms: int) -> "CheckpointStats":
         """The same, at its end."""
         return msgspec.structs.replace(self, complete_ms=now_ms, duration_ms=max(0, now_ms - self.trigger_ms))
@@ -89,7 +92,9 @@ class CheckpointHistory:
         """Note that a checkpoint has started."""
         self._entries.append(CheckpointStats(checkpoint_id, "in_progress", now_ms, manual=manual, subtasks=subtasks))
 
-    def completed(self, checkpoint_id: int, now_ms: int, acks: Iterable[CheckpointAck] = ()) -> None:
+    def completed(
+        self, checkpoint_id: int, now_ms: int, acks: Iterable[CheckpointAck] = (), *, metadata_bytes: int = 0
+    ) -> None:
         """Note that a checkpoint exists, with the figures of its subtasks."""
         parts = tuple(SubtaskStats.of(ack) for ack in acks)
         is_unaligned = any(part.figures.in_flight_rows for part in parts)
@@ -105,6 +110,7 @@ class CheckpointHistory:
                 alignment_ms=max((part.figures.alignment_ms for part in parts), default=0),
                 persisted_bytes=sum(part.figures.persisted_bytes for part in parts),
                 parts=parts,
+                metadata_bytes=metadata_bytes,
             ),
         )
 

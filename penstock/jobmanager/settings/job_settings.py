@@ -1,5 +1,6 @@
 """What a job's configuration means to its JobManager."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,8 @@ class JobSettings:
     rest: RestSettings = RestSettings()
     job_parameters: dict[str, str] = field(default_factory=dict)
     """What functions read with `RuntimeContext.get_job_parameter`."""
+    set_values: Mapping[str, str] = field(default_factory=dict)
+    """The settings that are not left to their defaults, as text, secret ones included."""
     warnings: tuple[str, ...] = ()
     """About settings that contradict each other. They are printed once, when the job starts."""
     notes: tuple[str, ...] = ()
@@ -94,6 +97,7 @@ class JobSettings:
             savepoint_dir=configuration.get(checkpointing_options.SAVEPOINT_DIRECTORY),
             rest=RestSettings.of(configuration),
             job_parameters=global_job_parameters(configuration),
+            set_values=configuration.to_dict(),
             warnings=() if batch else tuple(checkpoint_warnings(configuration)),
             notes=tuple(batch_notes(configuration)) if batch else (),
         )
