@@ -25,6 +25,7 @@ from penstock.control.terminal import print_message, print_result
 from penstock.errors import JobError, UsageError
 from penstock.model.ids import new_nonce
 from penstock.model.options.checkpointing_options import RECOVERY_PATH
+from penstock.runtime.process.log_lines import open_log
 
 LOG_LEVELS = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 CLAIM_MODES = ("claim", "no_claim", "legacy")
@@ -139,7 +140,7 @@ def run_detached(submission: Submission, registry: Registry, clock: Clock | None
     registry.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     output = registry.folder / f"detached-{new_nonce()}.out"
     started_ms = clock.now_ms()
-    with output.open("xb") as file:
+    with open_log(output) as file:
         child = subprocess.Popen(
             [sys.executable, "-m", "penstock", "run", *to_arguments(submission)],
             stdin=subprocess.DEVNULL,

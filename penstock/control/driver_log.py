@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.clock import Clock, SystemClock
-from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line
+from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line, open_log
 
 FILE_NAME = "driver.log"
 FIELD_CHARS = 300
@@ -40,9 +40,8 @@ class DriverLog:
         context, event = LogContext(self._job_id, attempt, epoch), LogEvent(subject, text.rstrip("\n"), level)
         with self._lock, suppress(OSError):
             line = log_line(self._clock.now_ms(), context, event)
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(line + "\n")
+            with open_log(self._path) as file:
+                file.write((line + "\n").encode("utf-8", errors="backslashreplace"))
 
     def write_error(
         self, subject: Subject, text: str, error: BaseException, *, level: Level = "ERROR", attempt: int | None = None

@@ -58,6 +58,7 @@ from penstock.runtime.process.messages import (
     SubtaskReport,
     TaskHeader,
 )
+from penstock.runtime.process.passed_environment import take_environment
 from penstock.runtime.process.process_folder import make_folder, make_state_folder
 from penstock.runtime.process.rpc import RpcClient, check_hello, receive, refusal, send
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
@@ -316,6 +317,7 @@ def main() -> None:
     if not given:
         return  # it was made ready, and is not needed
     config = msgspec.json.decode(given, type=TaskManagerConfig)
+    take_environment(config.environment, config.withheld)
     redirect_output(config.log_path, config.job_id, config.attempt)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the terminal is the driver's to handle
     for number in (signal.SIGHUP, signal.SIGTERM):  # the executor ends

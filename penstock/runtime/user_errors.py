@@ -10,6 +10,7 @@ from penstock.graph.creation_site import PACKAGE, is_internal
 from penstock.graph.job_graph import EdgePlan, OperatorPlan
 from penstock.model.readable_values import shortened
 from penstock.model.row import Row
+from penstock.runtime.process.passed_environment import withheld_hint
 
 USER_ERRORS = (Exception, SystemExit)
 """A function that calls `exit` fails; it does not end the thread that has to undo its epoch."""
@@ -63,6 +64,7 @@ def call_user_code(plan: OperatorPlan | None, where: str, step: Callable[[], Any
 
 def user_error(plan: OperatorPlan | None, where: str, error: BaseException, facts: str = "") -> UserFunctionError:
     """The error of an operator's function; `facts` are lines about the record."""
+    facts = "\n".join(filter(None, (facts, withheld_hint(error))))
     if plan is None:
         return UserFunctionError("key_by", where, describe_error(error), "", facts)
     return UserFunctionError(plan.name, where, describe_error(error), plan.uid, created_lines(plan.created, facts))

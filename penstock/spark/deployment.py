@@ -8,10 +8,11 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import psutil
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
@@ -22,6 +23,7 @@ from penstock import failpoint
 from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import InlineLimits
+from penstock.runtime.process.passed_environment import is_secret
 from penstock.runtime.process.taskmanager_config import TaskManagerConfig
 from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, start_here, start_in_worker
 from penstock.runtime.process.watchdog import identity
@@ -46,6 +48,8 @@ class TaskManagerTemplate:
     limits: InlineLimits = InlineLimits()
     local: LocalBackup = LocalBackup()
     pyflink: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Secrets of the driver's environment that the TaskManagers need, if they run on its machine."""
 
 
 def slot_count(session: SparkSession) -> int:
@@ -80,7 +84,13 @@ def _start_here(session: SparkSession, template: TaskManagerTemplate, count: int
     jvm: Any = context._jvm
     watch = [identity(int(jvm.java.lang.ProcessHandle.current().pid()))]
     variables = {name: value for name, value in context.environment.items() if name != "PYTHONHASHSEED"}
-    pids = [start_here(configuration_of(template, index, watch), variables) for index in range(count)]
+    granted = dict(template.environment)
+    withheld = sorted(name for name in os.environ if is_secret(name) and name not in granted)
+    pids = []
+    for index in range(count):
+        config = configuration_of(template, index, watch)
+        config = msgspec.structs.replace(config, environment=granted, withheld=withheld)
+        pids.append(start_here(config, variables))
     end_ready_taskmanagers()
     return pids
 

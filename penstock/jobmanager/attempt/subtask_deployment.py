@@ -50,6 +50,7 @@ def deploy_subtasks(
     """Start one TaskManager per executor core, at most as many as the job has subtasks, and deploy the job to them."""
     count = max(1, min(slot_count(spark), attempt.graph.parallelism))
     is_local = spark.sparkContext.master.startswith("local")
+    plan = pickled_plan(attempt.graph, settings)
     template = TaskManagerTemplate(
         job_id=attempt.job.job_id,
         attempt=attempt.number,
@@ -62,13 +63,13 @@ def deploy_subtasks(
         limits=settings.storage.limits,
         local=local_backup(settings.checkpoints),
         pyflink=compat.is_installed(),
+        environment=settings.secrets_for(plan, attempt.origin.path) if is_local else {},
     )
     phases.enter(STARTING, lambda: taskmanagers.registered_count, count)
     start_taskmanagers(spark, template, count)
     registered = taskmanagers.wait_for_registration(count)
     attempt.log.check_fenced()  # a newer attempt may delete what is restored now
     execution = assign_subtasks(attempt.graph, [register.taskmanager for register in registered])
-    plan = pickled_plan(attempt.graph, settings)
     name = "starting subtasks" if attempt.manifest is None else f"restoring {attempt.starts_from}"
     phases.enter(name, lambda: taskmanagers.restored_count, len(execution.owners))
     return SubtaskDeployment(execution, registered, taskmanagers.deploy(deploy_orders(execution, attempt.origin, plan)))

@@ -1,5 +1,6 @@
 """What a job's configuration means to its JobManager."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from penstock.model.configuration import Configuration
 from penstock.model.execution_config import global_job_parameters
 from penstock.model.options import checkpointing_options, execution_options, state_options
 from penstock.rest.rest_settings import RestSettings
+from penstock.runtime.process.passed_environment import granted_secrets
 from penstock.state.backend.backend_registry import find_backend
 from penstock.state.backend.backend_settings import BackendSettings
 from penstock.state.ttl.rules import SweepSettings
@@ -48,6 +50,8 @@ class JobSettings:
     """What functions read with `RuntimeContext.get_job_parameter`."""
     set_values: Mapping[str, str] = field(default_factory=dict)
     """The settings that are not left to their defaults, as text, secret ones included."""
+    taskmanager_environment: tuple[str, ...] = ()
+    """Names of environment variables that TaskManagers get although they look like secrets."""
     warnings: tuple[str, ...] = ()
     """About settings that contradict each other. They are printed once, when the job starts."""
     notes: tuple[str, ...] = ()
@@ -72,6 +76,12 @@ class JobSettings:
     def attempt_settings(self) -> CheckpointSettings:
         """The settings of checkpoints, or their defaults for a job without, which can still take savepoints."""
         return self.checkpoints or CheckpointSettings(None)
+
+    def secrets_for(self, plan: bytes, restored_from: str | None) -> dict[str, str]:
+        """The secrets of this process's environment that the job's TaskManagers need."""
+        places = [self.storage.address, self.savepoint_dir, restored_from, *self.set_values.values()]
+        texts = [plan, *(place.encode() for place in places if place)]
+        return granted_secrets(os.environ, self.taskmanager_environment, texts)
 
     @staticmethod
     def of(name: str, configuration: Configuration, *, batch: bool = False) -> "JobSettings":
@@ -98,6 +108,9 @@ class JobSettings:
             rest=RestSettings.of(configuration),
             job_parameters=global_job_parameters(configuration),
             set_values=configuration.to_dict(),
+            taskmanager_environment=tuple(
+                name.strip() for name in configuration.get(execution_options.TASKMANAGER_ENVIRONMENT).split(",")
+            ),
             warnings=() if batch else tuple(checkpoint_warnings(configuration)),
             notes=tuple(batch_notes(configuration)) if batch else (),
         )

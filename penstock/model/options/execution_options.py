@@ -1,7 +1,7 @@
 """Options of epochs, and of the processes that run them."""
 
 from penstock.model.option import Option
-from penstock.model.option_types import Boolean, Integer, Milliseconds, Word
+from penstock.model.option_types import Boolean, Integer, Milliseconds, Text, Word
 
 EPOCH_INTERVAL = Option(
     "penstock.epoch.interval",
@@ -55,6 +55,13 @@ TASKMANAGER_TIMEOUT = Option(
     Milliseconds(least=1000),
     20_000,
     "A TaskManager that sends no heartbeat for this time is lost.",
+)
+TASKMANAGER_ENVIRONMENT = Option(
+    "penstock.taskmanager.environment",
+    Text(),
+    "",
+    "Environment variables that TaskManagers get although their names look like secrets: names or patterns such as "
+    "`PG*`, with commas between them.",
 )
 DRIVER_TIMEOUT = Option(
     "penstock.driver.timeout",

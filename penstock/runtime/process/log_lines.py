@@ -4,9 +4,12 @@
 """
 
 import logging
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
+from typing import BinaryIO
 
 JOB_ID_CHARS = 8
 LEVELS = ("DEBUG", "INFO", "WARN", "ERROR")
@@ -92,3 +95,13 @@ def level_name(number: int) -> str:
     """
     limits = (logging.INFO, logging.WARNING, logging.ERROR)
     return LEVELS[sum(number >= limit for limit in limits)]
+
+
+def open_log(path: Path) -> BinaryIO:
+    """A log to append to, which only its owner can read: logs hold what users' functions print."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return open(path, "ab", opener=_open_private)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,15 +1,17 @@
 """The log of a TaskManager: everything it prints or logs, user functions included, line by line with its context."""
 
+import io
 import logging
 import os
 import sys
 import threading
 from collections import deque
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TextIO
 
 from penstock.clock import SystemClock
-from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line
+from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line, open_log
 from penstock.runtime.process.messages import TaskHeader
 
 TAIL_LINES = 200
@@ -105,8 +107,8 @@ class _LogHandler(logging.Handler):
 
 def redirect_output(path: str, job_id: str, attempt: int) -> None:
     """Send everything this process prints or logs to the file, line by line with its context."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    file = open(path, "a", encoding="utf-8", errors="backslashreplace")  # stays open until the process ends
+    # It stays open until the process ends.
+    file = io.TextIOWrapper(open_log(Path(path)), encoding="utf-8", errors="backslashreplace")
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
     current_log.process = LogContext(job_id, attempt)

@@ -30,6 +30,10 @@ class TaskManagerConfig(msgspec.Struct, frozen=True):
     local: LocalBackup = LocalBackup()
     pyflink: bool = False
     """`import pyflink` means penstock, as in the driver."""
+    environment: dict[str, str] = {}
+    """Variables that look like secrets, and that this job needs."""
+    withheld: list[str] = []
+    """Names of such variables of the driver that are not passed on."""
 
 
 class DeployedPlan(msgspec.Struct):

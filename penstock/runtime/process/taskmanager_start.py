@@ -15,6 +15,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from penstock.runtime.process.log_lines import open_log
+from penstock.runtime.process.passed_environment import without_secrets
 from penstock.runtime.process.taskmanager_config import TaskManagerConfig
 
 READY = "ready"
@@ -85,7 +87,7 @@ def _start(
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,
-        env={**os.environ, **WORKER_VARIABLES, **variables, "PYTHONPATH": path},
+        env={**without_secrets(os.environ), **WORKER_VARIABLES, **variables, "PYTHONPATH": path},
         start_new_session=own_session,
     )
     threading.Thread(target=process.wait, name="reaper", daemon=True).start()
@@ -102,4 +104,4 @@ def _send(process: "subprocess.Popen[bytes]", data: bytes) -> None:
 def _open_log(config: TaskManagerConfig) -> BinaryIO:
     """The log file of a TaskManager, for what it prints before it opens the file itself."""
     Path(config.log_path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return open(config.log_path, "ab")
+    return open_log(Path(config.log_path))
