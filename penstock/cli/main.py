@@ -9,6 +9,7 @@ import typer
 
 from penstock import __version__
 from penstock.cli.command_table import LazyGroup
+from penstock.cli.flag_values import check_only_what_needs_it
 from penstock.cli.flags import DebugFlag
 from penstock.control.terminal import MODE, open_streams, print_error
 from penstock.errors import PenstockError, WaitInterruptedError
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None and sys.argv[1:2] and sys.argv[1] in WITHOUT_PANDAS:  # not when a program calls this
         sys.meta_path.insert(0, PandasRefused())
     MODE.json = MODE.debug = False
+    check_only_what_needs_it()
     try:
         exit_code = app(args=arguments, prog_name="penstock", standalone_mode=False) or 0
     except Exception as error:

@@ -13,6 +13,8 @@ from penstock.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "py4j", "pandas", "httpx", "penstock.jobmanager", "penstock.spark", "penstock.datastream")
+CHECKS = ("pydantic",)
+"""Of values that need a check; those of commands that only look need none."""
 ARROW = ("pyarrow", "numpy")
 JOBS = ("psutil", "penstock.control.registry", "penstock.control.effective_settings")
 """What only commands on jobs need."""
@@ -32,16 +34,16 @@ print("imported:", *found)
 @pytest.mark.parametrize(
     ("arguments", "absent"),
     [
-        (["--help"], HEAVY + ARROW + JOBS),
-        (["--version"], HEAVY + ARROW + JOBS),
-        (["list", "-a"], (*HEAVY, *ARROW, "psutil")),
-        (["status", "unknown"], (*HEAVY, *ARROW, "psutil")),
-        (["logs", "unknown"], HEAVY + ARROW),
+        (["--help"], HEAVY + ARROW + JOBS + CHECKS),
+        (["--version"], HEAVY + ARROW + JOBS + CHECKS),
+        (["list", "-a", "-Dk=v"], (*HEAVY, *ARROW, *CHECKS, "psutil")),
+        (["status", "unknown"], (*HEAVY, *ARROW, *CHECKS, "psutil")),
+        (["logs", "unknown"], HEAVY + ARROW + CHECKS),
         (["run", "--help"], HEAVY),
         (["savepoint", "--help"], HEAVY + ARROW),
         (["cancel", "--help"], HEAVY + ARROW),
-        (["state", "ls", "absent"], HEAVY + JOBS + PARTS_OF_ARROW),
-        (["checkpoints", "list", "absent"], HEAVY),
+        (["state", "ls", "absent"], HEAVY + JOBS + CHECKS + PARTS_OF_ARROW),
+        (["checkpoints", "list", "absent"], HEAVY + CHECKS),
         (["info", "absent.py"], HEAVY),
         (["restore", "--help"], ("pyspark", "py4j", "pandas", "httpx", "penstock.spark")),
     ],
