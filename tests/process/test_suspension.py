@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -36,7 +37,11 @@ def start(place: Place) -> Started:
 def java_of(run: Started) -> list[psutil.Process]:
     """Spark is starting."""
     assert run.process.poll() is None, run.err
-    return [process for process in psutil.Process(run.process.pid).children(recursive=True) if "java" in process.name()]
+    found = []
+    for process in psutil.Process(run.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            found += [process] if "java" in process.name() else []
+    return found
 
 
 def record_of(place: Place, run: Started) -> JobRecord | None:
