@@ -17,7 +17,7 @@ __all__ = ["hdfs", "kafka", "postgres"]
 
 settings.register_profile(
     "penstock",
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     print_blob=True,

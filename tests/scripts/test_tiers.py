@@ -1,5 +1,6 @@
 """The lines that end a run of the tests."""
 
+import subprocess
 from collections import Counter
 from itertools import product
 
@@ -50,6 +51,20 @@ def test_a_tier_on_two_workers_counts_as_one_on_none() -> None:
     )
     assert alone.exit_code == spread.exit_code == 0
     assert alone.counts == spread.counts and alone.counts["passed"] > 0
+
+
+@pytest.mark.parametrize("marker", [tier.marker for tier in tiers.TIERS.values() if tier.marker])
+def test_a_tier_reads_every_file_with_its_marker(marker: str) -> None:
+    command = ["grep", "-rlw", "--include=*.py", f"mark.{marker}", "penstock", "scripts", "tests"]
+    named = subprocess.run(command, cwd=tiers.ROOT, capture_output=True, text=True).stdout.split()
+    others = ("conftest.py", "test_tiers.py")
+    assert {name for name in named if not name.endswith(others)} <= set(tiers.files_with(marker))
+
+
+def test_a_tier_reads_only_what_it_is_given_if_that_is_a_file() -> None:
+    assert tiers.files_with("") == []
+    assert "tests/spark/test_windows.py" in tiers.files_with("spark")
+    assert "tests/model/test_watermark.py" not in tiers.files_with("spark")
 
 
 def test_an_unknown_tier_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
