@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.model.option import KeyFamily, Option
 from penstock.model.options import (
+    availability_options,
     checkpointing_options,
     execution_options,
     pipeline_options,
@@ -32,6 +33,7 @@ SECTIONS: dict[str, ModuleType] = {
     "State": state_options,
     "RocksDB": rocksdb_options,
     "Control server": rest_options,
+    "Standby drivers and supervision": availability_options,
 }
 HEAD = """\
 # Options

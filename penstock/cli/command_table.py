@@ -51,11 +51,27 @@ class OptionalValueCommand(TyperCommand):
         return super().parse_args(ctx, filled)
 
 
+PASSED_ON = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+    "help_option_names": ["--help"],  # with -h, the h of -Dspark.… would ask for help
+}
+"""All arguments belong to another command."""
 OPTIONAL_VALUE = {"cls": OptionalValueCommand}
 COMMANDS = {
     # What follows the job file belongs to the program, flags included.
     "run": CommandEntry(
         "run_command", "run", "Run a program as a job.", {"context_settings": {"allow_interspersed_args": False}}
+    ),
+    "supervise": CommandEntry(
+        "supervise_command",
+        "supervise",
+        "Run a program as a job, and start it again when its driver dies or the job fails.",
+        {"context_settings": PASSED_ON},
+    ),
+    "standby": CommandEntry(
+        "standby_command", "standby", "Wait until the driver of a job dies, then go on with the job."
     ),
     "list": CommandEntry("list_command", "list_jobs", "List the jobs that have not ended."),
     "status": CommandEntry("status_commands", "status", "Show the status of a job and its processes."),

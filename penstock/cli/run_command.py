@@ -6,7 +6,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,14 +18,20 @@ from penstock.cli.job_target import TOKEN_VARIABLE
 from penstock.cli.program import require_job_file, run_program
 from penstock.cli.progress import Progress, submitted_line
 from penstock.clock import Clock, SystemClock
+from penstock.control.effective_settings import load_settings
 from penstock.control.interrupts import INTERRUPTS
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.submission import Submission, submitted, to_arguments
 from penstock.control.terminal import print_message, print_result
 from penstock.errors import JobError, UsageError
+from penstock.model.configuration import Configuration
 from penstock.model.ids import new_nonce
+from penstock.model.options.availability_options import HA_TIMEOUT
 from penstock.model.options.checkpointing_options import RECOVERY_PATH
 from penstock.runtime.process.log_lines import open_log
+
+if TYPE_CHECKING:
+    from penstock.control.standby.active_driver import ActiveDriver
 
 LOG_LEVELS = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 CLAIM_MODES = ("claim", "no_claim", "legacy")
@@ -74,6 +80,11 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
     pyflink: Annotated[
         bool, typer.Option("--pyflink", help="Run a program written for PyFlink: `import pyflink` means penstock.")
     ] = False,
+    ha: Annotated[
+        str | None, typer.Option("--ha", metavar="DIR", help="Let `penstock standby` go on if this process dies.")
+    ] = None,
+    job_id: Annotated[str | None, typer.Option("--job-id", hidden=True)] = None,
+    restart: Annotated[bool, typer.Option("--restart", hidden=True)] = False,
     settings: SettingsFlag = None,
     json: JsonFlag = False,
     debug: DebugFlag = False,
@@ -94,13 +105,16 @@ def run(  # noqa: PLR0913 - the parameters are the command's flags
         require_exactly_once=require_exactly_once,
         spark_log=parse_choice("--spark-log", spark_log, LOG_LEVELS),
         pyflink=pyflink,
+        ha=ha,
+        job_id=job_id,
+        restarts=restart,
         overrides=parse_settings(settings),
         arguments=tuple(arguments or ()),
     )
     check(submission)
     if detached:
         return run_detached(submission, open_registry(submission.overrides))
-    return run_attached(submission)
+    return run_attached(submission) if ha is None else run_highly_available(submission, ha)
 
 
 def check(submission: Submission) -> None:
@@ -119,11 +133,37 @@ def check(submission: Submission) -> None:
         locate(submission.savepoint_path)
 
 
-def run_attached(submission: Submission) -> int:
+def run_highly_available(submission: Submission, address: str) -> int:
+    """Run the program so that a standby can go on with its job."""
+    from penstock.control.standby.active_driver import begin  # few runs need it
+    from penstock.control.standby.ha_folder import HaFolder
+
+    settings = load_settings(Configuration(), submission.overrides).configuration
+    resumes = submission.resume or submission.restarts
+    driver = begin(
+        HaFolder.open(address), settings.get(HA_TIMEOUT), SystemClock(), threading.Event().wait, resumes=resumes
+    )
+    try:
+        job_id = driver.job_id or submission.job_id
+        driver.stores(replace(submission, job_id=job_id), settings.to_dict())
+        return run_attached(replace(submission, job_id=job_id), driver)
+    finally:
+        driver.close()
+
+
+def run_attached(submission: Submission, driver: "ActiveDriver | None" = None) -> int:
     """Run the program and return its exit code; 1 if it is 0 but a job has failed."""
     progress = Progress()
+
+    def report(record: JobRecord) -> None:
+        if driver is not None:
+            driver.report(record)
+        progress(record)
+
     try:
-        shown = replace(submission, report=progress, announce=progress.announce)
+        shown = replace(submission, report=report, announce=progress.announce)
+        if driver is not None:
+            shown = replace(shown, starting=driver.starting)
         if submission.pyflink:
             compat.install()
         with INTERRUPTS.handled(progress.close), submitted(shown):

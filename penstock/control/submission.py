@@ -17,6 +17,18 @@ from penstock.control.terminal import MODE
 
 
 @dataclass(frozen=True)
+class StartingJob:
+    """A job that is about to claim its log."""
+
+    job_id: str
+    name: str
+    checkpoints: str | None
+    """The checkpoint folder; None: the job has no checkpoints that outlive its driver."""
+    address: str | None
+    """The job's own folder there."""
+
+
+@dataclass(frozen=True)
 class Submission:
     """The flags of one `penstock run`."""
 
@@ -36,6 +48,14 @@ class Submission:
     spark_log: str | None = None
     pyflink: bool = False
     """The program imports pyflink and means penstock."""
+    ha: str | None = None
+    """The folder through which a standby goes on if this process dies."""
+    job_id: str | None = None
+    """The job that is meant, whatever others of its name there are."""
+    restarts: bool = False
+    """In place of a driver that died: the flags are those of the first start."""
+    reopens: bool = True
+    """A job that is continued may be one that has failed."""
     overrides: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     """Of the program."""
@@ -43,6 +63,8 @@ class Submission:
     """Ctrl-C and SIGTERM suspend the program's jobs."""
     report: Callable[[JobRecord], None] | None = None
     """Called by the JobManager with each new record of its job, about once a second and at every change of status."""
+    starting: Callable[[StartingJob], None] | None = None
+    """Called before a job claims its log; what it raises keeps the job from starting."""
     announce: Callable[[str], None] | None = None
     """Called with what happens before there is a job, for example that Spark starts."""
 
@@ -74,6 +96,8 @@ def to_arguments(submission: Submission) -> list[str]:
         "-cm": submission.claim_mode,
         "--name": submission.name,
         "--spark-log": submission.spark_log,
+        "--ha": submission.ha,
+        "--job-id": submission.job_id if submission.restarts else None,
     }
     switches = {
         "-n": submission.allow_non_restored,
@@ -84,11 +108,17 @@ def to_arguments(submission: Submission) -> list[str]:
         "--pyflink": submission.pyflink,
         "--json": MODE.json,
         "--debug": MODE.debug,
+        "--restart": submission.restarts,
     }
     flags = [part for flag, value in values.items() if value is not None for part in (flag, str(value))]
     flags += [flag for flag, is_set in switches.items() if is_set]
     flags += [f"-D{key}={value}" for key, value in submission.overrides.items()]
     return [*flags, str(submission.job_file), *submission.arguments]
+
+
+def continues_job(submission: Submission | None) -> bool:
+    """Whether the program's job may exist already."""
+    return submission is not None and (submission.resume or submission.restarts)
 
 
 def resume_command() -> str:
@@ -98,7 +128,16 @@ def resume_command() -> str:
         file = getattr(sys.modules.get("__main__"), "__file__", None)
         submission = Submission(Path(sys.argv[0] if file else "job.py"), arguments=tuple(sys.argv[1:] if file else ()))
     again = replace(
-        submission, resume=True, resume_only=False, savepoint_path=None, claim_mode=None, allow_non_restored=False
+        submission,
+        resume=True,
+        resume_only=False,
+        savepoint_path=None,
+        claim_mode=None,
+        allow_non_restored=False,
+        job_id=None,
+        restarts=False,
     )
     command = ["penstock"] if shutil.which("penstock") else [sys.executable, "-m", "penstock"]
+    if submission.ha is not None and submission.restarts:
+        return shlex.join([*command, "standby", "--resume", "--ha", submission.ha])  # its program is in that folder
     return shlex.join([*command, "run", *to_arguments(again)])

@@ -19,7 +19,7 @@ from penstock.control.inspect.program_inspection import is_inspecting
 from penstock.control.interrupts import INTERRUPTS
 from penstock.control.path_checks import require_paths
 from penstock.control.settings_file import SettingsSource
-from penstock.control.submission import Submission, current_submission
+from penstock.control.submission import Submission, continues_job, current_submission
 from penstock.datastream.state_choices import StateChoices
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings
@@ -131,7 +131,7 @@ def make_session(configuration: Configuration) -> Any:
     if submission is not None and submission.announce is not None:
         submission.announce("starting Spark")
     settings = {key: value for key, value in configuration.to_dict().items() if key.startswith(SPARK_PREFIX)}
-    require_paths(configuration, resumes=submission is not None and submission.resume)
+    require_paths(configuration, resumes=continues_job(submission))
     if not is_inspecting():
         prepare_taskmanagers(_local_parallelism(configuration))  # they do their imports while the JVM starts
     try:

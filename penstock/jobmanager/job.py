@@ -349,7 +349,7 @@ class Job:
         options = RecoveryOptions(
             request.settings.attempt_settings,
             request.allow_fallback,
-            request.resumed,
+            request.resumed and request.reopens,
             warn=print_warning,
             rescaled=self._scaling.rescaled,
             damaged=self._damaged,

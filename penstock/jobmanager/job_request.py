@@ -19,6 +19,8 @@ class JobRequest:
     settings: JobSettings
     allow_fallback: bool = False
     resumed: bool = False
+    reopens: bool = True
+    """A resumed job may be one that has failed."""
     rescaled: int | None = None
     """The parallelism that an earlier driver was rescaled to, and the graph has."""
     start: StartOptions = StartOptions()

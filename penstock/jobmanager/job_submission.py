@@ -16,7 +16,7 @@ from penstock.clock import SystemClock
 from penstock.control.interrupts import INTERRUPTS, is_interactive
 from penstock.control.job_guarantees import job_guarantees, start_lines
 from penstock.control.registry import SUSPENDED, Registry
-from penstock.control.submission import current_submission
+from penstock.control.submission import StartingJob, continues_job, current_submission
 from penstock.control.takeover import require_free
 from penstock.control.terminal import print_message, print_warning
 from penstock.errors import JobConflictError, JobNotFoundError, UsageError
@@ -43,7 +43,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     settings = JobSettings.of(name, configuration, batch=graph.batch)
     submission = current_submission()
     if graph.batch:
-        refuse_start(configuration, resumes=submission is not None and submission.resume)
+        refuse_start(configuration, resumes=continues_job(submission))
     start = start_options(configuration)
     for note in settings.notes:
         print_message(f"note: {note}")
@@ -52,24 +52,17 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     guarantees = job_guarantees(graph, configuration)
     for line in start_lines(graph, guarantees):
         print_message(line)
-    identity, resumed = JobIdentity(new_job_id(), name, _program()), False
-    if submission is not None and submission.resume:
-        _require_free(settings, configuration, name)
-        found = _resumable(settings, name)
-        if found is None:
-            note_new_job(settings, name, is_allowed=not submission.resume_only)
-        else:
-            identity, resumed = JobIdentity(found, name, _program()), True
+    identity, resumed = _identify(settings, configuration, name)
     rescaled = _rescaled_parallelism(settings, identity.job_id) if resumed else None
     if rescaled is not None and graph.at_parallelism is not None:
         graph = graph.at_parallelism(rescaled)
-    if submission is None or not submission.resume:
-        _note_suspended(Registry(settings.registry_dir), name)
     if not resumed:
         snapshot = open_start(graph, start)  # a start that must be refused is refused before anything exists
         if snapshot is not None and has_ended(snapshot.manifest):
             print_warning(TIME_HAS_ENDED)
     check_sinks(graph, resumed=resumed)
+    if submission is not None and submission.starting is not None:
+        submission.starting(_starting(settings, identity))
     control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
     request = JobRequest(
         identity=identity,
@@ -77,6 +70,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         settings=settings,
         allow_fallback=submission.allow_fallback if submission is not None else False,
         resumed=resumed,
+        reopens=submission is None or submission.reopens,
         rescaled=rescaled,
         start=start,
         rest=control.address if control is not None else None,
@@ -106,6 +100,41 @@ def run_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any
                 job.suspend(interrupt)
                 print_message(job.describe_end())
             raise
+
+
+def _identify(settings: JobSettings, configuration: Configuration, name: str) -> tuple[JobIdentity, bool]:
+    """The job that the program runs, and whether its log has begun already."""
+    submission = current_submission()
+    if submission is not None and submission.resume:
+        _require_free(settings, configuration, name)
+    if submission is not None and submission.job_id is not None:
+        job_id = JobId(submission.job_id)
+        return JobIdentity(job_id, name, _program()), _has_begun(settings, job_id)
+    if submission is None or not submission.resume:
+        _note_suspended(Registry(settings.registry_dir), name)
+        return JobIdentity(new_job_id(), name, _program()), False
+    found = _resumable(settings, name)
+    if found is None:
+        note_new_job(settings, name, is_allowed=not submission.resume_only)
+    return JobIdentity(found or new_job_id(), name, _program()), found is not None
+
+
+def _has_begun(settings: JobSettings, job_id: JobId) -> bool:
+    """Whether an older driver has claimed this job. Raises JobConflictError if it has ended."""
+    if not settings.is_resumable:
+        raise UsageError(f"job {job_id} cannot go on: the program has no checkpoints that outlive its driver")
+    view = read_log(settings.storage.open(job_id, resumed=True))
+    if view.status is not None and view.status.status in ("finished", "cancelled"):
+        raise JobConflictError(f"job {job_id} has ended as {view.status.status!r}: there is nothing to go on with")
+    if _has_nothing_left(view):
+        raise _nothing_to_resume(job_id)
+    return view.attempt > 0
+
+
+def _starting(settings: JobSettings, identity: JobIdentity) -> StartingJob:
+    address = settings.storage.address if settings.is_resumable else None
+    folder = settings.storage.job_address(identity.job_id) if address is not None else None
+    return StartingJob(identity.job_id, identity.name, address, folder)
 
 
 def note_new_job(settings: JobSettings, name: str, *, is_allowed: bool) -> None:
@@ -154,19 +183,23 @@ def _resumable(settings: JobSettings, name: str) -> str | None:
             f"`penstock cancel ID`, or move their folders away from {settings.storage.address}"
         )
     if open_jobs and not resumable:
-        raise UsageError(
-            f"job {open_jobs[-1][0]} has failed, and its checkpoints were deleted with it, as "
-            f"{checkpointing_options.RETENTION.key} asked for: there is nothing to resume; start it without --resume, "
-            f"and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
-        )
+        raise _nothing_to_resume(open_jobs[-1][0])
     return resumable[0] if resumable else None
 
 
+def _nothing_to_resume(job_id: JobId) -> UsageError:
+    return UsageError(
+        f"job {job_id} has failed, and its checkpoints were deleted with it, as "
+        f"{checkpointing_options.RETENTION.key} asked for: there is nothing to resume; start it without --resume, "
+        f"and with RETAIN_ON_CANCELLATION if it is to be resumed after the next failure"
+    )
+
+
 def _rescaled_parallelism(settings: JobSettings, job_id: str) -> int | None:
-    """The parallelism that a rescale has set, unless `-p` says another."""
+    """The parallelism that a rescale has set, unless `-p` says another now."""
     submission = current_submission()
     claim = read_log(settings.storage.open(job_id, resumed=True)).claim
-    is_set = submission is not None and submission.parallelism is not None
+    is_set = submission is not None and submission.parallelism is not None and not submission.restarts
     if claim is None or claim.rescaled is UNSET or is_set:
         return None
     print_message(f"the job was rescaled to parallelism {claim.rescaled} and resumes at it; -p N sets another")

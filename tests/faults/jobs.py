@@ -32,6 +32,10 @@ class Place:
     """Added to those that every job here has, or in their place."""
     resumes: bool = True
     """Drivers go on with the job that is there."""
+    has_standby: bool = False
+    """The driver is started with `--ha`."""
+    stands_by: bool = False
+    """What is started is a standby."""
     remote: str = ""
     """The address of another storage, for checkpoints and output."""
 
@@ -52,6 +56,11 @@ class Place:
     def printed(self) -> Path:
         """Standard output of all drivers, where the sink prints."""
         return self.folder / "printed.log"
+
+    @property
+    def ha(self) -> Path:
+        """What a driver and its standbys have in common: here below the checkpoints."""
+        return self.checkpoints / "ha"
 
     @property
     def registry(self) -> Registry:
@@ -76,7 +85,10 @@ class Place:
             "penstock.batch.rows": self.batch_rows,
             **dict(self.settings),
         }
+        if self.stands_by:
+            return [sys.executable, "-m", "penstock", "standby", "--ha", str(self.ha)]
         flags = [f"-D{name}={value}" for name, value in settings.items()]
+        flags += ["--ha", str(self.ha)] if self.has_standby else []
         output = f"{self.remote}/out" if self.remote else self.output
         program = [str(PROGRAM), str(self.events), str(output), str(self.checkpoint_ms), self.sink]
         start = ["--resume"] if self.resumes else []
@@ -90,7 +102,7 @@ class JobProcess:
         self.place = place
         place.folder.mkdir(parents=True, exist_ok=True)
         command = place.command()
-        at = command.index("run") + 1
+        at = command.index("standby" if place.stands_by else "run") + 1
         command[at:at] = flags
         own = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(place.folder / "spark"), "PYTHONUNBUFFERED": "1"}
         self._log = place.folder / f"driver-{len(list(place.folder.glob('driver-*.log'))):02}.log"

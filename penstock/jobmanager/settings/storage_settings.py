@@ -46,7 +46,7 @@ class StorageSettings:
         """
         if self.address is None:
             return MemoryStorage()
-        storage = open_storage(join_address(self.address, job_id) if self.create_subdir else self.address)
+        storage = open_storage(self.job_address(job_id))
         probe_two_writers(storage)
         if not self.create_subdir and not resumed and read_log(storage).attempt > 0:
             raise JobConflictError(
@@ -54,6 +54,11 @@ class StorageSettings:
                 f"continue that job with --resume, or choose another folder"
             )
         return storage
+
+    def job_address(self, job_id: str) -> str:
+        """The job's own folder. Only for checkpoints that are kept in files."""
+        assert self.address is not None, "a job in memory has no folder"
+        return join_address(self.address, job_id) if self.create_subdir else self.address
 
     def jobs(self, unreadable: Callable[[UnreadableJob], None] = refuse) -> list[tuple[JobId, LogView]]:
         """The jobs that have checkpoints here. `unreadable` is called for each one that cannot be read.

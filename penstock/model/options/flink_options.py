@@ -21,9 +21,9 @@ _SPOOL = "each subtask stores the records of an unaligned checkpoint in a file o
 _CHANGELOG = "there is no changelog: checkpoints of both backends are incremental already"
 _NOT_YET = "not available in this version"
 _CLEANUP = "the job itself deletes files that no checkpoint needs"
-_NO_STANDBY = (
-    "a job has one driver and no standby; when it is lost, `penstock run --resume` continues the job from the job log "
-    "in the checkpoint folder"
+_STANDBY = (
+    "a standby needs no ZooKeeper and no Kubernetes: start the job with `penstock run --ha DIR` and the standby with "
+    "`penstock standby --ha DIR`; `penstock.ha.timeout` is its one setting"
 )
 _CONTROL_LIMITS = "the limits of the control server and of its client are fixed"
 _SUBMISSION = "`penstock run` starts the job in its own process; `-d` runs it in the background"
@@ -204,7 +204,7 @@ OPTIONS: tuple[Option[str | None], ...] = (
     ),
     *_without_effect("`penstock status` shows all failed attempts of a job", "job-manager.max-attempts-history-size"),
     *_without_effect("functions are Python", "library-cache-manager.cleanup.interval"),
-    *_without_effect(_NO_STANDBY, "high-availability"),
+    *_without_effect(_STANDBY, "high-availability"),
     *_without_effect(_FRAME_SIZE, "akka.framesize", "pekko.framesize"),
     *_without_effect(_TASKS, "shuffle-service-factory.class"),
     *_without_effect(_CLEANUP, "cleanup-strategy"),
@@ -273,9 +273,9 @@ FAMILIES = (
     ),
     KeyFamily("traces.", no_effect="traces are " + _NOT_YET),
     KeyFamily("events.", no_effect="event reporters are " + _NOT_YET),
-    KeyFamily("high-availability.", no_effect=_NO_STANDBY),
-    KeyFamily("recovery.", no_effect=_NO_STANDBY),
-    KeyFamily("zookeeper.", no_effect=_NO_STANDBY),
+    KeyFamily("high-availability.", no_effect=_STANDBY),
+    KeyFamily("recovery.", no_effect=_STANDBY),
+    KeyFamily("zookeeper.", no_effect=_STANDBY),
     KeyFamily("job-result-store.", no_effect="the job log in the checkpoint folder says how a job ended"),
     KeyFamily("job-event.", no_effect="the job log in the checkpoint folder is all that a driver needs to continue"),
     KeyFamily("application-result-store.", no_effect="the job log in the checkpoint folder says how a job ended"),

@@ -1,0 +1,121 @@
+"""`penstock supervise`: a `penstock run` that is started again when its driver dies or its job fails."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.flags import parse_settings
+from penstock.clock import Clock, SystemClock
+from penstock.control.effective_settings import load_settings
+from penstock.control.registry import Registry, registry_of
+from penstock.control.supervision import DriverEnd, RestartBudget, has_ended
+from penstock.control.terminal import print_message
+from penstock.errors import UsageError
+from penstock.model.configuration import Configuration
+
+PASSED_ON = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
+"""What the supervisor gets, and what the driver gets then: a terminal that closes suspends the job, too."""
+
+
+def supervise(
+    *,
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="[FLAGS] job.py [args]", help="The same as for `penstock run`.")
+    ],
+) -> int:
+    """Run a program as a job, and start it again when its driver dies or the job fails."""
+    flags = run_flags(arguments)
+    if flags.get("detached"):
+        raise UsageError("supervise stays with the job: leave out -d, or put the command itself in the background")
+    configuration = load_settings(Configuration(), parse_settings(flags.get("settings"))).configuration
+    clock = SystemClock()
+    budget = RestartBudget(configuration, clock)
+    return DriverSupervisor(arguments, registry_of(configuration), budget, clock).run()
+
+
+def run_flags(arguments: Sequence[str]) -> dict[str, Any]:
+    """The values of `penstock run`'s own flags. Errors are those of `penstock run`."""
+    from penstock.cli.command_table import COMMANDS
+
+    command = COMMANDS["run"].load("run")
+    context = command.make_context("penstock supervise", list(arguments))
+    flags: dict[str, Any] = context.params
+    if not Path(flags["job_file"]).is_file():
+        from penstock.cli.program import require_job_file
+
+        require_job_file(Path(flags["job_file"]))
+    return flags
+
+
+class DriverSupervisor:
+    """Starts drivers one after the other. Belongs to the main thread."""
+
+    def __init__(self, arguments: Sequence[str], registry: Registry, budget: RestartBudget, clock: Clock) -> None:
+        self._arguments = arguments
+        self._registry = registry
+        self._budget = budget
+        self._clock = clock
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopped_by: signal.Signals | None = None
+        self._stopped = threading.Event()
+
+    def run(self) -> int:
+        """The exit code of the last driver."""
+        extra: list[str] = []
+        with self._signals_passed_on():
+            while True:
+                end = self._run_driver(extra)
+                if self._stopped_by is not None or not end.needs_restart():
+                    return end.shell_code
+                delay_s = self._budget.next_delay_s()
+                if delay_s is None:
+                    print_message(
+                        f"{end.describe()}; it was started again {self._budget.limit} times within "
+                        f"{self._budget.window_s:g} s, and is given up now"
+                    )
+                    return end.shell_code
+                if end.record is not None:
+                    extra = ["--restart", "--job-id", end.record.job_id]
+                print_message(f"{end.describe()}; starting it again in {delay_s:g} s")
+                if self._stopped.wait(delay_s):
+                    assert self._stopped_by is not None, "set together"
+                    return 128 + self._stopped_by
+
+    def _run_driver(self, extra: Sequence[str]) -> DriverEnd:
+        started_ms = self._clock.now_ms()
+        if self._stopped_by is not None:
+            return DriverEnd(-self._stopped_by)
+        # A session of its own: Ctrl-C at the terminal reaches it once, through this process.
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "penstock", "run", *extra, *self._arguments], start_new_session=True
+        )
+        if self._stopped_by is not None:  # it came while the process was started
+            self._child.send_signal(PASSED_ON[self._stopped_by])
+        exit_code = self._child.wait()
+        own = [record for record in self._registry.list() if record.pid == self._child.pid]
+        record = next((record for record in own if record.updated_ms >= started_ms), None)
+        return DriverEnd(exit_code, record, record is not None and has_ended(record))
+
+    @contextmanager
+    def _signals_passed_on(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._receive) for number in PASSED_ON}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._stopped_by = self._stopped_by or signal.Signals(number)
+        self._stopped.set()
+        if self._child is not None and self._child.returncode is None:
+            os.kill(self._child.pid, PASSED_ON[signal.Signals(number)])

@@ -1,0 +1,176 @@
+"""What the driver of a `--ha` job writes, and what it leaves behind at each end."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.control.standby.active_driver import ActiveDriver, begin, read_program
+from penstock.control.standby.lease import Lease
+from penstock.control.submission import StartingJob, Submission
+from penstock.errors import JobConflictError, UsageError
+from tests.control.standby.places import TIMEOUT_MS, Place
+from tests.records import A_ID, B_ID, job_record
+
+HOUR_MS = 3_600_000
+"""So long that no thread renews the lease by itself."""
+
+
+def start(place: Place, *, resumes: bool = False) -> ActiveDriver:
+    return begin(place.folder, HOUR_MS, place.clock, lambda seconds: place.pass_time(1000 * seconds), resumes=resumes)
+
+
+def test_u1_what_a_standby_needs_is_in_the_folder(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.driver(parallelism=2, arguments=("--day", "7"), allow_fallback=True)
+    program = read_program(place.folder, place.folder.listing())
+    assert program is not None
+    assert (program.job_id, program.name, program.job_file, program.arguments) == (
+        A_ID,
+        "totals",
+        "job.py",
+        ("--day", "7"),
+    )
+    assert (program.parallelism, program.allow_fallback) == (2, True)
+    assert program.settings == {
+        "parallelism.default": "3",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+    }
+
+
+def test_u4_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
+    for status, word in (("FINISHED", "finished"), ("CANCELED", "cancelled"), ("FAILED", "failed")):
+        place = Place(tmp_path / word)
+        log, driver = place.log(), place.driver()
+        driver.report(job_record(status="RUNNING"))
+        assert place.folder.listing().program is not None
+        place.end_job(log, word)
+        driver.report(job_record(status=status))
+        driver.close()
+        assert list((tmp_path / word / "ha").iterdir()) == []
+
+
+def test_a_fenced_driver_leaves_everything_to_its_successor(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    old = place.driver()
+    new = place.lease()
+    old.report(job_record(status="FAILED"))  # its log does not say so: the job goes on elsewhere
+    old.close()
+    listing = place.folder.listing()
+    assert listing.beat == (new.term, 0) and listing.program == 1 and not listing.is_suspended
+
+
+def test_a_suspended_job_leaves_its_program_and_a_mark(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    driver = place.driver()
+    driver.report(job_record(status="SUSPENDED"))
+    driver.close()
+    assert place.folder.listing().is_suspended and place.folder.listing().program == 1
+
+
+def test_an_old_driver_that_is_suspended_after_a_takeover_marks_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    old = place.driver()
+    place.lease()
+    old.report(job_record(status="SUSPENDED"))
+    assert not place.folder.listing().is_suspended
+
+
+def test_a_program_that_fails_before_it_starts_a_job_leaves_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    start(place).close()
+    assert list((tmp_path / "ha").iterdir()) == []
+
+
+def test_a_job_that_was_stored_and_refused_before_its_claim_leaves_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.driver().close()
+    assert list((tmp_path / "ha").iterdir()) == []
+
+
+def test_a_second_job_of_a_program_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with pytest.raises(UsageError, match="one job alive"):
+        place.driver().starting(place.starting(B_ID))
+
+
+def test_a_job_without_lasting_checkpoints_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    driver = ActiveDriver(place.folder, place.lease(), None)
+    with pytest.raises(UsageError, match="enable_checkpointing"):
+        driver.starting(StartingJob(A_ID, "totals", None, None))
+
+
+def test_a_takeover_that_would_read_other_checkpoints_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.driver()
+    program = read_program(place.folder, place.folder.listing())
+    successor = ActiveDriver(place.folder, place.lease(), program)
+    with pytest.raises(JobConflictError, match="relative checkpoint folder"):
+        successor.starting(StartingJob(A_ID, "totals", "/elsewhere", f"/elsewhere/{A_ID}"))
+
+
+def test_a_second_driver_is_refused_as_long_as_the_first_lives(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    driver = place.driver()
+
+    def wait(seconds: float) -> None:
+        place.pass_time(1000 * seconds)
+        driver._lease.renew()
+
+    with pytest.raises(JobConflictError, match="has not ended; continue it with --resume"):
+        begin(place.folder, TIMEOUT_MS, place.clock, wait, resumes=False)
+    with pytest.raises(JobConflictError, match=r"driven by process \d+ on"):
+        begin(place.folder, TIMEOUT_MS, place.clock, wait, resumes=True)
+    assert place.folder.listing().term == 1
+
+
+def test_a_driver_that_died_is_replaced_by_resume_after_the_timeout(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    place.driver()
+    before_ms = place.clock.now_ms()
+    driver = start(place, resumes=True)
+    assert driver.job_id == A_ID and place.folder.listing().term == 2
+    assert place.clock.now_ms() - before_ms >= HOUR_MS
+    driver.stores(Submission(place.program, job_id=A_ID), {})
+    driver.starting(place.starting())
+    assert place.folder.listing().programs == (2,), "the program of the user takes the place of the old one"
+    driver.close()
+
+
+def test_a_suspended_job_is_resumed_at_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    place.driver().report(job_record(status="SUSPENDED"))
+    before_ms = place.clock.now_ms()
+    driver = start(place, resumes=True)
+    assert place.clock.now_ms() == before_ms and not place.folder.listing().is_suspended
+    driver.close()
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_what_a_job_left_that_has_ended_is_removed_by_the_next_one(tmp_path: Path, *, resumes: bool) -> None:
+    place = Place(tmp_path)
+    log = place.log()
+    place.driver()
+    place.end_job(log, "finished")  # and its driver died before it removed anything
+    driver = start(place, resumes=resumes)
+    assert driver.job_id is None and place.folder.listing().program is None
+    driver.close()
+
+
+def test_an_old_driver_does_not_remove_what_belongs_to_the_next_job(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    log, old = place.log(), place.driver()
+    place.end_job(log, "finished")
+    start(place)  # the next job has the folder now
+    following = ActiveDriver(place.folder, Lease(place.folder, 1, HOUR_MS, place.clock), None)
+    following.stores(Submission(place.program), {})
+    following.starting(place.starting(B_ID))
+    old.report(job_record(status="FINISHED"))
+    program = read_program(place.folder, place.folder.listing())
+    assert program is not None and program.job_id == B_ID
