@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.model.option import KeyFamily, Option
 from penstock.model.options import (
+    autoscale_options,
     availability_options,
     checkpointing_options,
     execution_options,
@@ -34,6 +35,7 @@ SECTIONS: dict[str, ModuleType] = {
     "RocksDB": rocksdb_options,
     "Control server": rest_options,
     "Standby drivers and supervision": availability_options,
+    "Autoscaler": autoscale_options,
 }
 HEAD = """\
 # Options

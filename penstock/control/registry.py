@@ -93,6 +93,8 @@ class RescaleRecord(msgspec.Struct, frozen=True):
     """From its last rows at the old parallelism until it read rows again."""
     at_ms: int
     why: str = ""
+    failure: str = ""
+    """Why the parallelism is what it was; empty for a rescale that was done."""
 
     def __str__(self) -> str:
         """
@@ -127,6 +129,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     parallelism: int = 1
     rescale: RescaleRecord | None = None
     """The last one by this driver."""
+    rescales: list[RescaleRecord] = []
+    """The last ones by this driver, also those that were given up, oldest first."""
     checkpoint_dir: str | None = None
     last_checkpoint: int | None = None
     watermark: int | None = None

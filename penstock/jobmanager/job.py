@@ -480,7 +480,7 @@ class Job:
             phase=attempt.phase if attempt is not None and self._history.status is JobStatus.RUNNING else None,
             epoch=tracker.epoch if tracker is not None else 0,
             parallelism=self.graph.parallelism,
-            rescale=self._scaling.last,
+            **self._scaling.figures(),
             checkpoint_dir=self._request.settings.storage.address if self._storage is not None else None,
             last_checkpoint=self._checkpoints.last_completed,
             watermark=tracker.watermark if tracker is not None else None,

@@ -7,12 +7,13 @@ job at the new one; to recovery both are an attempt that died after its last che
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.clock import Clock
 from penstock.control.driver_log import DriverLog
@@ -25,6 +26,7 @@ from penstock.jobmanager.job_request import JobRequest
 from penstock.model.execution import JobStatus
 
 POLL_S = 0.1
+KEPT = 16
 
 
 class ScaledAttempt(Protocol):
@@ -67,6 +69,11 @@ class JobScaling:
         self._lock = threading.Lock()
         self._current: Rescale | None = None
         self._has_ended = False
+        self._history: deque[RescaleRecord] = deque(maxlen=KEPT)
+
+    def figures(self) -> dict[str, Any]:
+        """What the job's record says of rescales."""
+        return {"rescale": self.last, "rescales": list(self._history)}
 
     # ---- the thread of the request
 
@@ -129,10 +136,16 @@ class JobScaling:
     def _given_up_on_error(self, rescale: Rescale) -> Iterator[None]:
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 self._current = None
+                self._given_up(rescale, str(error))
             raise
+
+    def _given_up(self, rescale: Rescale, failure: str) -> None:
+        target, now_ms = rescale.graph.default_parallelism, self._clock.now_ms()
+        self._history.append(RescaleRecord(rescale.before, target, 0, 0, now_ms, rescale.why, failure))
+        self._log.write("job", f"the job was not rescaled to {target} ({rescale.why}): {failure}", level="WARN")
 
     def _graph_at(self, parallelism: int) -> JobGraph:
         graph = self.graph
@@ -186,6 +199,8 @@ class JobScaling:
         with self._lock:
             self._has_ended = True
             rescale, self._current = self._current, None
+            if rescale is not None:
+                self._given_up(rescale, reason)
         if rescale is not None:
             rescale.future.set_exception(JobFailedError(f"the job was not rescaled: {reason}"))
 
@@ -199,6 +214,7 @@ class JobScaling:
             self.last = RescaleRecord(
                 rescale.before, target, rescale.checkpoint, pause_ms, self._clock.now_ms(), rescale.why
             )
+            self._history.append(self.last)
         self._log.write("job", f"the job was rescaled {self.last}")
         print_message(f"the job was rescaled {self.last}")
         rescale.future.set_result(self.last)

@@ -24,6 +24,7 @@ from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt.attempt import JobIdentity
 from penstock.jobmanager.attempt.recovery import open_start
 from penstock.jobmanager.attempt.sink_committer import check_sinks
+from penstock.jobmanager.autoscaler import start_autoscaler
 from penstock.jobmanager.control_server import JobControl, job_facts
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
@@ -85,6 +86,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
             job = Job(request, spark, SystemClock())
             control.serve(job, job_facts(request, guarantees))
     INTERRUPTS.add(job)
+    start_autoscaler(job, configuration, spark)
     return job
 
 

@@ -120,6 +120,25 @@ def _entered(record: JobRecord) -> int:
     return record.transitions[-1].at_ms if record.transitions else record.started_ms
 
 
+def rescales(record: JobRecord) -> dict[str, Any]:
+    """The parallelism now, and the last changes of it, oldest first; also those that were given up."""
+    return {
+        "parallelism": record.parallelism,
+        "rescales": [
+            {
+                "timestamp": rescale.at_ms,
+                "from": rescale.before,
+                "to": rescale.after,
+                "checkpointId": rescale.checkpoint,
+                "pause-ms": rescale.pause_ms,
+                "reason": rescale.why,
+                "failure-cause": rescale.failure or None,
+            }
+            for rescale in record.rescales
+        ],
+    }
+
+
 def rescaled(result: object) -> dict[str, Any]:
     """A rescale that has ended."""
     assert isinstance(result, RescaleRecord)

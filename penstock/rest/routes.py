@@ -185,6 +185,11 @@ def rescale(call: Call) -> Answer:
     return Answer(200, {"request-id": operation.trigger_id})
 
 
+def list_rescales(call: Call) -> Answer:
+    require_job(call)
+    return Answer(200, job_views.rescales(call.control.job.record()))
+
+
 def show_rescaling(call: Call) -> Answer:
     require_job(call)
     found = call.control.operations.find(snapshot_operations.RESCALING, call.path["triggerid"].lower())
@@ -264,6 +269,7 @@ SNAPSHOT_ENDPOINTS: tuple[Endpoint, ...] = (
         errors=(409,),
         summary="Change the parallelism.",
     ),
+    Endpoint("GET", _JOB + "/rescaling", list_rescales, summary="The last changes of the parallelism."),
     Endpoint("GET", _JOB + "/rescaling/{triggerid}", show_rescaling, summary="The result of a rescale."),
     Endpoint("POST", _CHECKPOINTS, take_checkpoint, "admin", CheckpointBody, (), 202, (409,), "Take a checkpoint."),
     Endpoint("GET", _CHECKPOINTS, show_checkpoints, summary="Counts, figures and history of checkpoints."),

@@ -163,8 +163,11 @@ def test_every_key_that_flink_2_3_declares_is_known() -> None:
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("high-availability.type", "a job has one driver and no standby; when it is lost, penstock run --resume"),
-        ("high-availability", "a job has one driver and no standby"),
+        (
+            "high-availability.type",
+            "a standby needs no ZooKeeper and no Kubernetes: start the job with penstock run --ha DIR",
+        ),
+        ("high-availability", "a standby needs no ZooKeeper"),
         ("akka.framesize", "a message between two processes may have 64 mb; the limit is fixed"),
         ("queryable-state.enable", "the state of a running job cannot be queried; penstock state reads checkpoints"),
         ("state.backend.async", "snapshots are always written asynchronously"),

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from penstock.errors import FileMissingError, NameTakenError, StorageError, UsageError
 from penstock.storage.address import parse_address
+from penstock.storage.paths import TEMPORARY_MARK
 from penstock.storage.storage import Storage, open_storage
 
 PREFIX = "ha-"
@@ -35,6 +36,8 @@ class HaListing:
     """Term and beat of each, oldest first."""
     programs: tuple[int, ...] = ()
     suspended: tuple[int, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    """Of writes that a crash has interrupted."""
 
     @property
     def term(self) -> int:
@@ -70,8 +73,9 @@ class HaFolder:
         """The folder, which is created if needed. UsageError unless it belongs to this user alone."""
         place = parse_address(address)
         if isinstance(place, Path):
+            place = place.resolve()  # a link that changes later leads nowhere else
             _require_private(place)
-        return HaFolder(open_storage(address), str(place))
+        return HaFolder(open_storage(str(place)), str(place))
 
     def listing(self) -> HaListing:
         """What is there now."""
@@ -83,6 +87,7 @@ class HaFolder:
             tuple(sorted((int(found[1]), int(found[2])) for found in leases if found)),
             tuple(sorted(int(found[1]) for found in programs if found)),
             tuple(sorted(int(found[1]) for found in suspended if found)),
+            tuple(name for name in names if TEMPORARY_MARK in name),
         )
 
     def put_beat(self, term: int, beat: int, about: bytes) -> bool:
@@ -139,6 +144,8 @@ class HaFolder:
         for term in listing.suspended:
             self._storage.delete(_suspended_name(term))
         self.remove_beats(listing.leases)
+        for name in listing.leftovers:
+            self._storage.delete(name)
 
 
 def _lease_name(term: int, beat: int) -> str:

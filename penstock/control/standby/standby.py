@@ -92,6 +92,7 @@ class Standby:
         self._term: int | None = None
         self._archive = b""
         self._said: StandbyNotice | None = None
+        self._suspended_looks = 0
 
     def wait_for_turn(self, wait: Callable[[float], object]) -> Takeover | StandbyNotice:
         """The job, once its driver is gone; or a notice of how the job has ended."""
@@ -127,6 +128,9 @@ class Standby:
             return StandbyNotice(EMPTY, f"standing by: {where}; waiting for `penstock run --ha` with this folder")
         about = {"job_id": program.job_id, "name": program.name}
         if listing.is_suspended and not self._resumes:
+            self._suspended_looks += 1
+            if self._suspended_looks % LOOKS_PER_TIMEOUT == 1 and job_end(program.job_address) is not None:
+                return self._take(program, listing)  # `penstock cancel` ends a job that nobody runs
             text = f"standing by: job {program.name!r} ({program.job_id}) is suspended; waiting until it is resumed"
             return StandbyNotice(SUSPENDED, text, **about)
         if silent_s * 1000 < self._limit_ms(program) and not listing.is_suspended:

@@ -13,6 +13,7 @@ from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
 from penstock.model.option import KeyFamily, Option
 from penstock.model.options import (
+    autoscale_options,
     availability_options,
     checkpointing_options,
     execution_options,
@@ -55,6 +56,7 @@ MODULES = (
     rocksdb_options,
     rest_options,
     availability_options,
+    autoscale_options,
     flink_options,
 )
 OPTIONS: dict[str, Option[Any]] = {option.key: option for module in MODULES for option in options_in(module)}

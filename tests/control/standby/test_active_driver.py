@@ -42,6 +42,7 @@ def test_u4_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
         place = Place(tmp_path / word)
         log, driver = place.log(), place.driver()
         driver.report(job_record(status="RUNNING"))
+        (tmp_path / word / "ha" / "ha-lease-00000001-0000000007~0123").touch()  # of a write that a crash interrupted
         assert place.folder.listing().program is not None
         place.end_job(log, word)
         driver.report(job_record(status=status))

@@ -119,6 +119,16 @@ def test_a_suspended_job_is_left_until_it_is_resumed(tmp_path: Path) -> None:
     assert state_after(place, standby, 2 * TIMEOUT_MS) == "taken"
 
 
+def test_u4_a_suspended_job_that_was_cancelled_is_over(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    log, driver, standby = place.log(), place.driver(), place.standby()
+    driver.report(job_record(status="SUSPENDED"))
+    assert state_after(place, standby, TIMEOUT_MS) == "suspended"
+    place.end_job(log, "cancelled")
+    assert state_after(place, standby, 2 * TIMEOUT_MS) == "ended"
+    assert list((tmp_path / "ha").iterdir()) == []
+
+
 def test_a_suspended_job_is_taken_at_once_by_a_standby_that_resumes(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.log()
