@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.read_limits import set_file_limit
+from penstock.spark.read_limits import set_limit
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class QuerySettings:
     epoch_interval_ms: int
     session: Mapping[str, str]
     """Spark's settings for this query only."""
-    limited: tuple[bool, ...] = ()
-    """For each stream of the query: whether `set_file_limit` limits it."""
+    limited: tuple[str, ...] = ()
+    """For each stream of the query what is limited: FILES, ROWS or nothing."""
 
 
 RunEpoch = Callable[[DataFrame, int], None]
@@ -54,9 +54,9 @@ class EpochQuery:
         self._session = frame.sparkSession
         self._limited = settings.limited
 
-    def set_file_limit(self, files: int) -> None:
-        """Let the next batches read at most so many files of each limited stream. Called inside a batch."""
-        set_file_limit(self._session, self._query, self._limited, files)
+    def set_limit(self, unit: str, count: int) -> None:
+        """Let the next batches read at most so many files or rows of each stream limited so. Called inside a batch."""
+        set_limit(self._session, self._query, self._limited, (unit, count))
 
     @property
     def job_group(self) -> str:

@@ -82,7 +82,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = getattr(limit, "max_rows", None)
         ended = limit_end(positions, within_stops(ends, stops), rows)
         new = [] if stops is not None else [p for p in self._broker.partitions() if p not in given]
-        self._last = to_json_form({**positions, **ended, **self._broker.first_offsets(new)})
+        # A partition that is not there now keeps its position: it may come back, and must not be read twice.
+        self._last = to_json_form({**given, **positions, **ended, **self._broker.first_offsets(new)})
         return self._last
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
@@ -164,11 +165,22 @@ def read_range(source: KafkaSource, wanted: KafkaRange) -> Iterator[pa.RecordBat
 
 
 def read_kafka(
-    session: SparkSession, source: KafkaSource, max_rows: int | None, folder: Path | None, *, batch: bool = False
+    session: SparkSession,
+    source: KafkaSource,
+    max_rows: int | None,
+    folder: Path | None,
+    *,
+    batch: bool = False,
+    first_rows: int | None = None,
 ) -> DataFrame:
-    """The source as a stream; with `batch`, all of it. Raises at once if the brokers or topics are not there."""
+    """The source as a stream; with `batch`, all of it. Raises at once if the brokers or topics are not there.
+
+    An epoch reads at most `max_rows`. Without it, the first epochs read `first_rows` if it is given, and later ones
+    what the query is told.
+    """
     is_first = folder is None or not (folder / START_FILE).exists()
     check_source(source, first=is_first)
-    stream_reader = KafkaStreamReader(source, max_rows or DEFAULT_MAX_ROWS, folder)
+    stream_reader = KafkaStreamReader(source, max_rows or first_rows or DEFAULT_MAX_ROWS, folder)
     ddl = fields_ddl([(field.name, field.type) for field in MessageColumns(source).schema])
-    return load_python_source(session, stream_reader, KafkaBatchReader(source), ddl, batch=batch)
+    limited = not max_rows and first_rows is not None
+    return load_python_source(session, stream_reader, KafkaBatchReader(source), ddl, batch=batch, limited=limited)

@@ -12,9 +12,11 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from penstock.connectors.kafka.partition_offsets import from_json_form
 from penstock.errors import CheckpointCorruptError, CheckpointError, SnapshotRefusedError
 
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -118,6 +120,21 @@ def batch_files(folder: Path, batch_id: int) -> list[list[str]]:
             files += [entry["path"] for entry in entries if entry["batchId"] == number]
         found.append(files)
     return found
+
+
+def batch_rows(folder: Path, batch_id: int) -> list[int]:
+    """For each source that reads topics how many offsets a batch covers; 0 for others, and where it is not known."""
+    before = read_offsets(folder, batch_id - 1) if (folder / "offsets" / str(batch_id - 1)).exists() else []
+    ends = read_offsets(folder, batch_id)
+    return [_offsets_between(start, end) for start, end in zip_longest(before[: len(ends)], ends)]
+
+
+def _offsets_between(start: Any, end: Any) -> int:
+    try:
+        starts, ends = from_json_form(start), from_json_form(end)
+    except CheckpointCorruptError:
+        return 0  # another form: it does not read topics
+    return sum(max(0, ends[partition] - starts[partition]) for partition in starts.keys() & ends.keys())
 
 
 def _entries(source: Path, number: int) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from penstock.connectors.source_connectors import CollectionSource, NumberSequen
 from penstock.errors import UsageError
 from penstock.model.ids import new_nonce
 from penstock.runtime.operators.sink_operators import encode_records
+from penstock.spark.read_limits import LIMITED_NAME
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
@@ -197,9 +198,13 @@ def load_python_source(
     ddl: str,
     *,
     batch: bool = False,
+    limited: bool = False,
 ) -> DataFrame:
-    """A frame of the stream reader or, with `batch`, of `whole`. Spark finds a data source by its class."""
-    unique = f"penstock-{new_nonce()}"
+    """A frame of the stream reader or, with `batch`, of `whole`. Spark finds a data source by its class.
+
+    `limited`: it reads as many rows as it is told, and its offsets count them by topic and partition.
+    """
+    unique = f"{LIMITED_NAME if limited else 'penstock-'}{new_nonce()}"
 
     class Counted(DataSource):
         @classmethod

@@ -1,23 +1,29 @@
-"""How many files one epoch reads, for file sources for which the program sets no limit. It changes from epoch to epoch.
+"""How much one epoch reads of sources for which the program sets no limit. It changes from epoch to epoch.
 
-Spark takes the limit of a source from its options when a query starts, and keeps it in the query. The first limit is
-written into the options; later ones replace the one in the query, between two batches and in the query's own thread. A
-batch that Spark has planned is in the offset log with its end: no limit changes it (PROTOCOL R19).
+Spark takes the limit of a source from its options when a query starts, and keeps it in the query. The first limit of a
+file source is written into the options, and a source of topics is made with it; later ones replace the one in the
+query, between two batches and in the query's own thread. A batch that Spark has planned is in the offset log with its
+end: no limit changes it (PROTOCOL R19).
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+FILES, ROWS = "files", "rows"
+LIMITED_NAME = "penstock-limited-"
+"""How the names of sources in Python begin that read as many rows as they are told."""
 _CHOSEN_BY_USER = ("maxfilespertrigger", "maxbytespertrigger", "latestfirst")
 
 
-def unlimited_file_sources(frame: DataFrame) -> tuple[bool, ...]:
-    """For each stream of the frame, in Spark's order: whether it reads files, as many as there are."""
+def free_sources(frame: DataFrame) -> tuple[str, ...]:
+    """For each stream of the frame, in Spark's order, what can be limited: FILES, ROWS or nothing."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    return tuple(_is_unlimited(leaf) for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming())
+    return tuple(_unit(leaf) for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming())
 
 
 def limit_files(frame: DataFrame, files: int) -> DataFrame:
@@ -31,18 +37,39 @@ def limit_files(frame: DataFrame, files: int) -> DataFrame:
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, limited), session)
 
 
-def set_file_limit(session: SparkSession, query: StreamingQuery, limited: Sequence[bool], files: int) -> None:
-    """Let the `limited` streams of a running query read at most so many files in a batch. Called inside a batch."""
+def set_limit(session: SparkSession, query: StreamingQuery, limited: Sequence[str], wanted: tuple[str, int]) -> None:
+    """Let the streams of a running query that are `limited` so read at most `wanted` in a batch, FILES or ROWS and how
+    many. Called inside a batch.
+    """
     execution: Any = query._jsq.streamingQuery()
     streams, limits = execution.sources(), execution.uniqueSources()
     if streams.size() != len(limited):
         return  # it is not known which is which: the limits stay as they are
-    jvm: Any = session._jvm
-    limit = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.maxFiles(files)
-    for stream in (streams.apply(index) for index, is_limited in enumerate(limited) if is_limited):
+    unit, count = wanted
+    limit = _limit(session, unit, count)
+    if limit is None:
+        return
+    for stream in (streams.apply(index) for index, of_stream in enumerate(limited) if of_stream == unit):
         if limits.contains(stream):
             limits = limits.updated(stream, limit)
     getattr(execution, "uniqueSources_$eq")(limits)
+
+
+def _limit(session: SparkSession, unit: str, count: int) -> Any:
+    """Spark's limit; sources in Python have a class of their own, with the limit as JSON. None if Spark has none."""
+    jvm: Any = session._jvm
+    sql = jvm.org.apache.spark.sql
+    if unit == FILES:
+        return sql.connector.read.streaming.ReadLimit.maxFiles(count)
+    of_python = sql.execution.datasources.v2.python.PythonStreamingSourceReadLimit
+    text = json.dumps({"_type": "ReadMaxRows", "max_rows": count})
+    return of_python(text) if isinstance(of_python, JavaClass) else None
+
+
+def _unit(leaf: Any) -> str:
+    if leaf.nodeName() == "StreamingRelationV2" and leaf.sourceName().startswith(LIMITED_NAME):
+        return ROWS
+    return FILES if _is_unlimited(leaf) else ""
 
 
 def _is_unlimited(leaf: Any) -> bool:

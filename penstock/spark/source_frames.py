@@ -33,6 +33,8 @@ class EpochLimits:
     """How much of a source one epoch reads, if the source has such a limit; None: everything available."""
 
     max_rows: int | None = None
+    first_rows: int | None = None
+    """How much the first epochs read of a topic if there is no `max_rows`."""
     max_files: int | None = None
     folder: Path | None = None
     """The query's folder, in which a source of ours keeps where it started."""
@@ -152,7 +154,7 @@ def _open(session: SparkSession, source: SourcePlan, index: int, limits: EpochLi
     given = source.spec.object
     if isinstance(given, KafkaSource):
         folder = None if limits.folder is None else limits.folder / "sources" / str(index)
-        return read_kafka(session, given, limits.max_rows, folder)
+        return read_kafka(session, given, limits.max_rows, folder, first_rows=limits.first_rows)
     if isinstance(given, CollectionSource):
         return read_collection(session, given, limits.max_rows)
     if isinstance(given, NumberSequenceSource):

@@ -11,7 +11,7 @@ from penstock.connectors.staged import staged_writer
 from penstock.connectors.staged.staged_files import FOLDER, INLINE_BYTES, StagedRows
 from penstock.connectors.staged.staged_sink import StagedOutput, StagedSink, staged_outputs
 from penstock.datastream import MapFunction
-from penstock.errors import SinkTransactionLostError
+from penstock.errors import FencedError, SinkTransactionLostError
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.sink import SinkContext
@@ -30,7 +30,7 @@ class Table(StagedSink):
     fail_after: list[Exception] = []
 
     def publish(self, output: StagedOutput) -> None:
-        if output.marker <= self.markers.get(output.owner, -1):
+        if output.is_covered_by(self.markers.get(output.owner, -1)):
             return
         found = [row["value"] for batch in output.batches() for row in batch.to_pylist()]
         self.rows.extend(found)
@@ -153,6 +153,29 @@ def test_i10_a_driver_that_slept_before_its_commit_publishes_nothing_later() -> 
     for output in slept:
         Table().publish(output)
     assert Table.rows == ["a", "b"]
+
+
+def test_rows_of_a_job_that_an_old_copy_of_its_folder_brings_back_are_refused_and_not_dropped() -> None:
+    """The copy counts attempts and epochs again, so its markers are behind those that are stored."""
+    storage = MemoryStorage()
+    job = harness(storage=storage).feed(["a", CHECKPOINT])
+    backup = MemoryStorage()
+    backup.files.update(storage.files)
+    job.feed(["b", CRASH, CHECKPOINT, "c", CHECKPOINT, "d", CHECKPOINT])
+    assert Table.rows == ["a", "b", "c", "d"]
+    with pytest.raises(
+        FencedError, match=r"attempt 2, epoch 4 of sink .sink. is published, and this driver is at attempt 2"
+    ):
+        harness(storage=backup).feed(["a", "b", CHECKPOINT, "x", "y", CHECKPOINT])
+    assert Table.rows == ["a", "b", "c", "d"]
+
+
+def test_rows_of_an_attempt_of_another_job_with_the_same_number_are_not_its_own() -> None:
+    storage = MemoryStorage()
+    first, second = staged(storage, 1, 5, "a"), staged(storage, 1, 6, "b")
+    GraphCommitter("job", {"out": Table()}, storage, attempt=1).commit(second)
+    GraphCommitter("fork", {"out": Table()}, storage, attempt=1).commit(first)
+    assert Table.rows == ["b"]
 
 
 def test_an_attempt_that_fell_back_behind_committed_output_publishes_again() -> None:

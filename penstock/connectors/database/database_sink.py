@@ -4,6 +4,7 @@ The transaction also stores the checkpoint's marker in the table `penstock_commi
 it is compared, so that of two drivers only one can write, and a commit that is repeated finds its own marker.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from penstock.connectors.database.database_table import Column, DatabaseTable, columns_of, require_fit, row_type
 from penstock.connectors.database.dialect import COMMITS, Dialect
+from penstock.connectors.file.part_names import sink_hash
 from penstock.connectors.staged.staged_sink import StagedOutput, StagedSink
 from penstock.connectors.staged.staged_writer import ColumnEncoder, StagedEncoder
 from penstock.errors import ConnectorRefusedError, ConnectorUnavailableError, UnsupportedValueError
@@ -22,6 +24,8 @@ from penstock.model.delivery import Delivery
 from penstock.model.sink import SinkContext
 from penstock.model.types import TypeInformation, parse_type
 
+PLAIN_CHARS = 400
+_PLAIN = re.compile(r"[a-z0-9_./:-]+")
 TYPE = b"penstock.type"
 """Where the schema of staged rows holds their type: Arrow's types cannot tell a time of day from a number."""
 
@@ -107,6 +111,19 @@ class _TypedRows:
 # ---- one transaction
 
 
+def owner_key(owner: str) -> str:
+    """The owner as a key of the table of markers. Two owners never have keys that a database takes for equal.
+
+    Some compare text without regard to case, accents and spaces at the end.
+
+    >>> owner_key("ab12/orders"), owner_key("ab12/Orders")
+    ('ab12/orders', 'ab12/Orders#ed5d895a804d')
+    """
+    if _PLAIN.fullmatch(owner) and len(owner) <= PLAIN_CHARS:
+        return owner
+    return f"{owner[:PLAIN_CHARS]}#{sink_hash(owner)}"
+
+
 def _publish(dialect: Dialect, connection: Any, table: DatabaseTable, output: StagedOutput) -> None:
     if _is_published(dialect, connection, output):
         return
@@ -123,17 +140,17 @@ def _publish(dialect: Dialect, connection: Any, table: DatabaseTable, output: St
     with closing(connection.cursor()) as cursor:
         cursor.execute(
             f"UPDATE {COMMITS} SET marker = {dialect.placeholder} WHERE owner = {dialect.placeholder}",
-            (output.marker, output.owner),
+            (output.marker, owner_key(output.owner)),
         )
     connection.commit()
 
 
 def _is_published(dialect: Dialect, connection: Any, output: StagedOutput) -> bool:
     """Begin the transaction that publishes, unless the rows are already published."""
-    marker = _locked_marker(dialect, connection, output.owner)
+    marker = _locked_marker(dialect, connection, owner_key(output.owner))
     if marker is None:
         raise ConnectorUnavailableError(f"the marker of {output.owner!r} in {dialect.name} disappeared")
-    if output.marker <= marker:
+    if output.is_covered_by(marker):
         connection.rollback()
         return True
     return False

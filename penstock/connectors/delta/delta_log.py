@@ -63,7 +63,7 @@ def publish(sink: "DeltaSink", output: StagedOutput) -> None:
 
 def _is_published(sink: "DeltaSink", output: StagedOutput) -> bool:
     table = _open(sink)
-    return table is not None and _marker(table, output) >= output.marker
+    return table is not None and output.is_covered_by(_marker(table, output))
 
 
 def _append(sink: "DeltaSink", output: StagedOutput) -> bool:
@@ -72,7 +72,7 @@ def _append(sink: "DeltaSink", output: StagedOutput) -> bool:
     table = _open(sink) or _create(sink, rows.schema)
     if table is None:
         return False
-    if _marker(table, output) >= output.marker:  # in the version on which the commit is based
+    if output.is_covered_by(_marker(table, output)):  # in the version on which the commit is based
         return True
     _require_partitions(sink, table)
     evolution = evolve(_schema(table), rows.schema, sink.where, widens=False)

@@ -83,7 +83,7 @@ def publish(sink: "IcebergSink", output: StagedOutput) -> None:
 
 def _is_published(catalog: Catalog, sink: "IcebergSink", output: StagedOutput) -> bool:
     table = _load(catalog, sink)
-    return table is not None and _marker(table, output) >= output.marker
+    return table is not None and output.is_covered_by(_marker(table, output))
 
 
 def _append(catalog: Catalog, sink: "IcebergSink", output: StagedOutput) -> bool:
@@ -93,7 +93,7 @@ def _append(catalog: Catalog, sink: "IcebergSink", output: StagedOutput) -> bool
     table = _load(catalog, sink) or _create(catalog, sink, schema)
     if table is None:
         return False
-    if _marker(table, output) >= output.marker:  # in the snapshot on which the commit is based
+    if output.is_covered_by(_marker(table, output)):  # in the snapshot on which the commit is based
         return True
     _require_partitions(sink, table)
     evolution = evolve(_schema(table), schema, sink.where, widens=True)

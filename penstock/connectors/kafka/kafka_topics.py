@@ -177,6 +177,7 @@ def check_source(source: KafkaSource, *, first: bool) -> None:
     """Raise unless the brokers answer and have the topics. `first`: do not wait, this is the job's first start."""
     topics = KafkaTopics(source, FIRST_ANSWER_TIMEOUT_S)
     try:
+        client.list_topics(_admin_settings(source.settings), FIRST_ANSWER_TIMEOUT_S)  # says if a password is wrong
         topics.partitions()
         if first:
             topics.start_offsets()

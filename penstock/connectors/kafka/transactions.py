@@ -64,7 +64,7 @@ class KafkaTransactions:
         with self._lock:
             try:
                 client = self._started()
-                if output.marker > self._marker:
+                if not output.is_covered_by(self._marker):
                     client.begin()
                     for batch in output.batches():
                         client.send(decode(batch))

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from penstock.connectors.staged.staged_files import StagedRows
 from penstock.connectors.staged.staged_writer import ColumnEncoder, StagedEncoder, StagedWriter
+from penstock.errors import FencedError
 from penstock.model.sink import Sink, SinkContext, SinkWriter
 from penstock.model.snapshot import Committable
 
 EPOCH_BITS = 32
+EPOCH_MASK = (1 << EPOCH_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class StagedOutput:
     epoch: int
     parts: tuple[StagedRows, ...]
     """In the order of subtasks; those of one subtask in the order in which they were written."""
+    is_own: bool = False
+    """Whether the attempt that commits has written them. No published marker may be higher then."""
 
     @property
     def owner(self) -> str:
@@ -45,6 +49,22 @@ class StagedOutput:
         A newer attempt has higher markers than every older one, even if it was restored from an older checkpoint.
         """
         return (self.attempt << EPOCH_BITS) + self.epoch
+
+    def is_covered_by(self, stored: int) -> bool:
+        """Return whether the rows are published, by the marker that the other system has stored (-1: none).
+
+        Raises FencedError if the attempt's own rows meet a higher marker. Its log may not know the attempt that stored
+        it: a checkpoint folder that is put back from a backup counts attempts and epochs again from an older number.
+        """
+        if self.is_own and stored > self.marker:
+            raise FencedError(
+                f"output of attempt {stored >> EPOCH_BITS}, epoch {stored & EPOCH_MASK} of sink {self.sink_uid!r} is "
+                f"published, and this driver is at attempt {self.attempt}, epoch {self.epoch}: it publishes nothing. "
+                f"Either another driver runs the job, or the checkpoint folder is an older copy; to continue from the "
+                f"copy, start a new job from its newest checkpoint (penstock run -s), and what the job has published "
+                f"since then comes again"
+            )
+        return self.marker <= stored
 
     @property
     def row_count(self) -> int:
@@ -69,9 +89,9 @@ class StagedSink(Sink):
     def publish(self, output: StagedOutput) -> None:
         """Make the rows visible, all at once, and store `output.marker` for `output.owner` in the same transaction.
 
-        Does nothing if the stored marker is not lower. Called in the JobManager, perhaps by two processes at once: the
-        other system must let only one of them store the marker. If the reply of a commit is lost, this raises, and the
-        next call reads the marker.
+        Does nothing if the output is covered by the stored marker. Called in the JobManager, perhaps by two processes
+        at once: the other system must let only one of them store the marker. If the reply of a commit is lost, this
+        raises, and the next call reads the marker.
         """
 
     def encoder(self, context: SinkContext) -> StagedEncoder:
@@ -92,15 +112,20 @@ class StagedSink(Sink):
         """Nothing to do: the other system holds no open transactions, and the JobManager deletes staged files."""
 
 
-def staged_outputs(committables: Sequence[Committable]) -> list[StagedOutput]:
-    """The rows of committables, by the attempt that wrote them, oldest first."""
+def staged_outputs(committables: Sequence[Committable], own: tuple[str, int] | None = None) -> list[StagedOutput]:
+    """The rows of committables, by the attempt that wrote them, oldest first.
+
+    `own` is the job and the attempt that commits, if they are known.
+    """
     groups: dict[tuple[int, str, str], list[Committable]] = {}
     for committable in committables:
         data = committable.data
         key = (int(data["attempt"]), str(data["job"]), str(data.get("sink", committable.sink_uid)))
         groups.setdefault(key, []).append(committable)
     return [
-        StagedOutput(job_id, sink_uid, attempt, max(c.epoch for c in group), _in_order(group))
+        StagedOutput(
+            job_id, sink_uid, attempt, max(c.epoch for c in group), _in_order(group), is_own=(job_id, attempt) == own
+        )
         for (attempt, job_id, sink_uid), group in sorted(groups.items())
     ]
 

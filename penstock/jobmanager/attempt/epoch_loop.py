@@ -6,7 +6,7 @@ and the end of the input, run in the attempt's own thread. What an epoch is, fro
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,13 +26,14 @@ from penstock.errors import (
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.jobmanager.attempt.epoch_log import EpochLog
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary, EpochTracker
-from penstock.jobmanager.attempt.file_limit import FileLimit
+from penstock.jobmanager.attempt.read_limit import ReadLimit
 from penstock.jobmanager.attempt.source_tracker import SourceTracker
 from penstock.model.snapshot import SourcePosition
 from penstock.runtime.process.messages import EpochHeader
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
-from penstock.spark.offset_log import batch_files
+from penstock.spark.offset_log import batch_files, batch_rows
+from penstock.spark.read_limits import FILES, ROWS
 from penstock.spark.source_files import require_files
 from penstock.spark.warm_up import wait_for_warm_up
 
@@ -78,7 +79,8 @@ class EpochParts:
     savepoints: Savepoints
     runner: EpochRunner
     end: AttemptEnd
-    file_limit: FileLimit = field(default_factory=FileLimit)
+    file_limit: ReadLimit = field(default_factory=ReadLimit.of_files)
+    row_limit: ReadLimit = field(default_factory=ReadLimit.of_rows)
 
 
 class EpochLoop:
@@ -101,8 +103,9 @@ class EpochLoop:
         self._runner = parts.runner
         self._end = parts.end
         self._file_limit = parts.file_limit
-        self._limited: tuple[bool, ...] = ()
-        """For each stream of the query: whether `_file_limit` limits it."""
+        self._row_limit = parts.row_limit
+        self._limited: tuple[str, ...] = ()
+        """For each stream of the query what is limited: FILES, ROWS or nothing."""
         self._session = session
         self._clock = clock
         self._committed = committed
@@ -124,8 +127,8 @@ class EpochLoop:
 
     @property
     def has_backlog(self) -> bool:
-        """The last epoch has read as many files as it may: there are probably more."""
-        return self._file_limit.is_reached
+        """The last epoch has read as much as it may: there is probably more."""
+        return self._file_limit.is_reached or self._row_limit.is_reached
 
     # ---- Spark's callback thread
 
@@ -156,12 +159,17 @@ class EpochLoop:
         raise JobFailedError("the job is being suspended: older rows wait, and these are read again when it resumes")
 
     def _adapt_limit(self, batch_id: int, seconds: float) -> None:
-        """Let the next epochs read as many files as fit into the target time."""
-        if any(self._limited):
-            files = map(len, batch_files(self._sources.folder, batch_id))
-            read = [count for count, is_limited in zip(files, self._limited, strict=False) if is_limited]
-            if self._file_limit.epoch_ended(read, seconds):
-                self._query.set_file_limit(self._file_limit.files)
+        """Let the next epochs read as much as fits into the target time."""
+        folder = self._sources.folder
+        if FILES in self._limited:
+            self._adapt(FILES, self._file_limit, [len(files) for files in batch_files(folder, batch_id)], seconds)
+        if ROWS in self._limited:
+            self._adapt(ROWS, self._row_limit, batch_rows(folder, batch_id), seconds)
+
+    def _adapt(self, unit: str, limit: ReadLimit, counts: Sequence[int], seconds: float) -> None:
+        read = [count for count, limited in zip(counts, self._limited, strict=False) if limited == unit]
+        if limit.epoch_ended(read, seconds):
+            self._query.set_limit(unit, limit.count)
 
     def _pace(self) -> None:
         """The epoch interval holds for bounded input too, for which Spark has no interval."""

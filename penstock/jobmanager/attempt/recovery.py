@@ -98,15 +98,15 @@ def begin_attempt(
 
     Without a storage the job takes no checkpoints: there is no log to claim, and it starts from the same place again.
     """
-    committer = GraphCommitter.of(job.job_id, graph, storage, options.warn)
     if storage is None:
-        return _begin_without_log(job, graph, committer, options)
+        return _begin_without_log(job, graph, GraphCommitter.of(job.job_id, graph, None, options.warn), options)
     log = JobLog.open(storage, clock, wait=options.wait)
     token = _claim(job, graph, log, options)  # step 1
     failpoint.before("C24")
     finish_open_deletes(log)  # step 2
     origin = _choose(job, graph, log, options)  # step 3
     _record(log, origin, graph, options)
+    committer = GraphCommitter.of(job.job_id, graph, storage, options.warn, log.view().attempt)
     _settle_sinks(log, origin, committer)  # step 4
     failpoint.after("C24")
     first_checkpoint = options.first_checkpoint

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.connectors.staged.staged_files import StagedRows, sweep_staged
-from penstock.connectors.staged.staged_sink import StagedSink
-from penstock.errors import PenstockError, SinkTransactionLostError, UsageError
+from penstock.connectors.staged.staged_sink import StagedSink, staged_outputs
+from penstock.errors import FencedError, PenstockError, SinkTransactionLostError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.model.sink import Sink
 from penstock.model.snapshot import Committable, commit_groups
@@ -20,25 +20,32 @@ class GraphCommitter:
         sinks: Mapping[str, Sink],
         storage: Storage | None = None,
         report: Callable[[str], None] = lambda text: None,
+        attempt: int | None = None,
     ) -> None:
         self._job_id = job_id
         self._sinks = sinks
         self._storage = storage
         self._report = report
+        self._own = None if attempt is None else (job_id, attempt)
         self._waiting: dict[str, str] = {}
         """Sinks that do not commit now, and why."""
         self._staged = [uid for uid, sink in sinks.items() if isinstance(sink, StagedSink)]
 
     @staticmethod
     def of(
-        job_id: str, graph: JobGraph, storage: Storage | None, report: Callable[[str], None] = lambda text: None
+        job_id: str,
+        graph: JobGraph,
+        storage: Storage | None,
+        report: Callable[[str], None] = lambda text: None,
+        attempt: int | None = None,
     ) -> "GraphCommitter":
         """The committer of a graph's transactional sinks. `storage` is the job's checkpoint folder.
 
-        `report` is called when a commit begins to wait, when the reason changes, and when it went through.
+        `report` is called when a commit begins to wait, when the reason changes, and when it went through. `attempt` is
+        the one that commits.
         """
         sinks = {sink.uid: sink.spec.config for sink in graph.sinks if sink.spec.kind == "sink"}
-        return GraphCommitter(job_id, sinks, storage, report)
+        return GraphCommitter(job_id, sinks, storage, report, attempt)
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """Make the transactions visible; repeating it changes nothing."""
@@ -59,8 +66,12 @@ class GraphCommitter:
         """Commit, and say what a commit that fails waits for: it is tried again (PROTOCOL R21)."""
         uid = group[0].sink_uid
         try:
-            sink.commit_all(group)
-        except SinkTransactionLostError:
+            if isinstance(sink, StagedSink):
+                for output in staged_outputs(group, self._own):
+                    sink.publish(output)
+            else:
+                sink.commit_all(group)
+        except (FencedError, SinkTransactionLostError):
             raise
         except Exception as error:
             reason = str(error) or type(error).__name__

@@ -22,7 +22,7 @@ from penstock.jobmanager.attempt.batch_epoch import BatchEpoch, PersistentCommit
 from penstock.jobmanager.attempt.completion_thread import CompletionThread
 from penstock.jobmanager.attempt.epoch_loop import POLL_S, AttemptEnd, EpochLoop, EpochParts
 from penstock.jobmanager.attempt.epoch_tracker import AttemptState, EpochSummary, EpochTracker
-from penstock.jobmanager.attempt.file_limit import FileLimit, effective_target_s
+from penstock.jobmanager.attempt.read_limit import ReadLimit, effective_target_s
 from penstock.jobmanager.attempt.recovery import start_attempt
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
 from penstock.jobmanager.attempt.source_groups import SourceGroups
@@ -35,7 +35,7 @@ from penstock.runtime.process.process_folder import make_folder, remove_folder
 from penstock.spark.batch_input import BatchInput
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
 from penstock.spark.epoch_runner import EpochRunner
-from penstock.spark.read_limits import limit_files, unlimited_file_sources
+from penstock.spark.read_limits import FILES, free_sources, limit_files
 from penstock.spark.session import is_alive, query_settings
 from penstock.spark.source_frames import EpochLimits, open_sources
 from penstock.spark.warm_up import start_warm_up
@@ -211,16 +211,18 @@ class SparkAttempt:
             self._batch_input = BatchInput(self._spark, self._graph, of_query)
             self._batch = BatchEpoch(self.tracker, runner, self._batch_input, self._end)
             return
-        limits = EpochLimits(settings.max_rows, settings.max_files, self._sources.folder)
+        target_s = effective_target_s(settings.epoch_target_ms, settings.attempt_settings.interval_ms)
+        file_limit, row_limit = ReadLimit.of_files(target_s), ReadLimit.of_rows(target_s)
+        first_rows = row_limit.count if row_limit.is_on else None
+        limits = EpochLimits(settings.max_rows, first_rows, settings.max_files, self._sources.folder)
         frame = open_sources(self._spark, self._graph, limits)
-        file_limit = FileLimit(effective_target_s(settings.epoch_target_ms, settings.attempt_settings.interval_ms))
-        limited = unlimited_file_sources(frame) if file_limit.is_on else ()
-        if any(limited):
-            frame = limit_files(frame, file_limit.files)
+        limited = free_sources(frame) if file_limit.is_on else ()
+        if FILES in limited:
+            frame = limit_files(frame, file_limit.count)
         session = self._spark.newSession()
         for key, value in of_query.items():
             session.conf.set(key, value)
-        parts = EpochParts(self.tracker, self._sources, self.savepoints, runner, self._end, file_limit)
+        parts = EpochParts(self.tracker, self._sources, self.savepoints, runner, self._end, file_limit, row_limit)
         self._loop = EpochLoop(self._attempt, parts, session, self._clock, self._epoch_committed)
         self._phases.enter(FIRST_EPOCH)
         folder, bounded = self._sources.folder, self._graph.bounded
@@ -240,7 +242,9 @@ class SparkAttempt:
         """Commits the sinks at the end of each epoch; None if checkpoints do it (PROTOCOL R28)."""
         if self._settings.commits_with_checkpoints:
             return None
-        committer = GraphCommitter.of(self._attempt.job.job_id, self._graph, None)  # only commits
+        committer = GraphCommitter.of(  # only commits
+            self._attempt.job.job_id, self._graph, None, attempt=self._attempt.number
+        )
         if not self._graph.batch:
             return committer
         return PersistentCommitter(committer, self._clock, self._settings.commit_timeout_ms / 1000, self._end.over.wait)

@@ -26,10 +26,11 @@ EPOCH_TARGET = Option(
     "penstock.epoch.target",
     Milliseconds(),
     5_000,
-    "How long an epoch should take while more files wait than one epoch can read. The first epoch reads few files, "
-    "later ones as many as the measured speed allows. A shorter checkpoint interval takes the place of the target, "
-    "down to 1 s. A limit that is set wins: `penstock.epoch.max-files`, or `maxFilesPerTrigger`, "
-    "`maxBytesPerTrigger` or `latestFirst` of a source. Sources that do not read files are not limited. 0: no limit.",
+    "How long an epoch should take while more files or records of topics wait than one epoch can read. The first epoch "
+    "reads few, later ones as many as the measured speed allows. A shorter checkpoint interval takes the place of the "
+    "target, down to 1 s. A limit that is set wins: `penstock.epoch.max-files`, or `maxFilesPerTrigger`, "
+    "`maxBytesPerTrigger` or `latestFirst` of a source; `penstock.epoch.max-rows` for a `KafkaSource`. Other sources "
+    "are not limited. 0: no limit.",
 )
 ASYNC_WAIT = Option(
     "penstock.async.wait",

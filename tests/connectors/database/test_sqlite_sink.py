@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.common import Types
-from penstock.connectors.sqlite import SqliteSink
+from penstock.connectors.database import DatabaseTable, DialectSink
+from penstock.connectors.sqlite import SqliteDialect, SqliteSink
 from penstock.datastream import MapFunction
 from penstock.errors import (
     ConnectorRefusedError,
@@ -24,6 +25,7 @@ from penstock.model.sink import Sink
 from penstock.model.types import resolve_type
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
+from penstock.testing.conformance_sink.sink_job import SinkJob
 
 Check = Callable[[SinkSystem], None]
 PAIRS = resolve_type("id bigint, value bigint")
@@ -236,3 +238,42 @@ def test_a_locked_database_is_worth_another_try(tmp_path: Path, monkeypatch: pyt
         other.execute("ROLLBACK")
     job.feed([CHECKPOINT])
     assert table(path, "SELECT * FROM t") == [(1, 1), (2, 2)]
+
+
+class IgnoresCase(SqliteDialect):
+    """As MySQL and SQL Server compare text by default."""
+
+    def connect(self) -> Any:
+        connection = super().connect()
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS penstock_commits (owner text COLLATE NOCASE PRIMARY KEY, marker bigint)"
+        )
+        return connection
+
+
+def test_sinks_whose_uids_differ_only_in_case_have_markers_of_their_own(tmp_path: Path) -> None:
+    database = IgnoresCase(str(tmp_path / "db"))
+    for uid in ("orders", "Orders", "ORDERS", "o" * 600, "o" * 601):
+        system = OneTable(DialectSink(database, DatabaseTable("t")))
+        SinkJob(system, sink_uid=uid).start().checkpoint([(1, 1)])
+    with closing(sqlite3.connect(tmp_path / "db")) as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(5,)]
+        owners = [owner for (owner,) in connection.execute("SELECT owner FROM penstock_commits")]
+    assert len({owner.lower() for owner in owners}) == 5 and max(map(len, owners)) <= 500
+
+
+class OneTable(SinkSystem):
+    """A sink that is given."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def sink(self) -> Sink:
+        return self._sink
+
+    def rows(self) -> list[tuple[int, int]]:
+        return []
+
+    def leftovers(self) -> Sequence[object]:
+        return []

@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.common import Configuration
-from penstock.jobmanager.attempt.file_limit import (
+from penstock.jobmanager.attempt.read_limit import (
     FIRST_FILES,
     MOST_FILES,
     EpochReading,
-    FileLimit,
+    ReadLimit,
     effective_target_s,
     next_limit,
 )
@@ -40,9 +40,9 @@ def test_the_next_limit(limit: int, files: int, seconds: float, expected: int) -
 
 @pytest.mark.parametrize(("files_per_s", "overhead_s"), [(0.5, 0.3), (20.0, 0.3), (300.0, 1.0)])
 def test_a_backlog_is_read_in_epochs_that_settle_at_the_target(files_per_s: float, overhead_s: float) -> None:
-    limit, left, seconds = FileLimit(TARGET_S), 100_000, []
+    limit, left, seconds = ReadLimit.of_files(TARGET_S), 100_000, []
     for _ in range(20):
-        files = min(limit.files, left)
+        files = min(limit.count, left)
         left -= files
         seconds.append(overhead_s + files / files_per_s)
         limit.epoch_ended([0, files], seconds[-1])
@@ -51,13 +51,13 @@ def test_a_backlog_is_read_in_epochs_that_settle_at_the_target(files_per_s: floa
 
 
 def test_the_first_epoch_only_warms_up() -> None:
-    limit = FileLimit(TARGET_S)
-    assert not limit.epoch_ended([FIRST_FILES], 60.0) and limit.files == FIRST_FILES
-    assert limit.epoch_ended([FIRST_FILES], 60.0) and limit.files == FIRST_FILES // 2
+    limit = ReadLimit.of_files(TARGET_S)
+    assert not limit.epoch_ended([FIRST_FILES], 60.0) and limit.count == FIRST_FILES
+    assert limit.epoch_ended([FIRST_FILES], 60.0) and limit.count == FIRST_FILES // 2
 
 
 def test_a_limit_that_was_reached_means_that_more_files_wait() -> None:
-    limit = FileLimit(TARGET_S)
+    limit = ReadLimit.of_files(TARGET_S)
     limit.epoch_ended([1, FIRST_FILES], 1.0)
     assert limit.is_reached
     limit.epoch_ended([1, FIRST_FILES - 1], 1.0)
@@ -65,7 +65,7 @@ def test_a_limit_that_was_reached_means_that_more_files_wait() -> None:
 
 
 def test_without_a_target_the_limit_never_changes_and_is_never_reached() -> None:
-    limit = FileLimit(None)
+    limit = ReadLimit.of_files(None)
     assert not limit.is_on
     assert not any(limit.epoch_ended([FIRST_FILES], 100.0) or limit.is_reached for _ in range(3))
 
