@@ -19,15 +19,17 @@ import pytest
 from penstock.services import RunningService
 from tests.faults.events import Load, batch_result, write_events
 from tests.faults.failpoints import read_hits
+from tests.faults.halts import halted_pids, resume
 from tests.faults.jobs import JobProcess, Place
 from tests.faults.outcome import compare, read_output, read_state
-from tests.waiting import LIMIT_S, wait_until
+from tests.waiting import LIMIT_S, Stopwatch, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.process, pytest.mark.timeout(1200)]
 LOAD = Load(events=40_000, keys=300, files=30)
 LARGE = Load(events=200_000, keys=300, files=4)
 """Checkpoints of so many rows that SQLite writes for a moment."""
 TRIES = 5
+AWAY_S = 60
 COLUMNS = ("id", "key", "amount", "count")
 Rows = list[dict[str, Any]]
 
@@ -91,6 +93,22 @@ def test_q5_a_driver_killed_between_the_commits_of_kafka_and_postgres(
     job.require_exact([json.loads(message.value()) for message in read_committed(kafka.address, topic)])
     job.require_exact(read.rows())
     require_whole(seen)
+
+
+def test_q9_a_disk_that_is_away_for_a_minute_in_the_middle_of_a_commit(tmp_path: Path) -> None:
+    job = KilledJob(tmp_path, "file")
+    armed = "C20.before:stop:role=driver:hit=3"
+    elsewhere = tmp_path / "unplugged"
+    with job.start(armed) as driver:
+        wait_until(lambda: driver.exit_code is not None or armed in read_hits(job.log), timeout_s=LIMIT_S)
+        job.place.output.rename(elsewhere)
+        away = Stopwatch()
+        resume(*halted_pids(job.log, armed))
+        wait_until(lambda: driver.exit_code is not None or "does not exist; mount or restore it" in driver.said())
+        wait_until(lambda: away.seconds() > AWAY_S)
+        elsewhere.rename(job.place.output)
+        assert driver.wait(LIMIT_S) == 0, driver.log_tail()
+    job.require_exact(list(read_output(job.place.output)))
 
 
 def test_q5_a_driver_killed_while_sqlite_writes(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from penstock.services import RunningService
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
 from penstock.testing.conformance_sink.sink_job import SinkJob
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -244,6 +246,26 @@ def test_what_is_wrong_with_a_connection_is_said_without_the_password(
     with pytest.raises(ConnectorUnavailableError, match="refused") as away:
         PostgresSink("postgresql://postgres:sesame@127.0.0.1:1/x", "t").check(PAIRS)
     assert "sesame" not in str(away.value) and away.value.retryable
+
+
+def test_a_wrong_password_is_refused_and_changes_nothing(url: str) -> None:
+    user, settings = f"u_{uuid4().hex}", Path(query(url, "SHOW hba_file")[0][0])
+    query(url, f"CREATE ROLE {user} LOGIN PASSWORD 'right'")
+    query(url, f"GRANT CREATE ON SCHEMA public TO {user}")
+    rules = settings.read_text(encoding="utf-8")
+    settings.write_text(f"host all {user} 127.0.0.1/32 scram-sha-256\n{rules}", encoding="utf-8")
+    query(url, "SELECT pg_reload_conf()")
+    try:
+        place = f"postgresql://{user}@{url.rpartition('@')[2]}"
+        wrong = PostgresSink(place, "t", password=lambda: "sesame")
+        with pytest.raises(ConnectorRefusedError, match="password authentication failed.*check the user") as refused:
+            wait_until(lambda: wrong.check(PAIRS))  # until the rule is read
+        assert "sesame" not in str(refused.value) and not refused.value.retryable
+        PostgresSink(place, "t", password=lambda: "right").check(PAIRS)
+        assert query(url, "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace") == []
+    finally:
+        settings.write_text(rules, encoding="utf-8")
+        query(url, "SELECT pg_reload_conf()")
 
 
 def test_a_check_changes_nothing(url: str) -> None:
