@@ -1,0 +1,75 @@
+"""Rows per second of the database sinks, one process: `python -m bench.database_write [ROWS]`.
+
+Rows of three columns are staged as at a checkpoint, then published in one transaction with its marker. The server
+of tests writes without fsync; with it, a checkpoint takes one fsync more.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from penstock.connectors.database.database_sink import DatabaseSink
+from penstock.connectors.postgres import PostgresSink
+from penstock.connectors.sqlite import SqliteSink
+from penstock.model.ids import StageId, SubtaskId, new_job_id
+from penstock.model.sink import SinkContext
+from penstock.model.snapshot import Committable
+from penstock.model.types import resolve_type
+from penstock.services import start_service
+from penstock.storage.local import LocalStorage
+
+RUNS = 3
+PORTION = 10_000
+ROWS = resolve_type("id bigint, name string, amount double")
+
+
+def stage(
+    sink: DatabaseSink, folder: Path, rows: list[tuple[int, str, float]], job_id: str, epoch: int
+) -> list[Committable]:
+    """One checkpoint up to its pre-commit."""
+    context = SinkContext(job_id, 1, "out", SubtaskId(StageId("s1"), 0), ROWS, LocalStorage(folder))
+    writer = sink.open(context)
+    writer.begin_epoch()
+    for start in range(0, len(rows), PORTION):
+        writer.write(rows[start : start + PORTION])
+    found = [Committable("out", context.subtask, epoch, name, data) for name, data in writer.pre_commit()]
+    writer.close()
+    return found
+
+
+def measure(name: str, sink: DatabaseSink, folder: Path, count: int) -> None:
+    """Print the rates of some checkpoints with new rows, and of one with the same keys again if there is a key."""
+    job_id = new_job_id()
+    for run in range(1, RUNS + 1 + bool(sink.target.key)):
+        begin = (run - 1 if run <= RUNS else 0) * count
+        rows = [(number, f"customer {number % 1000}", number * 0.5) for number in range(begin, begin + count)]
+        started_s = time.perf_counter()
+        staged = stage(sink, folder, rows, job_id, run)
+        staged_s = time.perf_counter()
+        sink.commit_all(staged)
+        ended_s = time.perf_counter()
+        what = "the same keys" if run > RUNS else "new rows"
+        print(
+            f"{name:18} run {run}, {what:13} staged {count / (staged_s - started_s):10,.0f} rows/s, "
+            f"published {count / (ended_s - staged_s):10,.0f} rows/s",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure both databases."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 500_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        server = start_service("postgres", folder / "postgres")
+        try:
+            measure("PostgreSQL", PostgresSink(server.address, "rows"), folder / "staged", count)
+            measure("PostgreSQL, by key", PostgresSink(server.address, "keyed", key="id"), folder / "staged", count)
+        finally:
+            server.stop()
+        measure("SQLite", SqliteSink(folder / "rows.db", "rows"), folder / "staged", count)
+
+
+if __name__ == "__main__":
+    main()
