@@ -100,6 +100,11 @@ COMMANDS = {
     "dev": CommandEntry(
         "dev_command", "dev", "Start a broker or a database on this machine, for tests and first steps."
     ),
+    "top": CommandEntry("top_command", "top", "Show all jobs that have not ended, live."),
+    "doctor": CommandEntry("doctor_command", "doctor", "Check whether this machine can run jobs."),
+    "completion": CommandEntry(
+        "completion_command", "completion", "Print a script that completes commands, flags and jobs in a shell."
+    ),
     "demo": CommandEntry("demo.demo_command", "demo", "Run a job that loses a process and still counts right."),
 }
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.control.terminal import MODE
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 
 
 def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer passes the value by position
@@ -27,8 +27,30 @@ DebugFlag = Annotated[
 SettingsFlag = Annotated[
     list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set a configuration key. May be repeated.")
 ]
+
+
+def complete_job(incomplete: str) -> list[str]:
+    """The names and ids of jobs that begin with the text, for a shell. Whatever goes wrong, it completes nothing."""
+    from penstock.cli.job_registry import open_registry  # only for a shell that asks for completions
+    from penstock.control.registry import SUSPENDED
+
+    try:
+        records = open_registry({}).list()
+    except PenstockError:
+        return []
+    names = [record.name for record in records if not record.ended or record.status == SUSPENDED]
+    ids = [record.job_id for record in records]
+    found = [*names, *(ids if incomplete else [])]
+    return [word for word in dict.fromkeys(found) if word.startswith(incomplete)]
+
+
 JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job id, a unique prefix of one, or the name of a running job.")
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="A job id, a unique prefix of one, or the name of a running job.",
+        autocompletion=complete_job,
+    ),
 ]
 
 

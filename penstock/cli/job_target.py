@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.flags import parse_settings
+from penstock.cli.flags import complete_job, parse_settings
 from penstock.cli.job_registry import open_registry
 from penstock.control.registry import Registry
 from penstock.control.terminal import print_warning
@@ -33,7 +33,12 @@ LONGEST_PAUSE_S = 1.0
 END_LIMIT_S = 60.0
 
 OptionalJob = Annotated[
-    str | None, typer.Argument(metavar="JOB", help="A job id, a unique prefix of one, or the name of a running job.")
+    str | None,
+    typer.Argument(
+        metavar="JOB",
+        help="A job id, a unique prefix of one, or the name of a running job.",
+        autocompletion=complete_job,
+    ),
 ]
 ServerFlag = Annotated[
     str | None,

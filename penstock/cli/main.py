@@ -1,5 +1,6 @@
 """The `penstock` command: parse, call, print. Every error becomes one message and an exit code."""
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from penstock.cli.flags import DebugFlag
 from penstock.control.terminal import MODE, open_streams, print_error
 from penstock.errors import PenstockError, WaitInterruptedError
 
+COMPLETION_VARIABLE = "_PENSTOCK_COMPLETE"
+"""Set while a shell asks for completions."""
 WITHOUT_PANDAS = ("checkpoints", "state")
 """Commands that read snapshots. pyarrow would import pandas with its first array, which takes longer than they do."""
 
@@ -43,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     if arguments is None and sys.argv[1:2] and sys.argv[1] in WITHOUT_PANDAS:  # not when a program calls this
         sys.meta_path.insert(0, PandasRefused())
+    if COMPLETION_VARIABLE in os.environ:
+        from typer._completion_classes import completion_init  # only for a shell that asks for completions
+
+        completion_init()
     MODE.json = MODE.debug = False
     check_only_what_needs_it()
     try:
