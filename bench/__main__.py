@@ -14,7 +14,7 @@ from bench.report import to_json, to_table
 from bench.rounds import Plan, run_plan
 
 FOLDER = Path(__file__).parents[1] / ".bench"
-WORKLOADS = ("w1", "w2")
+WORKLOADS = ("w1", "w2", "w9")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +41,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--workload",
         choices=WORKLOADS,
         default="w1",
-        help="w1: running count and sum per key (default); w2: count and sum per key in windows of 10 s",
+        help="w1: running count and sum per key (default); w2: count and sum per key in windows of 10 s; "
+        "w9: w1 and a second exchange",
     )
     add("--json", type=Path, metavar="FILE", help="write the result as JSON too")
     add(

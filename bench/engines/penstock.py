@@ -34,5 +34,5 @@ ENGINE = Engine(
     commands=commands,
     warmup_batches=REPEATED_BATCHES,
     repeated_batches=REPEATED_BATCHES,
-    workloads=("w1", "w2"),
+    workloads=("w1", "w2", "w9"),
 )

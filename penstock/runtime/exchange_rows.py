@@ -1,16 +1,15 @@
 """Rows of an exchange as Arrow columns, on both sides of a stage.
 
-Into a stage:  `__edge` (input position, -1 for a barrier), `__barrier`,
+Into a stage:  `__edge` (input position, -1 for a barrier), `__barrier`, `__rows` (packed rows of an edge from a stage),
                `__ts` (event time, where a job has one), `__part` (partition of the source, where watermarks follow
-               each), then `i<edge>_<n>` per record field of every input edge and
+               each), then for every other edge `i<edge>_<n>` per record field and
                `k<edge>_<n>` per key column where the key came from a Python selector.
-Out of a stage, per edge: `__target` (subtask of a barrier, or of a record that a partitioner places), `__barrier`,
-               `__ts`, `c<n>` per record field, `k<n>` per key column.
-The JVM turns one form into the other and computes hash and target itself.
+Out of a stage, per edge: `__target` (subtask; null where the JVM computes it), `__barrier`, `__rows` (`packed_rows`).
+               To a Spark sink, and in batch mode: `__target`, `__barrier`, `__ts`, `c<n>` per record field, `k<n>` per
+               key column; the JVM computes hash and target itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,19 @@ import pyarrow as pa
 
 from penstock.codec.keys import KeyCodec, null_key
 from penstock.codec.row_codec import RowCodec
-from penstock.errors import InvalidKeyError, UnsupportedValueError
+from penstock.errors import InvalidKeyError
 from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
 from penstock.graph.stream_graph import CustomPartition
-from penstock.model.options import execution_options
 from penstock.runtime.kept_output import KeptBatches
-from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.operators.batch import Batch
 from penstock.runtime.process.messages import Barrier
 from penstock.runtime.user_errors import USER_ERRORS, created_lines, key_error, partition_error, record_facts
 
 EDGE, BARRIER, TIMESTAMP, TARGET = "__edge", "__barrier", "__ts", "__target"
 PARTITION = "__part"
+PACKED = "__rows"
 BARRIER_EDGE = -1
-
-_barrier_decoder = msgspec.msgpack.Decoder(Barrier)
 
 
 def encode_barrier(barrier: Barrier) -> bytes:
@@ -73,71 +70,6 @@ def newest_by_partition(rows: pa.RecordBatch | None) -> Iterator[tuple[str, int]
     for row in table.group_by(PARTITION).aggregate([(TIMESTAMP, "max")]).to_pylist():
         if row[PARTITION] is not None and row[f"{TIMESTAMP}_max"] is not None:
             yield row[PARTITION], row[f"{TIMESTAMP}_max"]
-
-
-class StageInput:
-    """Turns the Arrow batches of a stage's input into batches of records, edge by edge."""
-
-    def __init__(self, stage: StagePlan, *, drop_untimed: bool = False) -> None:
-        self._edges = [
-            EdgeColumns(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
-            for index, edge in enumerate(stage.inputs)
-        ]
-        self._event_times = [edge.event_time for edge in stage.inputs]
-        self._read = positions_read(stage)
-        self._timed = has_timestamps(stage)
-        self._drop_untimed = drop_untimed
-        self._split = self._split_in_order if stage.batch and len(stage.inputs) > 1 else self._split_by_edge
-
-    def items(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EdgeBatch | Barrier]:
-        """Records and barriers, in the order of arrival."""
-        for batch in batches:
-            if batch.num_rows:
-                yield from self._split(batch)
-
-    def _split_in_order(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
-        """For batch mode: rows of different edges are not reordered, because they are sorted by key."""
-        edges = batch.column(EDGE).to_numpy(zero_copy_only=False)
-        starts = [0, *(int(index) + 1 for index in np.flatnonzero(np.diff(edges))), len(edges)]
-        whole = {}
-        if len(starts) > 3:  # decode each edge once
-            parts = (part for part in self._split_by_edge(batch) if isinstance(part, EdgeBatch))
-            whole = {part.edge: part for part in parts if len(part.batch) == part.rows and not part.dropped}
-        done = dict.fromkeys(whole, 0)
-        for start, stop in pairwise(starts):
-            edge = int(edges[start])
-            if edge in whole:
-                end = done[edge] + stop - start
-                yield whole[edge].slice(done[edge], end)
-                done[edge] = end
-            else:
-                yield from self._split_by_edge(batch.slice(start, stop - start))
-
-    def _split_by_edge(self, batch: pa.RecordBatch) -> Iterator[EdgeBatch | Barrier]:
-        edges = batch.column(EDGE).to_numpy(zero_copy_only=False)
-        present = [int(edges[0])] if edges.min() == edges.max() else [int(edge) for edge in np.unique(edges)]
-        for edge in present:
-            part = batch if len(present) == 1 else batch.filter(pa.array(edges == edge))
-            if edge == BARRIER_EDGE:
-                yield from (_barrier_decoder.decode(data) for data in part.column(BARRIER).to_pylist())
-            else:
-                timed = self._with_event_time(edge, part)
-                is_read = -1 - edge in self._read
-                decoded = self._edges[edge].decode(timed, timed=self._timed) if is_read else Batch([])
-                yield EdgeBatch(edge, decoded, timed.num_rows, part.num_rows - timed.num_rows, timed)
-
-    def _with_event_time(self, edge: int, part: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a source that have an event time. Rows without one are an error, unless they are dropped."""
-        event_time = self._event_times[edge]
-        if event_time is None or not part.column(TIMESTAMP).null_count:
-            return part
-        if not self._drop_untimed:
-            raise UnsupportedValueError(
-                f"a row has no event time: its column {event_time.column!r} is null; set "
-                f"{execution_options.NULL_EVENT_TIME.key}: drop to leave such rows out (they are counted), or fill the "
-                f"column before from_dataframe()"
-            )
-        return part.filter(part.column(TIMESTAMP).is_valid())
 
 
 class EdgeColumns:
@@ -224,10 +156,10 @@ def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
     return values
 
 
-class ArrowOutput:
-    """What a subtask emits on one edge, as Arrow batches; kept until the next epoch (PROTOCOL R10)."""
+class EdgeEncoder:
+    """Turns the records that a stage emits on an edge into Arrow columns, with their event time and their keys."""
 
-    def __init__(self, edge: EdgePlan, target_parallelism: int, folder: Path | None = None) -> None:
+    def __init__(self, edge: EdgePlan, target_parallelism: int) -> None:
         self._edge = edge
         self._codec = RowCodec(edge.record_type)
         self._keys = KeyCodec(edge.key_types) if edge.key_selector is not None else None
@@ -236,6 +168,25 @@ class ArrowOutput:
             self._select = loads(edge.key_selector).get_key
         self._targets = target_parallelism
         self._partition: CustomPartition | None = None if edge.partitioner is None else loads(edge.partitioner)
+        self._schema = row_schema(edge)
+
+    def encode(self, batch: Batch) -> tuple[pa.RecordBatch, list[int] | None]:
+        """The columns of a batch, and the subtask of each row if a partitioner of the program chooses it."""
+        chosen = None
+        if self._partition is not None:
+            chosen = select_targets(self._edge, self._partition, batch.records, self._targets)
+        arrays = [_timestamp_column(batch), *self._codec.encode(batch.records)]
+        if self._keys is not None and self._select is not None:
+            arrays += self._keys.encode(select_keys(self._edge, self._keys, self._select, batch.records))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), chosen
+
+
+class ArrowOutput:
+    """What a subtask emits on one edge, as rows; kept until the next epoch (PROTOCOL R10)."""
+
+    def __init__(self, edge: EdgePlan, target_parallelism: int, folder: Path | None = None) -> None:
+        self._encoder = EdgeEncoder(edge, target_parallelism)
+        self._targets = target_parallelism
         self.schema = output_schema(edge)
         self._batches = KeptBatches(self.schema, folder)
 
@@ -244,14 +195,9 @@ class ArrowOutput:
         count = len(batch.records)
         if not count:
             return
-        arrays = [pa.nulls(count, pa.int32()), pa.nulls(count, pa.binary())]
-        if self._partition is not None:
-            chosen = select_targets(self._edge, self._partition, batch.records, self._targets)
-            arrays[0] = pa.array(chosen, pa.int32())
-        arrays.append(_timestamp_column(batch))
-        arrays += self._codec.encode(batch.records)
-        if self._keys is not None and self._select is not None:
-            arrays += self._keys.encode(select_keys(self._edge, self._keys, self._select, batch.records))
+        rows, chosen = self._encoder.encode(batch)
+        targets = pa.nulls(count, pa.int32()) if chosen is None else pa.array(chosen, pa.int32())
+        arrays = [targets, pa.nulls(count, pa.binary()), *rows.columns]
         self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def end(self, barrier: Barrier) -> KeptBatches:
@@ -290,8 +236,13 @@ def select_targets(edge: EdgePlan, custom: CustomPartition, records: Sequence[An
 
 
 def output_schema(edge: EdgePlan) -> pa.Schema:
-    """The columns of a stage's output on this edge."""
-    fields = [pa.field(TARGET, pa.int32()), pa.field(BARRIER, pa.binary()), pa.field(TIMESTAMP, pa.int64())]
+    """The columns of a stage's output on an edge whose rows are not packed."""
+    return pa.schema([pa.field(TARGET, pa.int32()), pa.field(BARRIER, pa.binary()), *row_schema(edge)])
+
+
+def row_schema(edge: EdgePlan) -> pa.Schema:
+    """The columns of the rows that a stage emits on an edge."""
+    fields = [pa.field(TIMESTAMP, pa.int64())]
     fields += [pa.field(f"c{n}", arrow) for n, (_, arrow) in enumerate(RowCodec(edge.record_type).fields)]
     if edge.key_selector is not None:
         fields += [pa.field(f"k{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]

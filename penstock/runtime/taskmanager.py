@@ -38,8 +38,10 @@ from penstock.errors import (
 )
 from penstock.graph.job_graph import EdgePlan
 from penstock.model.snapshot import CheckpointAck, CheckpointDecline, SavepointEvent
-from penstock.runtime.exchange_rows import ArrowOutput, StageInput
+from penstock.runtime.exchange_rows import ArrowOutput
+from penstock.runtime.operator_chain import EdgeOutput
 from penstock.runtime.ownership import Kept, Run
+from penstock.runtime.packed_rows import PackedOutput, is_packed
 from penstock.runtime.process.batch_streams import receive_batches, send_batches
 from penstock.runtime.process.messages import (
     Acked,
@@ -68,6 +70,7 @@ from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManage
 from penstock.runtime.process.watchdog import ProcessWatch, exit_now
 from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.runtime.sorted_rows import RowOrder, SortedRows
+from penstock.runtime.stage_input import StageInput
 from penstock.state.backend.backend_registry import register_backend
 from penstock.storage.storage import Storage, open_storage
 
@@ -190,11 +193,17 @@ class TaskManager:
     def _deploy(self, message: Deploy) -> Deployed:
         """The plan is the user's program, from the process that knows the token: the one thing that is unpickled."""
         plan: DeployedPlan = pickle.loads(message.plan)
-        self._inputs = {stage.id: StageInput(stage, drop_untimed=plan.drop_untimed) for stage in plan.stages.values()}
+        self._inputs = {
+            stage.id: StageInput(stage, plan.batch_rows, drop_untimed=plan.drop_untimed)
+            for stage in plan.stages.values()
+        }
         self._orders = {stage.id: RowOrder(stage) for stage in plan.stages.values()}
 
-        def new_output(edge: EdgePlan) -> ArrowOutput:
-            return ArrowOutput(edge, plan.targets.get(edge.id, 0), Path(self._state_folder or self._folder))
+        def new_output(edge: EdgePlan) -> EdgeOutput:
+            folder, reader = Path(self._state_folder or self._folder), plan.stages.get(edge.target)
+            if reader is not None and is_packed(edge, reader):
+                return PackedOutput(edge, reader, folder)
+            return ArrowOutput(edge, reader.parallelism if reader is not None else 0, folder)
 
         for spec in plan.backends:
             register_backend(spec)

@@ -21,6 +21,7 @@ from penstock.runtime.exchange_rows import (
     BARRIER,
     BARRIER_EDGE,
     EDGE,
+    PACKED,
     PARTITION,
     TARGET,
     TIMESTAMP,
@@ -28,10 +29,12 @@ from penstock.runtime.exchange_rows import (
     has_partitions,
     has_timestamps,
 )
+from penstock.runtime.packed_rows import is_packed
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.spark.pipe import RESULT_DDL, SUBTASK, OwnerAddress, Pipe
 from penstock.spark.source_frames import split_source
 
+PACKED_DDL = f"{TARGET} int, {BARRIER} binary, {PACKED} binary"
 COPY = "__copy"
 """The target subtask of one copy of a broadcast row."""
 
@@ -100,7 +103,9 @@ class EpochPlanner:
             union = union.union(frame)
         consumer = f"{edge.id}" if edge is not None else "end"
         pipe = self._pipe(request, stage, edge, consumer)
-        ddl = output_ddl(edge) if edge is not None else RESULT_DDL
+        ddl = RESULT_DDL
+        if edge is not None:
+            ddl = PACKED_DDL if is_packed(edge, self._graph.stage(edge.target)) else output_ddl(edge)
         return union.repartitionById(stage.parallelism, SUBTASK).mapInArrow(pipe, ddl)
 
     def _pipe(self, request: EpochRequest, stage: StagePlan, edge: EdgePlan | None, consumer: str) -> Pipe:
@@ -150,6 +155,8 @@ def _stage_edges(graph: JobGraph, stage: StagePlan) -> list[EdgePlan]:
 def edge_layout(stage: StagePlan, index: int) -> list[str]:
     """The SQL that turns the rows of an edge, from a source or from a stage, into rows of the stage's input."""
     edge = stage.inputs[index]
+    if is_packed(edge, stage):
+        return packed_layout(stage, index)
     codec = RowCodec(edge.record_type)
     names = [name for name, _ in codec.fields]
     if isinstance(edge.source, SourceRef):
@@ -170,6 +177,15 @@ def edge_layout(stage: StagePlan, index: int) -> list[str]:
     given |= {f"i{index}_{n}": column for n, column in enumerate(columns)}
     placed = _placement(stage, edge, keys)
     given[SUBTASK] = placed if target is None else f"coalesce({target}, {placed})"
+    return lay_out(stage, given)
+
+
+def packed_layout(stage: StagePlan, index: int) -> list[str]:
+    """The same for cells of rows; the upstream stage has chosen their targets where it depends on the row."""
+    edge = stage.inputs[index]
+    own = f"pmod(spark_partition_id(), {stage.parallelism})"
+    placed = {"broadcast": COPY, "forward": f"coalesce({TARGET}, {own})"}.get(edge.partitioning, TARGET)
+    given = {EDGE: f"if({BARRIER} is null, {index}, {BARRIER_EDGE})", BARRIER: BARRIER, PACKED: PACKED, SUBTASK: placed}
     return lay_out(stage, given)
 
 
@@ -202,11 +218,18 @@ def lay_out(stage: StagePlan, given: Mapping[str, str]) -> list[str]:
 def input_columns(stage: StagePlan) -> list[tuple[str, str]]:
     """Name and Spark type of every column of a stage's input."""
     columns = [(EDGE, "int"), (BARRIER, "binary"), (SUBTASK, "int")]
+    packed = [is_packed(edge, stage) for edge in stage.inputs]
+    if any(packed):
+        columns.append((PACKED, "binary"))
+    if all(packed):
+        return columns
     if has_timestamps(stage):
         columns.append((TIMESTAMP, "bigint"))
     if has_partitions(stage):
         columns.append((PARTITION, "string"))
     for index, edge in enumerate(stage.inputs):
+        if packed[index]:
+            continue
         columns += [(f"i{index}_{n}", ddl) for n, ddl in enumerate(_ddls(RowCodec(edge.record_type)))]
         if edge.key_selector is not None:
             columns += [(f"k{index}_{n}", ddl) for n, ddl in enumerate(_ddls(KeyCodec(edge.key_types)))]
@@ -214,7 +237,7 @@ def input_columns(stage: StagePlan) -> list[tuple[str, str]]:
 
 
 def output_ddl(edge: EdgePlan) -> str:
-    """The schema of a stage's output on an edge, for `mapInArrow`."""
+    """The schema of a stage's output on an edge whose rows are not packed, for `mapInArrow`."""
     columns: list[tuple[str, str]] = [(TARGET, "int"), (BARRIER, "binary"), (TIMESTAMP, "bigint")]
     columns += [(f"c{n}", ddl) for n, ddl in enumerate(_ddls(RowCodec(edge.record_type)))]
     if edge.key_selector is not None:

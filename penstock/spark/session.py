@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
+from penstock.model.units import MIB
 from penstock.spark.class_archive import archive_options
 from penstock.spark.java import require_java
 
@@ -58,7 +59,12 @@ QUERY_SETTINGS: dict[str, str] = {
 
 def query_settings(batch_rows: int) -> dict[str, str]:
     """The settings of a query whose TaskManagers get at most `batch_rows` rows in an Arrow batch."""
-    return {**QUERY_SETTINGS, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}
+    return {
+        **QUERY_SETTINGS,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows),
+        # A row of the plan may be a cell of many rows.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * MIB),
+    }
 
 
 def clone_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:

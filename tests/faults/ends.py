@@ -2,7 +2,8 @@
 
 A source is a folder, or `kafka=servers=topic`. A sink is `file`, `delta`, `iceberg`, `print`, which is at least once,
 `kafka=servers=topic=guarantee=transaction timeout`, `postgres=url=table`, `sqlite=path=table`, or `spark=path`, which
-is `to_spark` with a writer that stores tokens. Several sinks are separated by `+`.
+is `to_spark` with a writer that stores tokens. Several sinks are separated by `+`. Behind `exchange:` they get the rows
+through a second stage, which checks that those of a key come once each and in order.
 """
 
 import sqlite3
@@ -13,6 +14,7 @@ from typing import Any
 from penstock.datastream.connectors import DeliveryGuarantee, FileSink, FileSource
 
 EVENT = "id bigint, key string, amount bigint"
+EXCHANGE = "exchange:"
 ROW = "id bigint, key string, amount bigint, count bigint"
 TABLES = (
     "calls (token text, rows integer)",

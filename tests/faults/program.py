@@ -25,7 +25,7 @@ from penstock.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tests.faults.ends import ROW, is_topic, source_of, write_rows
+from tests.faults.ends import EXCHANGE, ROW, is_topic, source_of, write_rows
 
 
 class Tally(KeyedProcessFunction, CheckpointedFunction):
@@ -89,6 +89,21 @@ class Tally(KeyedProcessFunction, CheckpointedFunction):
         yield None, ctx.get_current_key(), self.sum.get(), self.count.value()
 
 
+class InOrder(KeyedProcessFunction):
+    """Behind a second exchange: passes on the rows of a key, which must come once each and in order."""
+
+    def open(self, ctx):
+        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, row, ctx):
+        count = self.count.value() or 0
+        expected = count if row.id is None else count + 1
+        if row.count != expected:
+            raise ValueError(f"row {row.count} of key {row.key!r} came after row {count}")
+        self.count.update(expected)
+        yield row
+
+
 def main(events: str, output: str, checkpoint_ms: str, sinks: str = "file") -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(int(checkpoint_ms))
@@ -99,7 +114,9 @@ def main(events: str, output: str, checkpoint_ms: str, sinks: str = "file") -> N
         .name("tally")
         .uid("tally")
     )
-    write_rows(rows, sinks, output)
+    if sinks.startswith(EXCHANGE):
+        rows = rows.key_by("key").process(InOrder(), output_type=ROW).name("in-order").uid("in-order")
+    write_rows(rows, sinks.removeprefix(EXCHANGE), output)
     env.execute("tally")
 
 

@@ -1,4 +1,4 @@
-"""A sample of `make test-faults`: one kill of each kind in one run of the job of features A4 and Q1."""
+"""A sample of `make test-faults`: one kill of each kind in one run of a job with two exchanges (features A4 and Q1)."""
 
 from pathlib import Path
 
@@ -20,7 +20,8 @@ def test_a4_q1_a_kill_of_a_worker_a_taskmanager_and_the_driver_lose_and_double_n
     events = tmp_path / "events"
     write_events(LOAD, events)
     strikes = plan_strikes(("worker", "taskmanager", "driver"), LOAD.files, SEED)
-    result = run_killed(Place(tmp_path / "job", events, settings=SETTINGS), batch_result(events), strikes, print)
+    place = Place(tmp_path / "job", events, sink="exchange:file", settings=SETTINGS)
+    result = run_killed(place, batch_result(events), strikes, print)
     assert [str(hit) for hit in result.hits if not hit.counts] == []
     assert result.verdict.exact, f"seed {SEED}: {result.verdict}"
     assert result.leftovers == []

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.codec.keys import KeyCodec
-from penstock.codec.row_codec import RowCodec
 from penstock.common import Row, Types
 from penstock.errors import InvalidKeyError, UnsupportedValueError
 from penstock.graph.callables import CallableKeySelector
@@ -25,15 +24,16 @@ from penstock.runtime.exchange_rows import (
     BARRIER,
     BARRIER_EDGE,
     EDGE,
+    PACKED,
     TARGET,
     TIMESTAMP,
     ArrowOutput,
-    StageInput,
     encode_barrier,
-    has_timestamps,
 )
 from penstock.runtime.operators.batch import Batch, EdgeBatch
+from penstock.runtime.packed_rows import PackedOutput
 from penstock.runtime.process.messages import Barrier, EpochHeader
+from penstock.runtime.stage_input import StageInput
 
 ORDERS = resolve_type("customer string, amount decimal(10,2), at timestamp")
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -60,37 +60,24 @@ def stage_of(*edges: EdgePlan, keyed: bool = True) -> StagePlan:
 
 
 def through_the_jvm(stage: StagePlan, outputs: Sequence[list[pa.RecordBatch]], subtask: int) -> list[pa.RecordBatch]:
-    """What Spark makes of the outputs of the upstream stages for one subtask: columns renamed, all others null.
+    """What Spark makes of the outputs of the upstream stages for one subtask.
 
     Rows are not spread over the subtasks here; barriers go to their own.
     """
-    columns: list[tuple[str, pa.DataType]] = [(EDGE, pa.int32()), (BARRIER, pa.binary())]
-    if has_timestamps(stage):
-        columns.append((TIMESTAMP, pa.int64()))
-    for index, edge in enumerate(stage.inputs):
-        columns += [(f"i{index}_{n}", arrow) for n, (_, arrow) in enumerate(RowCodec(edge.record_type).fields)]
-        if edge.key_selector is not None:
-            columns += [(f"k{index}_{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]
+    schema = pa.schema([(EDGE, pa.int32()), (BARRIER, pa.binary()), (PACKED, pa.binary())])
     tables = []
     for index, batches in enumerate(outputs):
         for batch in batches:
-            target = batch.column(TARGET)
-            batch = batch.filter(pa.array([t is None or t == subtask for t in target.to_pylist()]))
-            is_barrier = batch.column(BARRIER).is_valid().to_pylist()
-            given = {
-                EDGE: pa.array([BARRIER_EDGE if barrier else index for barrier in is_barrier], pa.int32()),
-                BARRIER: batch.column(BARRIER),
-                TIMESTAMP: batch.column(TIMESTAMP),
-                **{f"i{index}_{name[1:]}": batch.column(name) for name in batch.schema.names if name[0] == "c"},
-                **{f"k{index}_{name[1:]}": batch.column(name) for name in batch.schema.names if name[0] == "k"},
-            }
-            arrays = [given.get(name, pa.nulls(batch.num_rows, arrow)) for name, arrow in columns]
-            tables.append(pa.Table.from_arrays(arrays, schema=pa.schema(columns)))
+            is_barrier, targets = batch.column(BARRIER).is_valid().to_pylist(), batch.column(TARGET).to_pylist()
+            taken = [not barrier or target == subtask for barrier, target in zip(is_barrier, targets, strict=True)]
+            edges = pa.array([BARRIER_EDGE if barrier else index for barrier in is_barrier], pa.int32())
+            whole = pa.Table.from_arrays([edges, batch.column(BARRIER), batch.column(PACKED)], schema=schema)
+            tables.append(whole.filter(pa.array(taken)))
     return list(pa.concat_tables(tables).combine_chunks().to_batches())
 
 
 def emitted(edge: EdgePlan, *batches: Batch, barrier: Barrier) -> list[pa.RecordBatch]:
-    output = ArrowOutput(edge, 2)
+    output = PackedOutput(edge, stage_of(edge))
     for batch in batches:
         output.add(batch)
     return list(output.end(barrier))
@@ -118,14 +105,17 @@ def test_two_edges_with_keys_nulls_and_timestamps_come_through_one_exchange() ->
     )
     items = list(StageInput(stage).items(batches))
     parts = {item.edge: item for item in items if isinstance(item, EdgeBatch)}
-    assert parts[0].batch.records == rows and parts[0].rows == 3
-    assert isinstance(parts[0].batch.records[0], Row) and parts[0].batch.records[0].customer == "ada"
-    assert parts[0].batch.timestamps == [10, 20, 30]
-    assert parts[0].batch.keys == ["ada", "bob", "ada"]
-    assert parts[1].batch.records == things
-    assert parts[1].batch.timestamps == [5, None, 6]
+    first = parts[0].batch
+    assert sorted(zip(first.timestamps or (), first.records, first.keys or (), strict=True)) == [
+        (10, rows[0], "ada"),
+        (20, rows[1], "bob"),
+        (30, rows[2], "ada"),
+    ]
+    assert isinstance(first.records[0], Row) and first.records[0].customer in ("ada", "bob") and parts[0].rows == 3
     keys = KeyCodec((TAGGED,))
-    assert [keys.to_user_key(key) for key in parts[1].batch.keys or ()] == [1, True, 1.0]
+    second = [keys.to_user_key(key) for key in parts[1].batch.keys or ()]
+    for key, record, time in zip(second, parts[1].batch.records, parts[1].batch.timestamps or (), strict=True):
+        assert repr(record["who"]) == repr(key) and time == {"1": 5, "True": None, "1.0": 6}[repr(key)]
     assert len(set(parts[1].batch.keys or ())) == 3  # 1, True and 1.0 are three keys
     barriers = [item for item in items if isinstance(item, Barrier)]
     header = EpochHeader("job", 1, 3, 1_000, 7)
@@ -135,9 +125,9 @@ def test_two_edges_with_keys_nulls_and_timestamps_come_through_one_exchange() ->
 def test_rows_and_barriers_of_one_batch_may_come_in_any_order() -> None:
     edge = selected(1, TAGGED, lambda record: record)
     (batch,) = through_the_jvm(stage_of(edge), [emitted(edge, Batch(["a", "b"]), barrier=barrier_of(edge))], subtask=0)
-    turned = batch.take(pa.array([2, 1, 0]))
+    turned = batch.take(pa.array(range(batch.num_rows)[::-1]))
     items = list(StageInput(stage_of(edge)).items([turned]))
-    assert [item.batch.records for item in items if isinstance(item, EdgeBatch)] == [["b", "a"]]
+    assert [sorted(item.batch.records) for item in items if isinstance(item, EdgeBatch)] == [["a", "b"]]
     assert sum(isinstance(item, Barrier) for item in items) == 1
 
 

@@ -11,9 +11,9 @@ from penstock.errors import CheckpointError
 from penstock.graph.job_graph import StagePlan
 from penstock.model.key_groups import key_group_of
 from penstock.model.types import TAGGED, resolve_type
-from penstock.runtime.exchange_rows import StageInput
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.snapshots.spool import Spool
+from penstock.runtime.stage_input import StageInput
 from tests.runtime.test_exchange import (
     NOON,
     ORDERS,

@@ -87,7 +87,7 @@ class Cluster:
         (self.register,) = wait_until(lambda: self.jobmanager.heard(Register), pause_s=0.001)
         self._control = RpcClient((HOST, self.register.tcp_port), HELLO)
         stage = keyed_stage(CountKeys())
-        plan = pickle.dumps(DeployedPlan({stage.id: stage}, {}, {}))
+        plan = pickle.dumps(DeployedPlan({stage.id: stage}, {}, 10_000))
         deployed = self._control.call(Deploy(plan, [SUBTASK], [[]], None, 0, 0))
         self.parent: Version = deployed.versions[0][1]
         self._tasks: list[Task] = []

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from penstock.checkpoint.restore.redistribution import redistribute, snapshots_to_load
 from penstock.graph.execution_graph import ExecutionGraph
-from penstock.graph.job_graph import SPARK_SINK, JobGraph, StagePlan
+from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.graph.pickling import dumps
 from penstock.jobmanager.attempt.attempt import Origin
 from penstock.jobmanager.settings.job_settings import JobSettings
@@ -64,12 +64,10 @@ def pickled_plan(graph: JobGraph, settings: JobSettings) -> bytes:
 def deployed_plan(graph: JobGraph, settings: JobSettings) -> DeployedPlan:
     """The part of the graph that TaskManagers need; sources and sinks stay in the JobManager as live objects."""
     stages = {stage.id: _without_operators(stage) if settings.passthrough else stage for stage in graph.stages}
-    edges = [edge for stage in graph.stages for edge in stage.outputs]
-    targets = {edge.id: stages[edge.target].parallelism for edge in edges if edge.target != SPARK_SINK}
     return DeployedPlan(
         stages,
         graph.channel_counts,
-        targets,
+        settings.batch_rows,
         drop_untimed=settings.null_event_time == "drop",
         backend=settings.backend,
         backends=registered_backends(),

@@ -42,8 +42,8 @@ class DeployedPlan(msgspec.Struct):
     stages: dict[str, StagePlan]
     channels: dict[int, int]
     """Edge id -> number of upstream subtasks, for edges that start at a stage."""
-    targets: dict[int, int]
-    """Edge id -> parallelism of the stage that reads it."""
+    batch_rows: int
+    """The most rows that a function gets in one batch."""
     drop_untimed: bool = False
     """Rows of a source without event time are dropped instead of failing the job."""
     backend: BackendSettings = BackendSettings()

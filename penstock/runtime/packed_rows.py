@@ -1,0 +1,191 @@
+"""Rows between two stages, packed: a cell of bytes holds some rows of one edge for one subtask.
+
+A subtask chooses the target of its rows itself, and Spark moves a few large cells instead of many rows. A cell is an
+Arrow record batch without its schema, which both sides take from the plan of the edge.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.codec.keys import KeyCodec
+from penstock.codec.row_codec import RowCodec
+from penstock.errors import RpcError
+from penstock.graph.job_graph import EdgePlan, StageOutput, StagePlan
+from penstock.model.units import MIB
+from penstock.runtime.exchange_rows import (
+    BARRIER,
+    PACKED,
+    TARGET,
+    TIMESTAMP,
+    EdgeEncoder,
+    encode_barrier,
+    key_columns_of,
+)
+from penstock.runtime.kept_output import KeptBatches
+from penstock.runtime.operators.batch import Batch
+from penstock.runtime.process.messages import Barrier
+
+CELL_ROWS = 32_768
+"""Rows are gathered up to this number before they are split by target."""
+CELL_BYTES = 16 * MIB
+"""Of a cell with more than one row, and of the rows that are gathered."""
+SCHEMA = pa.schema([(TARGET, pa.int32()), (BARRIER, pa.binary()), (PACKED, pa.binary())])
+
+
+class PackedOutput:
+    """What a subtask emits on one edge to another stage, packed; kept until the next epoch (PROTOCOL R10)."""
+
+    def __init__(self, edge: EdgePlan, reader: StagePlan, folder: Path | None = None) -> None:
+        self._encoder = EdgeEncoder(edge, reader.parallelism)
+        self._targets = RowTargets(edge, reader)
+        self._parallelism = reader.parallelism
+        self._batches = KeptBatches(SCHEMA, folder)
+        self._gathered: list[pa.RecordBatch] = []
+        self._chosen: list[list[int]] = []
+        """Of a custom partitioner, for each gathered batch."""
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, batch: Batch) -> None:
+        """Encode a batch immediately, so that a value that does not fit is an error of the operator that made it."""
+        if not batch.records:
+            return
+        rows, chosen = self._encoder.encode(batch)
+        if self._bytes + rows.nbytes > CELL_BYTES:
+            self._pack()  # so that no column of the rows together is larger than Arrow allows
+        self._gathered.append(rows)
+        if chosen is not None:
+            self._chosen.append(chosen)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        if self._rows >= CELL_ROWS or self._bytes >= CELL_BYTES:
+            self._pack()
+
+    def _pack(self) -> None:
+        """Split the gathered rows by target; those of one target stay in order."""
+        if not self._gathered:
+            return
+        rows = self._gathered[0] if len(self._gathered) == 1 else pa.concat_batches(self._gathered)
+        chosen = [target for targets in self._chosen for target in targets]
+        for target, part in self._targets.split(rows, chosen):
+            for cell in cells(part):
+                arrays = [pa.array([target], pa.int32()), pa.nulls(1, pa.binary()), pa.array([cell], pa.binary())]
+                self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        self._gathered.clear()
+        self._chosen.clear()
+        self._rows = self._bytes = 0
+
+    def end(self, barrier: Barrier) -> KeptBatches:
+        """The epoch's cells, followed by a barrier for each downstream subtask."""
+        self._pack()
+        count = self._parallelism
+        barriers = pa.array([encode_barrier(barrier)] * count, pa.binary())
+        arrays = [pa.array(range(count), pa.int32()), barriers, pa.nulls(count, pa.binary())]
+        self._batches.add(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        self._batches.end()
+        return self._batches
+
+
+class RowTargets:
+    """Which subtask of the reading stage gets a row of an edge."""
+
+    def __init__(self, edge: EdgePlan, reader: StagePlan) -> None:
+        self._parallelism = reader.parallelism
+        self._max_parallelism = reader.max_parallelism
+        self._partitioning = edge.partitioning
+        self._keys: KeyCodec | None = None
+        self._key_columns: list[int] = []
+        """Positions among the columns of encoded rows, of which the first is the event time."""
+        if edge.partitioning == "key":
+            self._keys = KeyCodec(edge.key_types)
+            width = len(RowCodec(edge.record_type).fields)
+            own = range(width, width + len(self._keys.fields))
+            self._key_columns = [1 + n for n in (own if edge.key_selector is not None else key_columns_of(edge))]
+        self._passed = 0
+        """Rows so far, for an even distribution."""
+
+    def split(self, rows: pa.RecordBatch, chosen: list[int]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+        """The rows of each target. None: every subtask of a broadcast, the subtask of the same number in a forward."""
+        if self._partitioning in ("broadcast", "forward"):
+            yield None, rows
+        elif self._parallelism == 1 or self._partitioning == "global":
+            yield 0, rows
+        else:
+            targets = self._targets(rows, chosen)
+            counts = np.bincount(targets, minlength=self._parallelism)
+            if counts.max() == rows.num_rows:
+                yield int(counts.argmax()), rows
+                return
+            ordered = rows.take(pa.array(np.argsort(targets, kind="stable")))
+            start = 0
+            for target in np.flatnonzero(counts):
+                yield int(target), ordered.slice(start, int(counts[target]))
+                start += int(counts[target])
+
+    def _targets(self, rows: pa.RecordBatch, chosen: list[int]) -> npt.NDArray[np.int64]:
+        if self._partitioning == "custom":
+            return np.array(chosen, np.int64)
+        if self._keys is None:
+            first = self._passed
+            self._passed += rows.num_rows
+            return np.arange(first, self._passed) % self._parallelism
+        hashes = self._keys.hash_batch([rows.column(index) for index in self._key_columns]).astype(np.int64)
+        return hashes % self._max_parallelism * self._parallelism // self._max_parallelism
+
+
+def cells(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """The rows as cells, each within the limit unless it is a single row."""
+    if rows.num_rows > 1 and rows.nbytes > CELL_BYTES:
+        half = rows.num_rows // 2
+        yield from cells(rows.slice(0, half))
+        yield from cells(rows.slice(half))
+    else:
+        yield rows.serialize().to_pybytes()
+
+
+class PackedInput:
+    """Turns the cells of an input edge into rows, in the columns of the stage's input."""
+
+    def __init__(self, index: int, edge: EdgePlan, batch_rows: int) -> None:
+        fields = [pa.field(TIMESTAMP, pa.int64())]
+        fields += [pa.field(f"i{index}_{n}", kind) for n, (_, kind) in enumerate(RowCodec(edge.record_type).fields)]
+        if edge.key_selector is not None:
+            keys = KeyCodec(edge.key_types)
+            fields += [pa.field(f"k{index}_{n}", kind) for n, (_, kind) in enumerate(keys.fields)]
+        self._schema = pa.schema(fields)
+        self._batch_rows = batch_rows
+
+    def rows(self, packed: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+        """The rows of the cells in order, in batches of at most `batch_rows`; small cells are put together."""
+        gathered: list[pa.RecordBatch] = []
+        count = 0
+        for cell in packed:
+            for part in self._slices(cell):
+                if count + part.num_rows > self._batch_rows:
+                    yield from _together(gathered)
+                    gathered, count = [], 0
+                gathered.append(part)
+                count += part.num_rows
+        yield from _together(gathered)
+
+    def _slices(self, cell: bytes) -> Iterator[pa.RecordBatch]:
+        try:
+            rows = pa.ipc.read_record_batch(pa.py_buffer(cell), self._schema)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RpcError(f"unreadable rows between two stages: {error}") from error
+        for start in range(0, rows.num_rows, self._batch_rows):
+            yield rows.slice(start, self._batch_rows)
+
+
+def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def is_packed(edge: EdgePlan, reader: StagePlan) -> bool:
+    """Whether rows of an edge are packed: between two stages, unless batch mode sorts them on arrival."""
+    return isinstance(edge.source, StageOutput) and not reader.batch
