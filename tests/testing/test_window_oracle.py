@@ -129,6 +129,8 @@ def streams(draw: st.DrawFn, *, is_event_time: bool) -> list[Any]:
             )
         else:  # in processing time a replay sees another time, so nothing is left to replay
             items += [CHECKPOINT, CRASH if step == "crash" else step]
+        if not is_event_time:
+            items.append(Advance(1))  # two epochs never have the same millisecond
     return items
 
 

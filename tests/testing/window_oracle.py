@@ -172,7 +172,7 @@ class WindowOracle:
         case = self.case
         if case.trigger == "count" or (case.trigger == "default" and "count" in case.kind):
             pane.count += 1
-            if pane.count == (case.every or case.size):
+            if pane.count >= (case.every or case.size):  # more if windows were merged
                 pane.count = 0
                 self._fire(pane)
         elif case.trigger in ("default", "continuous") and case.kind != "global":
