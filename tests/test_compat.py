@@ -1,5 +1,6 @@
 """`import pyflink` means `penstock` once that is asked for."""
 
+import datetime
 import importlib
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 import penstock.common
+import penstock.datastream
 from penstock import compat
+from penstock.codec.columns import decode_column, encode_column
 from penstock.connectors.file.file_formats import text
 from penstock.errors import UsageError
 from penstock.model.types import Types
@@ -56,6 +59,15 @@ def test_a_missing_library_is_not_taken_for_a_missing_module(monkeypatch: pytest
     monkeypatch.setattr("penstock.compat.importlib.import_module", import_module)
     with pytest.raises(ModuleNotFoundError, match="no library"):
         __import__("pyflink.common.time")
+
+
+@pytest.mark.usefixtures("installed")
+def test_timestamps_have_no_time_zone_and_a_collection_may_be_empty() -> None:
+    noon = datetime.datetime(2021, 1, 9, 12)
+    column = encode_column([noon], Types.SQL_TIMESTAMP())
+    assert decode_column(column, Types.SQL_TIMESTAMP()) == [noon]
+    env = penstock.datastream.StreamExecutionEnvironment.get_execution_environment()
+    assert env.from_collection([]).get_type() == Types.PICKLED_BYTE_ARRAY()
 
 
 def test_the_real_pyflink_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

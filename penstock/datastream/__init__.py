@@ -6,6 +6,7 @@ from penstock.datastream.broadcast_stream import (
     BroadcastConnectedStream,
     BroadcastStream,
 )
+from penstock.datastream.cached_stream import CachedDataStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -97,6 +98,7 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
+    "CachedDataStream",
     "CheckpointConfig",
     "CheckpointListener",
     "CheckpointStorage",

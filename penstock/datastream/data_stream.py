@@ -68,6 +68,7 @@ from penstock.model.watermark import WatermarkStrategy
 from penstock.model.window_assigners import WindowAssigner
 
 if TYPE_CHECKING:
+    from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.environment import StreamExecutionEnvironment
     from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
@@ -77,6 +78,7 @@ __all__ = [  # as in PyFlink's module of this name
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",
@@ -351,9 +353,11 @@ class DataStream(NodeSettings):
         spec = side_output(self._environment._graph, self._node, output_tag)
         return DataStream(self._environment, self._add("operator", "Side Output", spec, output_tag.type_info))
 
-    def cache(self) -> NoReturn:
-        """Not available."""
-        unavailable("cache()", "write the stream with sink_to() and read it again")
+    def cache(self) -> "CachedDataStream":
+        """The same records, which the first job that uses them keeps for later jobs of the program. Batch mode only."""
+        from penstock.datastream.cached_stream import CachedDataStream
+
+        return CachedDataStream(self._values())
 
     # Sinks
 
@@ -478,6 +482,10 @@ def __getattr__(name: str) -> type:
         from penstock.datastream.keyed_stream import KeyedStream
 
         return KeyedStream
+    if name == "CachedDataStream":
+        from penstock.datastream.cached_stream import CachedDataStream
+
+        return CachedDataStream
     if name in ("AllWindowedStream", "WindowedStream"):
         from penstock.datastream import windowed_stream
 

@@ -10,6 +10,7 @@ from penstock.control.inspect.program_inspection import take_program
 from penstock.control.job_guarantees import require_guarantee
 from penstock.control.terminal import print_message
 from penstock.datastream import source_nodes
+from penstock.datastream.cached_stream import StreamCache, use_caches
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.data_stream import DataStream, unavailable
 from penstock.datastream.job_client import JobClient, JobHandle
@@ -58,6 +59,8 @@ class StreamExecutionEnvironment:
         self._graph = StreamGraph()
         self._execution_config = ExecutionConfig(configuration)
         self._choices = StateChoices()
+        self._caches: list[StreamCache] = []
+        self._buffer_timeout = 100
 
     @staticmethod
     def get_execution_environment(
@@ -237,11 +240,12 @@ class StreamExecutionEnvironment:
 
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
         """Accepted, without effect: records travel with their epoch."""
+        self._buffer_timeout = timeout_millis
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Always -1."""
-        return -1
+        """What was set, or Flink's default of 100 milliseconds. It has no effect."""
+        return self._buffer_timeout
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> "StreamExecutionEnvironment":
         """Accepted, without effect: Spark places the tasks."""
@@ -366,6 +370,7 @@ class StreamExecutionEnvironment:
         for note in configuration_notes(self._configuration):
             print_message(f"note: {note}")
         settings = job_settings(self._configuration, self._choices)
+        use_caches(self._graph, self._caches, settings.configuration.get(pipeline_options.RUNTIME_MODE))
         graph = self._build(settings.configuration)
         take_program(graph, settings.configuration, settings.origins)
         require_guarantee(graph, settings.configuration)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from penstock import compat
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.function_source import FunctionSource
 from penstock.connectors.kafka.kafka_source import PARTITION_COLUMN, TIMESTAMP_COLUMN, KafkaSource
@@ -65,7 +66,7 @@ def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:
 
 def _check_records(source: CollectionSource, type_info: Any) -> None:
     """Raise if a record does not fit the declared type, or needs one."""
-    if not source.records and type_info is None:
+    if not source.records and type_info is None and not compat.is_installed():
         raise UsageError(
             "from_collection() got no records, so their type is unknown; declare it, for example "
             "from_collection([], Types.STRING())"

@@ -1,6 +1,7 @@
 """The text of a record as Flink prints it: of declared types the text of the Java object, otherwise Python's own."""
 
 from collections.abc import Callable
+from datetime import timezone
 from typing import Any
 
 from penstock.model.types import TypeInformation
@@ -69,4 +70,36 @@ def _scientific(number: float) -> str:
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{exponent - leading}"
 
 
-_SCALARS: dict[str, Callable[[Any], str]] = {"BOOLEAN": _of_boolean, "FLOAT": _of_number, "DOUBLE": _of_number}
+def _of_time(value: Any) -> str:
+    return f"{value:%H:%M:%S}"
+
+
+def _of_timestamp(value: Any) -> str:
+    """A `java.sql.Timestamp`, in UTC: at least one digit of a fraction, and no zeros at its end."""
+    moment = value if value.tzinfo is None else value.astimezone(timezone.utc)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond:06}".rstrip("0").ljust(21, "0")
+
+
+def _of_instant(value: Any) -> str:
+    """A `java.time.Instant`: a fraction of three, six or nine digits, or none."""
+    fraction = f"{value.nanos:09}"
+    while fraction.endswith("000"):
+        fraction = fraction[:-3]
+    return f"{value.to_datetime():%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+
+
+def _of_bytes(value: Any) -> str:
+    """An array of Java's bytes, which have a sign."""
+    return str([byte - 256 if byte > 127 else byte for byte in value])
+
+
+_SCALARS: dict[str, Callable[[Any], str]] = {
+    "BOOLEAN": _of_boolean,
+    "FLOAT": _of_number,
+    "DOUBLE": _of_number,
+    "TIME": _of_time,
+    "TIMESTAMP": _of_timestamp,
+    "TIMESTAMP_NTZ": _of_timestamp,
+    "INSTANT": _of_instant,
+    "BINARY": _of_bytes,
+}

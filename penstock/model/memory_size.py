@@ -39,4 +39,9 @@ class MemorySize:
         return self.bytes_size >> 40
 
     def __str__(self) -> str:
-        return f"{self.bytes_size} bytes"
+        """The size in the largest unit of which it is a whole number, as Flink writes it: `5 mb`, `1500 bytes`."""
+        unit, name = 1, "bytes"
+        for shift, larger in ((10, "kb"), (20, "mb"), (30, "gb"), (40, "tb")):
+            if self.bytes_size and self.bytes_size % (1 << shift) == 0:
+                unit, name = 1 << shift, larger
+        return f"{self.bytes_size // unit} {name}"

@@ -9,7 +9,7 @@ from collections import _tuplegetter  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 _RESERVED = frozenset({"_fields"})
 
@@ -71,6 +71,17 @@ class Row(tuple[Any, ...], metaclass=_RowType):
         if fields is None or item not in fields:
             raise KeyError(item)
         return tuple.__getitem__(self, fields.index(item))
+
+    def __setitem__(self, item: Any, value: Any) -> NoReturn:
+        raise TypeError(
+            f"a Row cannot be changed, because state and other operators may hold it too: {self!r}[{item!r}] = "
+            f"{value!r}; make a new one, for example Row(*values)"
+        )
+
+    @property
+    def _values(self) -> list[Any]:
+        """PyFlink's name for the values."""
+        return list(self)
 
     if TYPE_CHECKING:  # fields are attributes; which ones is known only at run time
 

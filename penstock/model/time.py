@@ -164,6 +164,9 @@ class Instant:
         seconds, microseconds = divmod(epoch_micro, 1_000_000)
         return Instant(seconds, microseconds * 1000)
 
+    def __repr__(self) -> str:
+        return f"Instant<{self.seconds}, {self.nanos}>"
+
     def to_epoch_milli(self) -> int:
         """Whole milliseconds since 1970."""
         return self.seconds * 1000 + self.nanos // 1_000_000

@@ -100,9 +100,10 @@ class Types:
     def SQL_TIMESTAMP() -> TypeInformation:
         """`datetime.datetime`. A value without a time zone is taken as UTC; all are read back with the zone UTC.
 
-        Spark's `timestamp` stores the same and refuses values without a time zone; `timestamp_ntz` stores those.
+        Spark's `timestamp` stores the same and refuses values without a time zone; `timestamp_ntz` stores those. In a
+        program written for PyFlink it is `timestamp_ntz`: values have no time zone there.
         """
-        return ti.SQL_TIMESTAMP
+        return ti.scalar("TIMESTAMP_NTZ") if compat.is_installed() else ti.SQL_TIMESTAMP
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:

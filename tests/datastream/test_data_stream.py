@@ -288,17 +288,6 @@ def test_a_stream_cannot_be_used_inside_a_function(env: Env):
         build(env)
 
 
-@pytest.mark.parametrize(
-    ("method", "count"),
-    [
-        ("cache", 0),
-    ],
-)
-def test_what_is_not_there_says_so_and_what_to_do_instead(env: Env, method: str, count: int):
-    with pytest.raises(UsageError, match=rf"{method}\(\) is not available; \w+"):
-        getattr(env.from_collection([1]), method)(*[None] * count)
-
-
 def test_the_schema_is_that_of_the_records(env: Env, frame: Any, capsys: pytest.CaptureFixture[str]):
     orders = env.from_dataframe(frame)
     assert orders.schema.names == ["customer", "amount", "at"]

@@ -333,7 +333,7 @@ def test_w3_a_reduce_has_another_operator_in_batch_mode(env: Env, spark: Any):
 
 def test_settings_without_effect_are_accepted(env: Env):
     assert env.set_buffer_timeout(5).register_slot_sharing_group("a").enable_changelog_state_backend(True) is env
-    assert env.get_buffer_timeout() == -1 and not env.is_changelog_state_backend_enabled()
+    assert env.get_buffer_timeout() == 5 and not env.is_changelog_state_backend_enabled()
     env.close()
 
 

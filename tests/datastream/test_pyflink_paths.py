@@ -96,7 +96,6 @@ PYFLINK = {
         TumblingProcessingTimeWindows Window WindowAssigner""",
 }
 MISSING = {
-    "streams are not cached": "CachedDataStream",
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper
         CustomCheckpointStorage CustomStateBackend FileEnumeratorProvider FileSplitAssignerProvider
         InputFormat RowDataBulkWriterFactory""",

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.common import Instant
 from penstock.model.flink_text import flink_text
 from penstock.model.row import Row, RowKind
 from penstock.model.types import TAGGED, Types
@@ -27,6 +28,12 @@ PAIR = [Types.STRING(), Types.DOUBLE()]
         (Types.MAP(Types.STRING(), Types.BOOLEAN()), {"a": False}, "{a=false}"),
         (Types.BIG_DEC(), Decimal("1.50"), "1.50"),
         (Types.SQL_DATE(), datetime.date(2024, 1, 2), "2024-01-02"),
+        (Types.SQL_TIME(), datetime.time(12, 0, 0, 123000), "12:00:00"),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2021, 1, 9, 12, 0, 0, 11000), "2021-01-09 12:00:00.011"),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2021, 1, 9, tzinfo=datetime.timezone.utc), "2021-01-09 00:00:00.0"),
+        (Types.INSTANT(), Instant(1, 500_000_000), "1970-01-01T00:00:01.500Z"),
+        (Types.INSTANT(), Instant(1, 0), "1970-01-01T00:00:01Z"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"a\xff", "[97, -1]"),
         (TAGGED, ("ada", 2.0), "('ada', 2.0)"),
         (Types.TUPLE([Types.PICKLED_BYTE_ARRAY()]), ({"a": 1},), "({'a': 1})"),
     ],

@@ -102,3 +102,10 @@ def test_the_fields_of_a_row_can_be_named_later() -> None:
         row.get_fields_by_names(["c"])
     with pytest.raises(ValueError, match="1 names given for a row of 2 values"):
         row.set_field_names(["a"])
+
+
+def test_a_change_of_a_row_is_an_error_that_says_what_to_do() -> None:
+    row = Row(customer="ada", amount=1)
+    with pytest.raises(TypeError, match=r"a Row cannot be changed.*\['amount'\] = 2; make a new one"):
+        row["amount"] = 2
+    assert row._values == ["ada", 1]

@@ -175,3 +175,26 @@ def test_w2_without_a_restart_strategy_an_error_ends_the_job(jobs: Jobs) -> None
     stream = env.from_collection([("a", 777)], DDL).map(FailsOnce(jobs.folder / "failed"), DDL)
     with pytest.raises(UserFunctionError, match="not yet"):
         collect(stream)
+
+
+def test_a_cached_stream_is_computed_once(jobs: Jobs, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+
+    def doubled(order: Any) -> Any:
+        with calls.open("a", encoding="utf-8") as file:
+            file.write(".")
+        return order[0], order[1] * 2
+
+    env = batch_environment(jobs)
+    given = [("ada", 1), ("bob", 2), ("ada", 3)]
+    pair = Types.TUPLE([Types.STRING(), Types.INT()])
+    kept = env.from_collection(given, pair).map(doubled, pair).cache()
+    untyped = kept.map(lambda order: {"who": order[0]}).cache()
+    assert collect(kept) == Counter([("ada", 2), ("bob", 4), ("ada", 6)])
+    assert collect(kept.key_by(lambda order: order[0]).sum(1)) == Counter([("ada", 8), ("bob", 4)])
+    assert sorted(record["who"] for record in untyped.execute_and_collect()) == ["ada", "ada", "bob"]
+    assert sorted(record["who"] for record in untyped.execute_and_collect()) == ["ada", "ada", "bob"]
+    assert calls.read_text(encoding="utf-8") == "..."
+    kept.invalidate()
+    assert collect(kept) == Counter([("ada", 2), ("bob", 4), ("ada", 6)])
+    assert calls.read_text(encoding="utf-8") == "......"
