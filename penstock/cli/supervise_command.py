@@ -59,8 +59,16 @@ def run_flags(arguments: Sequence[str]) -> dict[str, Any]:
 class DriverSupervisor:
     """Starts drivers one after the other. Belongs to the main thread."""
 
-    def __init__(self, arguments: Sequence[str], registry: Registry, budget: RestartBudget, clock: Clock) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        registry: Registry,
+        budget: RestartBudget,
+        clock: Clock,
+        command: Sequence[str] = (sys.executable, "-m", "penstock", "run"),
+    ) -> None:
         self._arguments = arguments
+        self._command = command
         self._registry = registry
         self._budget = budget
         self._clock = clock
@@ -95,9 +103,7 @@ class DriverSupervisor:
         if self._stopped_by is not None:
             return DriverEnd(-self._stopped_by)
         # A session of its own: Ctrl-C at the terminal reaches it once, through this process.
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "run", *extra, *self._arguments], start_new_session=True
-        )
+        self._child = subprocess.Popen([*self._command, *extra, *self._arguments], start_new_session=True)
         if self._stopped_by is not None:  # it came while the process was started
             self._child.send_signal(PASSED_ON[self._stopped_by])
         exit_code = self._child.wait()

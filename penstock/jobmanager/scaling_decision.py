@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from penstock.model.configuration import Configuration
 from penstock.model.options import autoscale_options as options
 
-LEAST_BUSY = 0.25
+LEAST_BUSY = 0.1
 """Of a job that lags: below it the functions are not what holds it up, and more subtasks would not help."""
 LEAST_GAIN = 1.1
 """By which factor the rate of a job that lags must have grown with the last step up, if another one is to follow."""

@@ -111,7 +111,7 @@ def test_a_step_that_did_not_help_is_not_followed_by_more() -> None:
 
 def test_a_job_that_lags_although_its_functions_are_idle_is_left_alone() -> None:
     window = LoadWindow(BOUNDS, 0.0)
-    found = [window.add(LoadSample(now_s, 2, 0.1, lags=True, rows_per_s=10.0)) for now_s in range(0, 250, STEP_S)]
+    found = [window.add(LoadSample(now_s, 2, 0.05, lags=True, rows_per_s=10.0)) for now_s in range(0, 250, STEP_S)]
     assert set(found) == {None}
 
 

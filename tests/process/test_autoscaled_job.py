@@ -60,9 +60,7 @@ def test_e9_a_load_step_up_and_down_is_followed_without_flapping(tmp_path: Path)
     try:
         wait_until(lambda: parallelism() == 3, pause_s=0.5)
         wait_until(lambda: len(ids()) == FILES * ROWS, pause_s=0.5)
-        wait_until(lambda: parallelism() == 1, pause_s=0.5)
-        found = record()
-        assert found is not None
+        found = wait_until(lambda: [one for one in [record()] if one and one.rescale and one.rescale.after == 1])[0]
         assert job.interrupt() == 128 + signal.SIGINT
     finally:
         if job.process.poll() is None:
