@@ -120,10 +120,25 @@ def _strike(
         others = [successor, *(standby for standby in standbys if standby is not successor)]
         with _still(others):
             woken = wake(Sleeper(ANYWHERE, active, before), place)
+            woken = replace(woken, changes=tuple(change for change in woken.changes if _counts(change, place)))
         quiet = "" if woken.passed else str(woken)
     records = place.registry.list()
     is_same = len(records) == 1 and after.job_id == seen.job_id == records[0].job_id
     return Takeover(fault, worked, is_same, (before, after.attempt), noticed_s, running_s, quiet), successor
+
+
+def _counts(change: str, place: Place) -> bool:
+    """Whether a file that the old driver wrote means anything: a manifest that no log entry names does not.
+
+    A driver that is stopped inside a write, after its look for newer attempts, ends that write when it wakes up
+    (PROTOCOL R2, R7).
+    """
+    sign, _, path = change.partition(" ")
+    parts = path.split("/")
+    if sign != "+" or parts[-1] != "_metadata" or not parts[-2].startswith("chk-"):
+        return True
+    named = [complete.metadata_path for complete in read_log(LocalStorage(place.job_folder)).retained]
+    return "/".join(parts[-2:]) in named
 
 
 @contextmanager
