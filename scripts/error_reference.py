@@ -69,6 +69,7 @@ REQUEST_CODES = {
     "MOVED": "`PATCH …?mode=stop`, which Flink has removed too: use `POST /jobs/:jobid/stop`",
     "INTERNAL": "a bug; `driver.log` has more under the request id",
     "UNAVAILABLE": "the job cannot do this now",
+    "TOO_MANY_STREAMS": "16 pages or programs follow the events of this job already",
     "TOO_MANY_OPERATIONS": "too many operations whose results nobody has fetched",
 }
 _CITATION = re.compile(r" ?\((?:PROTOCOL|features|reliability|security|DESIGN|STYLE) [^)]*\)")

@@ -22,6 +22,8 @@ class DriverLog:
     """Appends to the driver's log. Thread safe; a log that cannot be written changes nothing else."""
 
     def __init__(self, folder: Path, job_id: str, clock: Clock | None = None) -> None:
+        self.folder = folder
+        """Of this log and those of the TaskManagers."""
         self._path = folder / FILE_NAME
         self._job_id = job_id
         self._clock = clock or SystemClock()

@@ -1,17 +1,21 @@
 """Queries of the commands: the list of jobs, the status of one, and its logs."""
 
 import heapq
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from penstock.control.driver_log import FILE_NAME
 from penstock.control.registry import SUSPENDED, JobRecord, Registry
 from penstock.runtime.process.log_lines import LEVELS, line_head
+
+RECENT_BYTES = 512 * 1024
 
 
 class JobSelection(Enum):
@@ -103,11 +107,19 @@ def job_logs(
             pause()
 
 
+def recent_lines(folder: Path, selection: LogSelection, most_bytes: int = RECENT_BYTES) -> list[LogLine]:
+    """The selected lines at the end of the logs in a folder, by time. At most `most_bytes` of each file are read."""
+    tail = LogTail(folder, most_bytes)
+    return list(deque(selection.of(tail.read(last=True)), maxlen=selection.last))
+
+
 class LogTail:
     """The lines that are new in a log folder since the last read, by time; of equal times those of the driver first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
+        """`most_bytes`: the first read begins so far before the end of each file."""
         self._folder = folder
+        self._most_bytes = most_bytes
         self._positions: dict[Path, int] = {}
         self._newest: dict[Path, LogLine] = {}
 
@@ -119,7 +131,7 @@ class LogTail:
     def _read(self, path: Path, *, last: bool) -> Iterator[LogLine]:
         newest = self._newest.get(path, LogLine(path.name, ""))
         with path.open("rb") as file:
-            file.seek(self._positions.get(path, 0))
+            self._find_start(path, file)
             for data in file:
                 if not last and not data.endswith(b"\n"):
                     break
@@ -128,6 +140,14 @@ class LogTail:
                 head = line_head(text) or newest
                 self._newest[path] = newest = LogLine(path.name, text, head.time, head.level)
                 yield newest
+
+    def _find_start(self, path: Path, file: BinaryIO) -> None:
+        """Go to the first line that was not read yet."""
+        if path not in self._positions and self._most_bytes is not None:
+            start = file.seek(0, os.SEEK_END) - self._most_bytes
+            file.seek(max(0, start - 1))
+            self._positions[path] = max(0, start - 1) + (len(file.readline()) if start > 0 else 0)
+        file.seek(self._positions.get(path, 0))
 
 
 def _current(registry: Registry, record: JobRecord) -> JobRecord:

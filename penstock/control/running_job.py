@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from msgspec import Struct
+
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
@@ -31,6 +33,8 @@ class JobFacts:
     savepoint_dir: str | None
     """The default folder of savepoints."""
     guarantees: GuaranteeReport
+    check_restore: Callable[[JobGraph, str], Struct]
+    """What a start of the program, with this graph, from the snapshot at a path would do. It opens the functions."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Those that are set, without secret values."""
     restart: str = ""
@@ -48,6 +52,7 @@ class RunningJob(Protocol):
     def checkpoints(self) -> CheckpointReport: ...
     def metrics(self) -> list[tuple[SubtaskId, MetricReading]]: ...
     def epochs(self) -> list[RecentEpoch]: ...
+    def rates(self) -> list[tuple[int, float]]: ...
     def cancel(self) -> None: ...
     def checkpoint(self, *, full: bool = False) -> int: ...
     def request_rescale(self, parallelism: int, why: str = "requested") -> Callable[[], RescaleRecord]: ...

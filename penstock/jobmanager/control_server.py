@@ -8,6 +8,7 @@ import atexit
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ from penstock.control.terminal import print_warning
 from penstock.control.tokens import Tokens
 from penstock.errors import StorageError
 from penstock.graph.guarantees import GuaranteeReport
+from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
+from penstock.jobmanager.restore_check import ProgramToCheck, RestoreReport, check_restore
 from penstock.rest.rest_settings import RestSettings
 from penstock.storage.address import join_address
 
@@ -111,6 +114,11 @@ def job_facts(request: JobRequest, guarantees: GuaranteeReport) -> JobFacts:
     folder = storage.address
     if folder is not None and storage.create_subdir:
         folder = join_address(folder, request.identity.job_id)
+    start = replace(request.start, path=None)
+
+    def check(graph: JobGraph, path: str) -> RestoreReport:
+        return check_restore(ProgramToCheck(graph, start, settings.backend.kind, settings.job_parameters), path)
+
     return JobFacts(
         request.graph,
         settings.checkpoints,
@@ -118,6 +126,7 @@ def job_facts(request: JobRequest, guarantees: GuaranteeReport) -> JobFacts:
         folder,
         settings.savepoint_dir,
         guarantees,
+        check,
         {key: visible_value(key, value) for key, value in settings.set_values.items()},
         str(settings.restart),
         {key: visible_value(key, value) for key, value in settings.job_parameters.items()},

@@ -137,6 +137,10 @@ class Job:
         """The last committed epochs, oldest first."""
         return self._rows.recent()
 
+    def rates(self) -> list[tuple[int, float]]:
+        """Rows per second over the last ten minutes."""
+        return self._rows.rates()
+
     def cancel(self) -> None:
         """End the job and wait until it has ended; one that has ended stays as it is."""
         self._cancelled.set()
@@ -161,15 +165,12 @@ class Job:
         self._is_ending.set()
         attempt = self._attempt
         if attempt is not None and attempt.suspend():
-            if self._cancelled.is_set() or not self._ended.wait(self._seconds_until(deadline_s)):
+            if self._cancelled.is_set() or not self._ended.wait(max(0.0, deadline_s - self._clock.monotonic_s())):
                 # In a thread: Spark may be stuck.
                 threading.Thread(target=self._cancel_attempt, args=(attempt,), daemon=True).start()
             self._ended.wait(SUSPEND_GRACE_S)
         self.abandon()
-        self._output.wait_until_taken(max(SUSPEND_GRACE_S, self._seconds_until(deadline_s)))
-
-    def _seconds_until(self, deadline_s: float) -> float:
-        return max(0.0, deadline_s - self._clock.monotonic_s())
+        self._output.wait_until_taken(max(SUSPEND_GRACE_S, deadline_s - self._clock.monotonic_s()))
 
     def _cancel_attempt(self, attempt: SparkAttempt) -> None:
         try:
@@ -452,8 +453,6 @@ class Job:
     def _log_failure(self, consequence: str, error: BaseException, *, level: Level = "ERROR") -> None:
         text = f"attempt {self._attempt_number} has failed, {consequence}"
         self.log.write_error("attempt", text, error, level=level, attempt=self._attempt_number)
-
-    # ---- the record
 
     def _set_status(self, status: JobStatus) -> None:
         self._history.enter(status)

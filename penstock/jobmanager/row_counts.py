@@ -9,6 +9,8 @@ from penstock.jobmanager.epoch_phases import epoch_phases
 from penstock.model.recent_epoch import RecentEpoch
 
 RECENT_EPOCHS = 120
+RECENT_RATES = 600
+RATE_PERIOD_MS = 1000
 
 
 class RowCounts:
@@ -26,6 +28,7 @@ class RowCounts:
         self._rate = Rate(clock)
         self._clock = clock
         self._recent: deque[RecentEpoch] = deque(maxlen=RECENT_EPOCHS)
+        self._rates: deque[tuple[int, float]] = deque(maxlen=RECENT_RATES)
         self._committed_epoch = 0
         self._lock = threading.Lock()
 
@@ -61,6 +64,11 @@ class RowCounts:
         with self._lock:
             return list(self._recent)
 
+    def rates(self) -> list[tuple[int, float]]:
+        """When somebody looked, and the rows per second then, of the last ten minutes; oldest first."""
+        with self._lock:
+            return list(self._rates)
+
     def observe(self, running: tuple[int, int] | None) -> tuple[int, int]:
         """The rows of committed epochs and, apart from them, those of the running one.
 
@@ -70,6 +78,9 @@ class RowCounts:
             rows = self._rows.total
             unfinished = running[1] if running is not None and running[0] > self._committed_epoch else 0
             self._rate.note(rows + unfinished)
+            now_ms = self._clock.now_ms()
+            if not self._rates or now_ms - self._rates[-1][0] >= RATE_PERIOD_MS:
+                self._rates.append((now_ms, self._rate.per_second()))
             return rows, unfinished
 
     def committed(self, summary: EpochSummary) -> None:

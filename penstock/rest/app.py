@@ -32,6 +32,9 @@ from penstock.rest import page
 from penstock.rest.access import Access, Caller, check_path, check_size, parse_query, refuse_token_in_query
 from penstock.rest.bodies import MAX_BODY_BYTES, decode_body
 from penstock.rest.endpoint import JSON, Answer, Call, Endpoint
+from penstock.rest.event_stream import EventStreams
+from penstock.rest.job_views import job_figures
+from penstock.rest.page_routes import EVENTS
 from penstock.rest.routes import ENDPOINTS
 
 READ_LIMIT_S = 30.0
@@ -41,6 +44,7 @@ SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
 }
+
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -70,6 +74,7 @@ class ControlApp:
             for endpoint in ENDPOINTS
             for prefix in PREFIXES
         ]
+        self._streams = EventStreams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -114,9 +119,28 @@ class ControlApp:
         if request.method == "GET" and (file := page.find_file(request.scope["path"])) is not None:
             return file
         endpoint, parameters = self._find(request.scope)
+        if endpoint is EVENTS:
+            return self._follow(request, endpoint, parameters)
         if endpoint.scope == "read":
             return await self._call(request, endpoint, parameters)
         return await self._change(request, endpoint, parameters, caller, request_id)
+
+    def _follow(self, request: Request, endpoint: Endpoint, parameters: dict[str, str]) -> Response:
+        """The events of the job, until it ends."""
+        parse_query(request.scope["query_string"], endpoint.query)
+        endpoint.handle(self._new_call(parameters))
+        headers = {**SECURITY_HEADERS, "x-request-id": new_trigger_id()}
+        return self._streams.open(lambda: job_figures(self._control, self._clock.now_ms()), headers)
+
+    def _new_call(
+        self,
+        path: dict[str, str],
+        query: dict[str, str] | None = None,
+        body: Any = None,
+        idempotency_key: str | None = None,
+    ) -> Call:
+        now_ms = self._clock.now_ms()
+        return Call(self._control, path, query or {}, body, idempotency_key, now_ms, self._access.sessions)
 
     def _identify(self, request: Request) -> Caller | Response:
         """The caller, or a page that says how to become one for a browser that opens the page without a session."""
@@ -158,8 +182,7 @@ class ControlApp:
         if key is not None and not _KEY.fullmatch(key):
             raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key must have 1 to 128 printable characters")
         body = decode_body(await self._read_body(request), endpoint.body)
-        call = Call(self._control, parameters, query, body, key, self._clock.now_ms(), self._access.sessions)
-        return await run_in_threadpool(handle, endpoint, call)
+        return await run_in_threadpool(handle, endpoint, self._new_call(parameters, query, body, key))
 
     def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, str]]:
         """The endpoint of a path, and the ids in it."""

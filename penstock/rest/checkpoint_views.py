@@ -180,6 +180,7 @@ def _task(stage_id: str, parallelism: int, stats: CheckpointStats) -> dict[str, 
         **_sizes(parts),
         "latest_ack_timestamp": _latest_ack_ms(stats, parts),
         "end_to_end_duration": max((part.duration_ms for part in parts), default=_duration_ms(stats)),
+        "alignment_duration": max((part.figures.alignment_ms for part in parts), default=0),
         "num_subtasks": parallelism,
         "num_acknowledged_subtasks": len(parts),
     }

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.registry import FailureRecord, JobRecord, RescaleRecord
-from penstock.control.running_job import ControlledJob, JobFacts, RunningJob
+from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.graph.plan_json import describe_plan
 from penstock.model.execution import JobStatus
 from penstock.rest.job_times import TASK_STATES, job_times, task_counts
@@ -55,13 +56,16 @@ def job_details(control: ControlledJob, now_ms: int) -> dict[str, Any]:
     }
 
 
-def job_figures(job: RunningJob, now_ms: int) -> dict[str, Any]:
-    """/jobs/:jobid/figures: how the job is doing, and its last epochs."""
+def job_figures(control: ControlledJob, now_ms: int) -> dict[str, Any]:
+    """What /jobs/:jobid/figures and every event have: how the job is doing, and its last epochs."""
+    job = control.job
     record = job.record()
     return {
         "now": now_ms,
         "state": record.status,
+        "ended": JobStatus[record.status].is_terminal_state(),
         "start-time": record.started_ms,
+        "end-time": record.ended_ms,
         "attempt": record.attempt,
         "phase": None if record.phase is None else str(record.phase),
         "parallelism": record.parallelism,
@@ -75,10 +79,24 @@ def job_figures(job: RunningJob, now_ms: int) -> dict[str, Any]:
         "watermark": record.watermark,
         "last-checkpoint": record.last_checkpoint,
         "checkpoint-dir": record.checkpoint_dir,
+        "checkpoints": None if control.facts.checkpoints is None else _tallies(job.checkpoints()),
         "failure": record.failure,
+        "failures": len(record.failures),
+        "rescale": record.rescale,
         "processes": record.processes,
         "subtasks": record.subtasks,
         "epochs": job.epochs(),
+    }
+
+
+def _tallies(report: CheckpointReport) -> dict[str, int]:
+    """A change of one of them means that there is a new checkpoint or savepoint to show."""
+    return {
+        "completed": report.completed,
+        "failed": report.failed,
+        "in-progress": report.in_progress,
+        "savepoints": len(report.savepoints),
+        "newest": max((stats.checkpoint_id for stats in (*report.history, *report.savepoints)), default=0),
     }
 
 

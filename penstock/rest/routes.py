@@ -20,6 +20,7 @@ from penstock.rest.bodies import (
 from penstock.rest.cluster_routes import CLUSTER_ENDPOINTS
 from penstock.rest.endpoint import Answer, Call, Endpoint, not_found, parse_number, require_job
 from penstock.rest.openapi import openapi_document
+from penstock.rest.page_routes import PAGE_ENDPOINTS
 from penstock.rest.page_sessions import CODE_LIMIT_S
 from penstock.rest.vertex_routes import VERTEX_ENDPOINTS
 
@@ -49,11 +50,6 @@ def show_exceptions(call: Call) -> Answer:
     require_job(call)
     most = parse_number("maxExceptions", call.query.get("maxExceptions", str(MOST_EXCEPTIONS)))
     return Answer(200, job_views.exception_history(call.control.job.record(), min(most, MAX_EXCEPTIONS)))
-
-
-def show_figures(call: Call) -> Answer:
-    require_job(call)
-    return Answer(200, job_views.job_figures(call.control.job, call.now_ms))
 
 
 def show_plan(call: Call) -> Answer:
@@ -246,7 +242,6 @@ JOB_ENDPOINTS: tuple[Endpoint, ...] = (
         "GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",), summary="Why attempts have failed."
     ),
     Endpoint("GET", _JOB + "/guarantees", show_guarantees, summary="What the job promises from end to end."),
-    Endpoint("GET", _JOB + "/figures", show_figures, summary="Rows, rates, and where the time goes."),
     Endpoint(
         "POST", "/login-codes", make_login_code, "admin", LoginCodeBody, status=201, summary="A link to the page."
     ),
@@ -288,6 +283,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *JOB_ENDPOINTS,
     *VERTEX_ENDPOINTS,
     *SNAPSHOT_ENDPOINTS,
+    *PAGE_ENDPOINTS,
     Endpoint(
         "GET", "/openapi.json", lambda call: Answer(200, openapi_document(ENDPOINTS)), summary="This description."
     ),

@@ -19,6 +19,7 @@ from penstock.control.tokens import Tokens
 from penstock.errors import CheckpointFailedError, JobConflictError, UsageError
 from penstock.graph.guarantees import FaultTolerance, report_guarantees
 from penstock.graph.job_graph import JobGraph, StagePlan
+from penstock.jobmanager.restore_check import SourceReport
 from penstock.model.ids import SubtaskId
 from penstock.model.metric_readings import MetricReading
 from penstock.model.recent_epoch import RecentEpoch
@@ -69,6 +70,7 @@ class FakeJob:
         self.current = job_record()
         self.settings: CheckpointSettings | None = settings or CheckpointSettings(5000)
         self.savepoint_dir = savepoint_dir
+        self.checkpoint_dir: str | None = f"/checkpoints/{A_ID}"
         self.tally = CheckpointTally()
         self.history: Sequence[CheckpointStats] = ()
         self.savepoints: Sequence[CheckpointStats] = ()
@@ -90,13 +92,21 @@ class FakeJob:
 
     @property
     def facts(self) -> JobFacts:
-        return JobFacts(GRAPH, self.settings, "hashmap", f"/checkpoints/{A_ID}", self.savepoint_dir, GUARANTEES)
+        return JobFacts(
+            GRAPH, self.settings, "hashmap", self.checkpoint_dir, self.savepoint_dir, GUARANTEES, self.check_restore
+        )
+
+    def check_restore(self, graph: JobGraph, path: str) -> SourceReport:
+        return SourceReport(path, "restored")
 
     def metrics(self) -> list[tuple[SubtaskId, MetricReading]]:
         return self.readings
 
     def epochs(self) -> list[RecentEpoch]:
         return self.committed
+
+    def rates(self) -> list[tuple[int, float]]:
+        return [(1000, 5.0)]
 
     def checkpoints(self) -> CheckpointReport:
         self.tally.note(self.history)

@@ -12,11 +12,16 @@ async function request(path, options) {
 
 export const get = (path) => request(path, {});
 
+export const getOrNull = (path) => get(path).catch((error) => {
+  if (error instanceof Refused && error.status === 404) return null;
+  throw error;
+});
+
 export const send = (method, path, body) => request(path, {
   method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body ?? {}),
 });
 
-export async function finished(path, show) {
+export async function finished(path, show = () => {}) {
   // The result of an operation, asked for until there is one.
   for (;;) {
     const found = await get(path);

@@ -1,28 +1,62 @@
 // Figures as people read them.
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+const NONE = '–';
+const isMissing = (value) => value === null || value === undefined || value < 0;
 
 export function bytes(count) {
-  if (count === null || count === undefined || count < 0) return '–';
+  if (isMissing(count)) return NONE;
   let size = count, unit = 0;
   while (size >= 1024 && unit < UNITS.length - 1) { size /= 1024; unit += 1; }
-  return `${unit === 0 ? size : size.toFixed(1)} ${UNITS[unit]}`;
+  return `${unit === 0 ? size : size.toFixed(size < 10 ? 1 : 0)} ${UNITS[unit]}`;
 }
 
-export const count = (value) => Math.round(value).toLocaleString('en-US');
+export const count = (value) => (isMissing(value) ? NONE : Math.round(value).toLocaleString('en-US'));
+
+export function short(value) {
+  // A large count in at most five characters.
+  if (isMissing(value)) return NONE;
+  for (const [size, letter] of [[1e9, 'B'], [1e6, 'M'], [1e3, 'k']]) {
+    if (value >= size) return `${(value / size).toFixed(value / size < 10 ? 1 : 0)}${letter}`;
+  }
+  return String(value < 10 && value % 1 ? value.toFixed(1) : Math.round(value));
+}
+
+export const percent = (share) => (isMissing(share) ? NONE : `${Math.round(100 * share)} %`);
 
 export function duration(ms) {
-  if (ms === null || ms === undefined || ms < 0) return '–';
+  if (isMissing(ms)) return NONE;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  return span(ms);
+}
+
+export function span(ms) {
+  // A duration in whole seconds, for what is counted up on the page.
+  if (isMissing(ms)) return NONE;
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 export function time(ms) {
-  if (ms === null || ms === undefined || ms < 0) return '–';
-  const text = new Date(ms).toLocaleString('sv-SE');
-  return `${text}.${String(ms % 1000).padStart(3, '0')}`;
+  if (isMissing(ms)) return NONE;
+  return `${new Date(ms).toLocaleString('sv-SE')}.${String(ms % 1000).padStart(3, '0')}`;
 }
+
+export function when(ms) {
+  // A time without the date, if that is today's.
+  const text = time(ms);
+  return text.startsWith(new Date().toLocaleDateString('sv-SE')) ? text.slice(11) : text;
+}
+
+export const clock = (ms) => new Date(ms).toLocaleTimeString('sv-SE');
+
+export const chain = (name) => name.replaceAll(' -> ', ' → ');
+
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? '' : 's'}`;
+
+export const acknowledged = (part, whole) => (whole ? `${part}/${whole} (${Math.floor((100 * part) / whole)}%)` : NONE);
