@@ -5,7 +5,7 @@ from typing import Any
 from penstock.checkpoint.snapshot.snapshot_location import locate
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.control.job_queries import LogSelection, recent_lines
-from penstock.errors import RequestRefusedError
+from penstock.errors import CheckpointError, RequestRefusedError, SnapshotNotFoundError, StorageError
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourceRef
 from penstock.rest import checkpoint_views, job_views
 from penstock.rest.endpoint import Answer, Call, Endpoint, not_found, parse_number, require_job
@@ -45,13 +45,20 @@ def show_logs(call: Call) -> Answer:
 
 def show_manifest(call: Call) -> Answer:
     """`_metadata` of a completed checkpoint or savepoint."""
-    return Answer(200, locate(snapshot_path(call)).manifest)
+    path = snapshot_path(call)
+    try:
+        return Answer(200, locate(path).manifest)
+    except (SnapshotNotFoundError, CheckpointError, StorageError) as error:
+        raise not_found(f"the snapshot cannot be read: {error}") from error
 
 
 def check_restore(call: Call) -> Answer:
     """What a start of this program from a snapshot would do, operator by operator. It opens the user's functions."""
-    facts = call.control.facts
-    return Answer(200, facts.check_restore(facts.graph, snapshot_path(call)))
+    facts, path = call.control.facts, snapshot_path(call)
+    try:
+        return Answer(200, facts.check_restore(facts.graph, path))
+    except (SnapshotNotFoundError, CheckpointError, StorageError) as error:
+        raise not_found(f"the snapshot cannot be read: {error}") from error
 
 
 def snapshot_path(call: Call) -> str:

@@ -11,6 +11,7 @@ from schemathesis import GenerationMode
 
 from penstock.rest.endpoint import Endpoint
 from penstock.rest.routes import ENDPOINTS
+from tests.records import job_record
 from tests.rest.fake_job import ADMIN, IDS, READ, Served
 
 A_FEW = settings(
@@ -25,7 +26,9 @@ A_FEW = settings(
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
-    return Served(tmp_path_factory.mktemp("rest"))
+    served = Served(tmp_path_factory.mktemp("rest"))
+    served.job.current = job_record(status="FINISHED")  # so that the stream of events ends
+    return served
 
 
 @pytest.fixture(scope="module")

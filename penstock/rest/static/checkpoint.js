@@ -7,7 +7,7 @@ import { inFlight } from './checkpoints.js';
 const PHASES = [['c1', 'Start delay', (part) => part.start_delay], ['c2', 'Alignment', (part) => part.alignment.duration], ['c5', 'Sealed (sync)', (part) => part.checkpoint.sync], ['c3', 'Written (async)', (part) => part.checkpoint.async]];
 
 const ADVICE = [
-  [/expired/i, 'It took longer than the timeout. Look below which subtask was late. A long alignment means that rows wait behind a slow function: give the job more subtasks, or turn on unaligned checkpoints. A long write means slow storage or much state: take checkpoints incrementally, or raise the timeout.'],
+  [/expired/i, 'It took longer than the timeout. Completed checkpoints show which part takes long. A long alignment means that rows wait behind a slow function: give the job more subtasks, or turn on unaligned checkpoints. A long write means slow storage or much state: take checkpoints incrementally, or raise the timeout.'],
   [/asynchronous/i, 'A subtask could not write its files. The log of that TaskManager has the error: most often storage that is full, slow or no longer permits writing.'],
   [/declined/i, 'A subtask could not seal its state. The exceptions page or the TaskManager’s log has the error of snapshot_state or of the state backend.'],
   [/finalize/i, 'All subtasks had written their part, but the manifest or the job log could not be written. Check the checkpoint storage.'],
@@ -63,7 +63,7 @@ function spreadRows(summary) {
 
 const subtaskTable = (task, name) => table(`Subtasks of ${name}`, ['ID', 'Acknowledged', ['End to End Duration', 'number'], ['Checkpointed Data Size', 'number'], ['Full Checkpoint Data Size', 'number'], ['Sync Duration', 'number'], ['Async Duration', 'number'], ['Processed (persisted) Data', 'number'], ['Alignment Duration', 'number'], ['Start Delay', 'number'], 'Unaligned Checkpoint'], [
   ...(task.subtasks.some((part) => part.status === 'completed') ? spreadRows(task.summary) : []),
-  ...task.subtasks.map((part) => (part.status !== 'completed' ? html`<tr><th scope="row">${part.index}</th><td colspan="10" class="nothing">not acknowledged</td></tr>` : html`<tr>
+  ...task.subtasks.map((part) => (part.status !== 'completed' ? html`<tr><th scope="row">${part.index}</th><td colspan="10" class="note">not acknowledged</td></tr>` : html`<tr>
     <th scope="row">${part.index}</th><td title=${time(part.ack_timestamp)}>${when(part.ack_timestamp)}</td><td class="number">${duration(part.end_to_end_duration)}</td><td class="number">${bytes(part.checkpointed_size)}</td><td class="number">${bytes(part.state_size)}</td>
     <td class="number">${duration(part.checkpoint.sync)}</td><td class="number">${duration(part.checkpoint.async)}</td><td class="number">${bytes(part.alignment.processed)} (${bytes(part.alignment.persisted)})</td>
     <td class="number">${duration(part.alignment.duration)}</td><td class="number">${duration(part.start_delay)}</td><td>${part.unaligned_checkpoint ? 'yes' : 'no'}</td></tr>`)),

@@ -7,7 +7,7 @@ import { ConfigurationPage, exceptionsPage, guaranteesPage, loadConfiguration, L
 import { Rescale } from './rescale.js';
 import { SavepointsPage } from './savepoints.js';
 import { finished, get, getOrNull } from './server.js';
-import { StatePage } from './state.js';
+import { loadState, StatePage } from './state.js';
 import { chain, span, time } from './texts.js';
 import { badge, banner, Component, Copied, empty, html, icon, path, render, tone } from './view.js';
 
@@ -15,10 +15,10 @@ const VIEWS = [
   // Where it is, its name, what it loads from the server, and what must change before it loads that again.
   ['', 'Job', null, null],
   ['checkpoints', 'Checkpoints', loadCheckpoints, (state, rest) => (rest[0] ? JSON.stringify(state.figures.checkpoints) : '')],
-  ['state', 'State', null, null],
+  ['state', 'State', loadState, (state) => `${JSON.stringify(state.figures.checkpoints)} ${state.figures.attempt}`],
   ['savepoints', 'Savepoints', null, null],
   ['exceptions', 'Exceptions', async (base) => (await get(`${base}/exceptions`)).exceptionHistory, (state) => `${state.figures.failures}/${state.figures.attempt}`],
-  ['configuration', 'Configuration', (base, _, state) => loadConfiguration(base, state.figures), () => ''],
+  ['configuration', 'Configuration', loadConfiguration, (state) => String(state.figures.parallelism)],
   ['guarantees', 'Guarantees', (base) => get(`${base}/guarantees`), () => ''],
   ['logs', 'Logs', null, null],
 ];

@@ -1,6 +1,6 @@
 // Pages that list what the server knows: exceptions, configuration, guarantees, logs.
-import { get, getOrNull } from './server.js';
-import { duration, time } from './texts.js';
+import { get } from './server.js';
+import { time } from './texts.js';
 import { banner, card, Component, empty, html, table } from './view.js';
 
 export function exceptionsPage({ data, figures }) {
@@ -35,25 +35,19 @@ export function guaranteesPage({ data }) {
 export class ConfigurationPage extends Component {
   render({ data }, { words = '' }) {
     if (!data) return '';
-    const shown = data.filter(([name, value]) => `${name} ${value}`.toLowerCase().includes(words.toLowerCase()));
-    return card('Configuration', html`<label class="field"><span>Search</span><input type="search" value=${words} onInput=${(event) => this.setState({ words: event.target.value })} placeholder="name or value" /></label>
-      ${table('Settings of the job', ['Setting', 'Value'], shown.map(([name, value]) => html`<tr><th scope="row"><code>${name}</code></th><td class="wide"><code>${String(value)}</code></td></tr>`), 'No setting matches.')}`);
+    const fits = ([name, value]) => `${name} ${value}`.toLowerCase().includes(words.toLowerCase());
+    const list = (title, pairs, nothing, note) => card(title, table(title, ['Name', 'Value'], pairs.filter(fits).map(([name, value]) => html`<tr><th scope="row"><code>${name}</code></th><td class="wide"><code>${String(value)}</code></td></tr>`), pairs.length ? 'Nothing matches.' : nothing), { note });
+    return html`
+      ${card('', html`<label class="field"><span>Search</span><input type="search" value=${words} onInput=${(event) => this.setState({ words: event.target.value })} placeholder="name or value" /></label>`)}
+      ${list('Settings', data.settings, 'Every setting has its default.', 'those that are set; secret values are hidden')}
+      ${list('Execution', data.execution, '')}
+      ${list('Job parameters', data.parameters, 'The program has set none.')}`;
   }
 }
 
-export async function loadConfiguration(base, figures) {
-  // Flink's form of the execution configuration, flattened to pairs.
-  const [found, checkpoints] = await Promise.all([getOrNull(`${base}/config`), figures.checkpoints && get(`${base}/checkpoints/config`)]);
-  const pairs = [];
-  const add = (prefix, value) => {
-    if (Array.isArray(value) && value.every((item) => item && typeof item === 'object' && 'key' in item)) value.forEach((item) => pairs.push([item.key, item.value]));
-    else if (value !== null && typeof value === 'object') Object.entries(value).forEach(([name, inner]) => add(prefix ? `${prefix}.${name}` : name, inner));
-    else pairs.push([prefix, value ?? '–']);
-  };
-  add('', found?.['execution-config']?.['user-config'] ?? {});
-  add('', Object.fromEntries(Object.entries(found?.['execution-config'] ?? {}).filter(([name]) => name !== 'user-config')));
-  add('checkpoints', checkpoints ?? {});
-  return pairs.sort(([a], [b]) => a.localeCompare(b));
+export async function loadConfiguration(base) {
+  const [settings, { 'execution-config': { 'user-config': parameters, ...execution } }] = await Promise.all([get('/jobmanager/config'), get(`${base}/config`)]);
+  return { settings: settings.map(({ key, value }) => [key, value]), execution: Object.entries(execution), parameters: Object.entries(parameters) };
 }
 
 const LEVELS = ['DEBUG', 'INFO', 'WARN', 'ERROR'];
