@@ -12,21 +12,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.clock import SystemClock
 from penstock.control.effective_settings import visible_value
 from penstock.control.operations import Operations
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.terminal import print_warning
 from penstock.control.tokens import Tokens
-from penstock.errors import StorageError
+from penstock.errors import ConfigurationError, StorageError
 from penstock.graph.guarantees import GuaranteeReport
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.job import Job
 from penstock.jobmanager.job_request import JobRequest
 from penstock.jobmanager.restore_check import ProgramToCheck, RestoreReport, check_restore
+from penstock.rest.otel_settings import OtelSettings
 from penstock.rest.rest_settings import RestSettings
 from penstock.storage.address import join_address
 
 if TYPE_CHECKING:
+    from penstock.rest.otel_export import OtelExport
     from penstock.rest.server import ControlServer
 
 LINGER_S = 5.0
@@ -44,6 +47,7 @@ class JobControl:
         self._tokens.write(folder)
         self._operations = Operations()
         self._job: Job | None = None
+        self._otel: OtelExport | None = None
         self._closed = threading.Event()
 
     @staticmethod
@@ -79,14 +83,17 @@ class JobControl:
             self._close()
             raise
 
-    def serve(self, job: Job, facts: JobFacts) -> None:
-        """Answer for this job until it has ended."""
+    def serve(self, job: Job, facts: JobFacts, otel: OtelSettings | None = None) -> None:
+        """Answer for this job until it has ended, and send its metrics if `otel` says where to."""
         from penstock.rest.access import Access
         from penstock.rest.app import ControlApp
 
         self._job = job
         access = Access(self._tokens, self._settings.allowed_hosts, self._settings.scheme)
-        self._server.start(ControlApp(ControlledJob(job, facts, self._operations, job.log), access))
+        control = ControlledJob(job, facts, self._operations, job.log)
+        self._server.start(ControlApp(control, access))
+        if otel is not None:
+            self._otel = start_export(control, otel)
         threading.Thread(target=self._close_after, args=(job,), name="rest-end", daemon=True).start()
         atexit.register(self._at_exit)
 
@@ -96,6 +103,8 @@ class JobControl:
         self._close()
 
     def _close(self) -> None:
+        if self._otel is not None:
+            self._otel.close()
         self._tokens.remove(self._folder)
         self._server.close()
         self._closed.set()
@@ -106,6 +115,19 @@ class JobControl:
         if self._job is not None and self._job.status().is_terminal_state():
             self._closed.wait(2 * LINGER_S)
         self._tokens.remove(self._folder)
+
+
+def start_export(control: ControlledJob, settings: OtelSettings) -> "OtelExport | None":
+    """The export of metrics; None, with a warning, without the packages: the job runs all the same."""
+    from penstock.rest.otel_export import OtelExport  # most jobs do not need it
+
+    try:
+        export = OtelExport.to_collector(control, SystemClock(), settings)
+    except ConfigurationError as error:
+        print_warning(f"metrics are not sent to {settings.endpoint}: {error}")
+        return None
+    export.start()
+    return export
 
 
 def job_facts(request: JobRequest, guarantees: GuaranteeReport) -> JobFacts:

@@ -84,7 +84,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     else:
         with control.closed_on_error():
             job = Job(request, spark, SystemClock())
-            control.serve(job, job_facts(request, guarantees))
+            control.serve(job, job_facts(request, guarantees), settings.otel)
     INTERRUPTS.add(job)
     start_autoscaler(job, configuration, spark)
     return job

@@ -13,7 +13,8 @@ from penstock.jobmanager.settings.checkpointing import checkpoint_settings, chec
 from penstock.jobmanager.settings.storage_settings import StorageSettings
 from penstock.model.configuration import Configuration
 from penstock.model.execution_config import global_job_parameters
-from penstock.model.options import checkpointing_options, execution_options, state_options
+from penstock.model.options import checkpointing_options, execution_options, rest_options, state_options
+from penstock.rest.otel_settings import OtelSettings
 from penstock.rest.rest_settings import RestSettings
 from penstock.runtime.process.passed_environment import granted_secrets
 from penstock.state.backend.backend_registry import find_backend
@@ -50,6 +51,8 @@ class JobSettings:
     """What functions read with `RuntimeContext.get_job_parameter`."""
     set_values: Mapping[str, str] = field(default_factory=dict)
     """The settings that are not left to their defaults, as text, secret ones included."""
+    otel: OtelSettings | None = None
+    """Where metrics are sent; None: nowhere."""
     taskmanager_environment: tuple[str, ...] = ()
     """Names of environment variables that TaskManagers get although they look like secrets."""
     warnings: tuple[str, ...] = ()
@@ -108,12 +111,18 @@ class JobSettings:
             rest=RestSettings.of(configuration),
             job_parameters=global_job_parameters(configuration),
             set_values=configuration.to_dict(),
+            otel=_otel_settings(configuration),
             taskmanager_environment=tuple(
                 name.strip() for name in configuration.get(execution_options.TASKMANAGER_ENVIRONMENT).split(",")
             ),
             warnings=() if batch else tuple(checkpoint_warnings(configuration)),
             notes=tuple(batch_notes(configuration)) if batch else (),
         )
+
+
+def _otel_settings(configuration: Configuration) -> OtelSettings | None:
+    endpoint = configuration.get(rest_options.OTEL_ENDPOINT)
+    return None if not endpoint else OtelSettings(endpoint, configuration.get(rest_options.OTEL_INTERVAL))
 
 
 def backend_settings(configuration: Configuration) -> BackendSettings:

@@ -1,7 +1,7 @@
 """Options of a job's control server (REST), and of the folder in which running jobs are listed."""
 
 from penstock.model.option import Option
-from penstock.model.option_types import Boolean, Integer, OptionalText, Ports
+from penstock.model.option_types import Boolean, Integer, Milliseconds, OptionalText, Ports
 
 ENABLED = Option("penstock.rest.enabled", Boolean(), True, "Whether a job has a control server.")
 PORT = Option("rest.port", Integer(0, 65535), 0, "The port of the control server. 0: any free port.")
@@ -36,6 +36,19 @@ INSECURE_BIND = Option(
     False,
     "Whether the control server may listen without a certificate on an address that other machines can reach. Its "
     "token can then be read on the network.",
+)
+OTEL_ENDPOINT: Option[str | None] = Option(
+    "penstock.otel.endpoint",
+    OptionalText(),
+    None,
+    "The address of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`: metrics and "
+    "checkpoints are sent there. It needs `penstock[otel]`.",
+)
+OTEL_INTERVAL = Option(
+    "penstock.otel.interval",
+    Milliseconds(least=1000),
+    10_000,
+    "How often metrics are sent to `penstock.otel.endpoint`.",
 )
 REGISTRY_DIRECTORY: Option[str | None] = Option(
     "penstock.registry.dir",
