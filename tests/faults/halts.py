@@ -46,7 +46,8 @@ class Halt:
         finally:
             with suppress(psutil.NoSuchProcess):
                 halted.send_signal(signal.SIGCONT)
-        assert not outliving(family if self.victim == "driver" else [victim])
+        left = outliving(family if self.victim == "driver" else [victim])
+        assert not left, f"these have not ended: {left}"
 
     def _await(self, job: JobProcess, log: Path) -> psutil.Process:
         def halted() -> list[int]:
