@@ -84,7 +84,7 @@ print(json.dumps(found))
 def test_flink_rest_client_lists_jobs_reads_everything_takes_a_savepoint_and_stops(tmp_path: Path) -> None:
     packages = tmp_path / "packages"
     install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(packages), "flink-rest-client"]
-    subprocess.run(install, check=True, timeout=300)
+    subprocess.run(install, check=True, stdin=subprocess.DEVNULL, timeout=300)
     (tmp_path / "job.py").write_text(PROGRAM, encoding="utf-8")
     write_orders(tmp_path)
     job = Started.of([sys.executable, "-m", "penstock", "run", "-p", "2", "job.py"], tmp_path)
