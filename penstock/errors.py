@@ -53,6 +53,7 @@ PenstockError
     ├── JobNotFoundError
     ├── JobConflictError
     │   └── WrongJobError
+    ├── QueryRetryError             the job cannot answer a query now, and can soon
     ├── NotReachableError           its control server does not answer, or refuses the token
     └── WaitInterruptedError        the user interrupted a waiting command; the job continues
 
@@ -376,9 +377,15 @@ class ConnectionLostError(RpcError):
 class RequestRefusedError(PenstockError):
     """A job's control server does not serve a request. Carries the HTTP status, a code and the reason."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(status, code, message)
+    def __init__(self, status: int, code: str, message: str, retry_after_s: int | None = None) -> None:
+        super().__init__(status, code, message, retry_after_s)
         self.code = code
+
+    @property
+    def retry_after_s(self) -> int | None:
+        """After how many seconds to try again; None if that would not help."""
+        found: int | None = self.args[3]
+        return found
 
     @property
     def status(self) -> int:
@@ -421,6 +428,24 @@ class WrongJobError(JobConflictError):
     """A job's folder holds the checkpoints of another job."""
 
     code = "WRONG_JOB"
+
+
+class QueryRetryError(JobError):
+    """The job starts, recovers, is being rescaled or is busy: the same query may succeed later."""
+
+    retryable = True
+
+    def __init__(self, message: str, retry_after_s: int = 1, code: str = "") -> None:
+        super().__init__(message, retry_after_s, code)
+        self.code = code
+
+    @property
+    def retry_after_s(self) -> int:
+        """After how many seconds to ask again."""
+        return int(self.args[1])
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class NotReachableError(JobError):

@@ -34,6 +34,7 @@ MODULES = {
     "penstock.datastream.functions": None,
     "penstock.datastream.state": None,
     "penstock.model.sink": ["Sink", "SinkContext", "SinkWriter"],
+    "penstock.query": None,
     "penstock.state_processor": None,
     "penstock.testing": None,
 }

@@ -21,7 +21,14 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-PACKAGES = ("penstock.cep", "penstock.common", "penstock.datastream", "penstock.state_processor", "penstock.testing")
+PACKAGES = (
+    "penstock.cep",
+    "penstock.common",
+    "penstock.datastream",
+    "penstock.query",
+    "penstock.state_processor",
+    "penstock.testing",
+)
 LIST = Path(__file__).resolve().parent.parent / "tests" / "datastream" / "public_api.txt"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OUR_PATH = re.compile(r"\bpenstock(?:\.\w+)*\.(?=[A-Z])")

@@ -88,6 +88,7 @@ COMMANDS = {
     "checkpoint": CommandEntry("checkpoint_commands", "checkpoint", "Take a checkpoint of a job now."),
     "checkpoints": CommandEntry("checkpoint_commands", "checkpoints", "Checkpoints in a folder."),
     "rescale": CommandEntry("rescale_command", "rescale", "Change the parallelism of a running job."),
+    "query": CommandEntry("query_command", "query", "Read queryable state of a running job."),
     "state": CommandEntry("state_commands", "app", "Inspect savepoints and checkpoints."),
     "restore": CommandEntry(
         "restore_command", "restore", "Compare a program with a savepoint or checkpoint, operator by operator."

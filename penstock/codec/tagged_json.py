@@ -43,9 +43,22 @@ def from_json(text: str) -> Any:
     (1, 2.5)
     """
     try:
-        return _from_plain(json.loads(text), 0)
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InvalidOperation) as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise UnsupportedValueError(f"{text[:80]!r} is not the JSON of a value: {error}") from error
+    return from_plain(found)
+
+
+def from_plain(value: Any) -> Any:
+    """The value that a result of `to_plain` stands for; an UnsupportedValueError for anything else.
+
+    >>> from_plain({"$tuple": [1, 2.5]})
+    (1, 2.5)
+    """
+    try:
+        return _from_plain(value, 0)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InvalidOperation) as error:
+        raise UnsupportedValueError(f"{repr(value)[:80]} is not the JSON of a value: {error}") from error
 
 
 def to_plain(value: Any) -> Any:

@@ -108,6 +108,7 @@ class RemoteJob:
 
     def __init__(self, job_id: str, server: ServerAddress, timeout_s: float = TIMEOUT_S) -> None:
         self.job_id = job_id
+        self.server = server
         self._url = server.url.rstrip("/")
         verify: ssl.SSLContext | bool = ssl.create_default_context() if self._url.startswith("https") else False
         # No proxy, no netrc: the token is sent to the server only.
@@ -125,6 +126,10 @@ class RemoteJob:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
         self._client.close()
 
     def overview(self) -> list[dict[str, Any]]:
@@ -229,7 +234,7 @@ def connect_to_job(
             raise JobNotFoundError(f"no job {text!r} at {server.url} (see `penstock list -m {server.url}`)")
         job.job_id = str(found[0]["jid"])
     except BaseException:
-        job.__exit__(None, None, None)
+        job.close()
         raise
     return job
 

@@ -10,8 +10,10 @@ from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.savepoint_request import SavepointRequest
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.driver_log import DriverLog
+from penstock.control.inspect.snapshot_lookup import SnapshotLookup
 from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord, RescaleRecord
+from penstock.control.state_query import LiveQueries
 from penstock.graph.guarantees import GuaranteeReport
 from penstock.graph.job_graph import JobGraph
 from penstock.model.ids import SubtaskId
@@ -47,6 +49,8 @@ class RunningJob(Protocol):
 
     @property
     def graph(self) -> JobGraph: ...
+    @property
+    def queries(self) -> LiveQueries: ...
 
     def record(self) -> JobRecord: ...
     def checkpoints(self) -> CheckpointReport: ...
@@ -69,6 +73,7 @@ class ControlledJob:
     """As they were when the job was submitted."""
     operations: Operations
     log: DriverLog
+    snapshots: SnapshotLookup = field(default_factory=SnapshotLookup)
 
     @property
     def facts(self) -> JobFacts:

@@ -45,6 +45,7 @@ from penstock.jobmanager.job_recorder import JobRecorder, process_records
 from penstock.jobmanager.job_request import JobRequest
 from penstock.jobmanager.job_savepoints import JobSavepoints
 from penstock.jobmanager.job_scaling import JobScaling
+from penstock.jobmanager.live_state import LiveJobState
 from penstock.jobmanager.restart_strategy import Restarts, is_final
 from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
@@ -68,7 +69,7 @@ class Job:
         self._resume_command = resume_command()  # now: the program's submission ends before the job is suspended
         self._spark = spark
         self._clock = clock
-        self._registry = Registry(settings.registry_dir)
+        self._registry = registry = Registry(settings.registry_dir)
         self._storage: Storage | None = None
         if settings.takes_checkpoints:
             self._storage = settings.storage.open(self.job_id, resumed=request.resumed)
@@ -76,14 +77,11 @@ class Job:
         self._output = JobOutput(collect_sinks(request.graph), checkpointing=settings.commits_with_checkpoints)
         self._rows = RowCounts(clock, checkpointing=settings.takes_checkpoints)
         self._metrics = JobMetrics(clock)
-        self._history = JobHistory(
-            clock, known_failures(self._registry, self.job_id), self._registry.read_checkpoints(self.job_id)
-        )
-        self._checkpoints = JobCheckpoints(
-            self.job_id, settings, self._registry, self.log, self._history, self._release
-        )
+        self._history = JobHistory(clock, known_failures(registry, self.job_id), registry.read_checkpoints(self.job_id))
+        self._checkpoints = JobCheckpoints(self.job_id, settings, registry, self.log, self._history, self._release)
         self._savepoints = JobSavepoints(settings.savepoint_dir, self.log)
         self._scaling = JobScaling(request, clock, self.log)
+        self.queries = LiveJobState(lambda: self._attempt, self.status, lambda: registry.read_sizes(self.job_id))
         self._restarts = Restarts(settings.restart, clock, lambda: random.uniform(-1, 1))
         self._recorder = JobRecorder(self._registry, self.record, request.report)
         self._started_ms = clock.now_ms()
@@ -163,8 +161,7 @@ class Job:
             self._cancelled.set()
         self._suspending.set()
         self._is_ending.set()
-        attempt = self._attempt
-        if attempt is not None and attempt.suspend():
+        if (attempt := self._attempt) is not None and attempt.suspend():
             if self._cancelled.is_set() or not self._ended.wait(max(0.0, deadline_s - self._clock.monotonic_s())):
                 # In a thread: Spark may be stuck.
                 threading.Thread(target=self._cancel_attempt, args=(attempt,), daemon=True).start()

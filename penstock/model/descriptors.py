@@ -43,6 +43,7 @@ class StateDescriptor(ABC):
         self.type_info: TypeInformation = resolve_type(type_info)
         self.ttl_config: StateTtlConfig | None = None
         self.migration: Migration | None = None
+        self._queryable_name: str | None = None
 
     @property
     @abstractmethod
@@ -68,6 +69,26 @@ class StateDescriptor(ABC):
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(f"state {self.name!r}: {ttl_config!r} is not a StateTtlConfig; make one with new_builder()")
         self.ttl_config = ttl_config
+
+    def set_queryable(self, queryable_state_name: str) -> None:
+        """Let queries read this state under a name, while the job runs. The name is unique in the job."""
+        name = check_state_name(queryable_state_name)
+        if self.type_info.uses_pickle:
+            raise UsageError(
+                f"state {self.name!r} cannot be queried: its type {self.type_info} is stored as pickles, which are "
+                f"never sent to clients; declare a type"
+            )
+        if self._queryable_name not in (None, name):
+            raise UsageError(f"state {self.name!r} is queryable as {self._queryable_name!r} already")
+        self._queryable_name = name
+
+    def is_queryable(self) -> bool:
+        """Whether `set_queryable` was called."""
+        return self._queryable_name is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """The name that queries use; None if the state is not queryable."""
+        return self._queryable_name
 
     def migrate(self, function: Callable[[Any], Any], *, from_pickle: bool = False) -> None:
         """Set the function that converts values saved with another type to this one.

@@ -15,6 +15,8 @@ MAX_QUERY_CHARS = 8 * 1024
 MAX_HEADER_BYTES = 16 * 1024
 _PATH = re.compile(rb"/[A-Za-z0-9_.:~/-]{0,1023}")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+STATE_KEY = "key"
+"""The parameter that names a key of a state."""
 _TOKEN_NAMES = re.compile(r"token|auth|secret|password|key", re.IGNORECASE)
 
 
@@ -121,7 +123,7 @@ def parse_query(query: bytes, allowed: tuple[str, ...]) -> dict[str, str]:
 def refuse_token_in_query(query: bytes) -> None:
     """Refuse a token in the URL, which would end up in logs and histories."""
     names = (part.partition(b"=")[0].decode("latin-1") for part in re.split(rb"[&;]", query))
-    if any(_TOKEN_NAMES.search(name) for name in names):
+    if any(_TOKEN_NAMES.search(name) for name in names if name != STATE_KEY):
         raise RequestRefusedError(401, "UNAUTHORIZED", "a token in the URL is refused: use Authorization: Bearer …")
 
 

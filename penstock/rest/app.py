@@ -7,7 +7,7 @@ fails ends it. Every response has a request id; an error response holds its mess
 import asyncio
 import re
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -122,7 +122,7 @@ class ControlApp:
         if endpoint is EVENTS:
             return self._follow(request, endpoint, parameters)
         if endpoint.scope == "read":
-            return await self._call(request, endpoint, parameters)
+            return await self._call(request, endpoint, parameters, caller)
         return await self._change(request, endpoint, parameters, caller, request_id)
 
     def _follow(self, request: Request, endpoint: Endpoint, parameters: dict[str, str]) -> Response:
@@ -161,7 +161,7 @@ class ControlApp:
                 raise RequestRefusedError(403, "FORBIDDEN", "this needs the admin token, not the read token")
             if caller.is_page:
                 self._access.require_origin(request.scope["headers"])
-            answer = await self._call(request, endpoint, parameters)
+            answer = await self._call(request, endpoint, parameters, caller)
             status = answer.status
             return answer
         except RequestRefusedError as error:
@@ -176,13 +176,14 @@ class ControlApp:
                 status=status,
             )
 
-    async def _call(self, request: Request, endpoint: Endpoint, parameters: dict[str, str]) -> Answer:
+    async def _call(self, request: Request, endpoint: Endpoint, parameters: dict[str, str], caller: Caller) -> Answer:
         query = parse_query(request.scope["query_string"], endpoint.query)
         key = request.headers.get("idempotency-key")
         if key is not None and not _KEY.fullmatch(key):
             raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key must have 1 to 128 printable characters")
         body = decode_body(await self._read_body(request), endpoint.body)
-        return await run_in_threadpool(handle, endpoint, self._new_call(parameters, query, body, key))
+        call = replace(self._new_call(parameters, query, body, key), scope=caller.scope)
+        return await run_in_threadpool(handle, endpoint, call)
 
     def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, str]]:
         """The endpoint of a path, and the ids in it."""
@@ -248,6 +249,8 @@ def refusal(error: RequestRefusedError, request_id: str) -> Response:
     response = json_response(error.status, data, request_id)
     if error.status == 401:
         response.headers["www-authenticate"] = "Bearer"
+    if error.retry_after_s is not None:
+        response.headers["retry-after"] = str(error.retry_after_s)
     if error.status >= 400:
         response.headers["connection"] = "close"
     return response

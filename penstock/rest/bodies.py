@@ -40,6 +40,34 @@ class CheckpointBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trigger_id: str | None = msgspec.field(default=None, name="triggerId")
 
 
+class LookupBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /jobs/:jobid/state/:operator/:state."""
+
+    keys: list[msgspec.Raw] = []
+    namespace: msgspec.Raw = msgspec.Raw()
+    limit: int = 0
+    consistency: Literal["committed", "checkpointed"] = "committed"
+    checkpoint: int | None = None
+    savepoint: str | None = None
+
+
+class NamedLookupBody(LookupBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """POST /jobs/:jobid/state: for names that do not fit into a path."""
+
+    operator: str
+    state: str
+
+
+class QueryBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /jobs/:jobid/queries."""
+
+    state: str
+    keys: list[msgspec.Raw] = []
+    namespace: msgspec.Raw = msgspec.Raw()
+    limit: int = 0
+    consistency: Literal["committed", "checkpointed"] = "committed"
+
+
 class LoginCodeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """POST /login-codes."""
 

@@ -29,6 +29,8 @@ class Call:
     idempotency_key: str | None
     now_ms: int
     sessions: PageSessions
+    scope: Scope = "read"
+    """Of the caller."""
 
 
 @dataclass(frozen=True)

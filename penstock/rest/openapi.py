@@ -24,6 +24,8 @@ PATH_PARAMETERS = {
     "triggerid": "The `request-id` of an operation.",
     "taskmanagerid": "The id of a TaskManager.",
     "log": "The name of a log.",
+    "operator": "The uid of an operator.",
+    "state": "The name of a keyed state.",
 }
 NUMBERS = ("subtaskindex", "attempt", "checkpointid")
 

@@ -22,6 +22,7 @@ from penstock.rest.endpoint import Answer, Call, Endpoint, not_found, parse_numb
 from penstock.rest.openapi import openapi_document
 from penstock.rest.page_routes import PAGE_ENDPOINTS
 from penstock.rest.page_sessions import CODE_LIMIT_S
+from penstock.rest.state_routes import STATE_ENDPOINTS
 from penstock.rest.vertex_routes import VERTEX_ENDPOINTS
 
 MOST_EXCEPTIONS = 20
@@ -284,6 +285,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *VERTEX_ENDPOINTS,
     *SNAPSHOT_ENDPOINTS,
     *PAGE_ENDPOINTS,
+    *STATE_ENDPOINTS,
     Endpoint(
         "GET", "/openapi.json", lambda call: Answer(200, openapi_document(ENDPOINTS)), summary="This description."
     ),

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from penstock import failpoint
 from penstock.clock import Clock, SystemClock
 from penstock.codec.keys import KeyCodec
+from penstock.errors import StateAccessError
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, partition_key
 from penstock.model.ids import Version
 from penstock.model.snapshot import BarrierFigures, Committable
@@ -29,9 +30,18 @@ from penstock.runtime.intake import Intake
 from penstock.runtime.operator_chain import EdgeOutput, OperatorChain
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.operators.function_context import SubtaskInfo
-from penstock.runtime.process.messages import Barrier, EpochHeader, SubtaskReport, SubtaskRows
+from penstock.runtime.process.messages import (
+    Barrier,
+    EpochHeader,
+    LiveState,
+    ReadState,
+    StateValues,
+    SubtaskReport,
+    SubtaskRows,
+)
 from penstock.runtime.snapshots.spool import Spool
 from penstock.runtime.sorted_keys import SortedKeys
+from penstock.runtime.state_reads import ReadGate, declared_states, read_state
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.runtime.work_times import WorkTimes
 from penstock.state.backend.backend_place import BackendPlace
@@ -108,6 +118,9 @@ class Subtask:
         """What `max_timestamps` becomes when the running epoch finishes."""
         self._begun: list[EpochState] = []
         """What the running epoch may have changed, and `roll_back` undoes."""
+        self.reads = ReadGate()
+        self._finished = 0
+        """The last finished epoch."""
 
     def _backend(self, plan: OperatorPlan) -> KeyedBackend:
         place = self.place
@@ -184,9 +197,10 @@ class Subtask:
             backend.ttl.clock.now_ms = header.now_ms
         self._begun = []
         parts: list[EpochState] = [*self.backends.values(), *self.operator_states.values()]
-        for part in (*parts, *self._chain.sinks, self.spool):
-            part.begin_epoch()
-            self._begun.append(part)
+        with self.reads.moving(before=self._finished, current=None):
+            for part in (*parts, *self._chain.sinks, self.spool):
+                part.begin_epoch()
+                self._begun.append(part)
         self._chain.begin_epoch(header.epoch)
         if self._sorted is not None:
             self._sorted.begin_epoch()
@@ -224,8 +238,10 @@ class Subtask:
     def finish_epoch(self) -> None:
         """The epoch has its version: what it changed can no longer be undone."""
         with self.times.measured("state"):
-            for backend in self.backends.values():
-                backend.finish_epoch()
+            with self.reads.moving(before=self._finished, current=self._epoch):
+                for backend in self.backends.values():
+                    backend.finish_epoch()
+            self._finished = self._epoch
             for states in self.operator_states.values():
                 states.finish_epoch()
             self.spool.finish_epoch()
@@ -237,8 +253,9 @@ class Subtask:
 
     def roll_back(self) -> None:
         """Undo the running epoch; the functions are new objects afterwards (PROTOCOL R11)."""
-        for part in self._begun:
-            part.roll_back()
+        with self.reads.moving(before=None, current=self._finished):
+            for part in self._begun:
+                part.roll_back()
         self._begun.clear()
         self.info.metrics.roll_back()
         self._result = EpochResult()
@@ -246,6 +263,23 @@ class Subtask:
         self.open()
 
     # ---- beside epochs
+
+    def restored(self, epoch: int) -> None:
+        """The state is loaded, and is that of the end of this epoch."""
+        with self.reads.moving(before=None, current=epoch):
+            self._finished = epoch
+
+    def states(self) -> list[LiveState]:
+        """The keyed states that functions have declared; from any thread."""
+        return declared_states(list(self.backends.values()))
+
+    def read(self, request: ReadState) -> StateValues:
+        """The answer to a query of live state; from any thread, also while an epoch runs."""
+        backend = self.backends.get(request.operator)
+        if backend is None or self.stage.batch:
+            raise StateAccessError(f"there is no operator {request.operator!r} with keyed state that can be queried")
+        now_ms = max(self._clock.now_ms(), backend.ttl.clock.now_ms)
+        return read_state(backend, self.reads, request, now_ms)
 
     def rows_so_far(self) -> SubtaskRows:
         """The rows that the newest epoch has processed; from any thread, also while the epoch runs."""

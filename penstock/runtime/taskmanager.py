@@ -53,7 +53,9 @@ from penstock.runtime.process.messages import (
     Finished,
     Heartbeat,
     Hello,
+    ListStates,
     Ok,
+    ReadState,
     Register,
     Stop,
     SubtaskFailure,
@@ -179,6 +181,10 @@ class TaskManager:
     def _handle(self, message: Any) -> Any:
         if isinstance(message, Deploy):
             return self._deploy(message)
+        if isinstance(message, ReadState | ListStates):
+            if self._host is None:
+                raise StateLostError("this TaskManager has not been given its subtasks")
+            return self._host.read(message) if isinstance(message, ReadState) else self._host.states()
         if isinstance(message, CheckpointsEnded):
             if self._host is not None:
                 self._host.notify(message.completed, message.aborted)

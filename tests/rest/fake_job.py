@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from starlette.testclient import TestClient
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
@@ -15,17 +16,20 @@ from penstock.control.operations import Operations
 from penstock.control.registry import JobRecord, RescaleRecord
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.control.server_contract import LOCAL_NAMES
+from penstock.control.state_query import StateAnswer, StateQuery
 from penstock.control.tokens import Tokens
-from penstock.errors import CheckpointFailedError, JobConflictError, UsageError
+from penstock.errors import CheckpointFailedError, JobConflictError, RequestRefusedError, UsageError
 from penstock.graph.guarantees import FaultTolerance, report_guarantees
 from penstock.graph.job_graph import JobGraph, StagePlan
 from penstock.jobmanager.restore_check import SourceReport
 from penstock.model.ids import SubtaskId
 from penstock.model.metric_readings import MetricReading
 from penstock.model.recent_epoch import RecentEpoch
+from penstock.model.snapshot import StateSize
 from penstock.rest.access import Access
 from penstock.rest.app import DEFAULT_LIMITS, ControlApp, Limits
 from penstock.rest.endpoint import Endpoint
+from penstock.runtime.process.messages import LiveState
 from penstock.testing.clocks import ManualClock
 from tests.records import A_ID, job_record
 
@@ -47,6 +51,8 @@ IDS = {
     "attempt": "0",
     "taskmanagerid": "tm-1-0-ab",
     "log": "driver.log",
+    "operator": "sums",
+    "state": "total",
 }
 
 
@@ -61,6 +67,30 @@ def end_savepoint(request: SavepointRequest, failure: str | None = None) -> None
         request.fail(failure)
     else:
         request.complete(f"{request.target}/savepoint-aaaaaa-0123456789ab")
+
+
+class FakeQueries:
+    """The live state of a job: every key holds its own text."""
+
+    def __init__(self) -> None:
+        self.known: list[LiveState] = []
+        self.known_sizes: list[StateSize] = []
+        self.problem: RequestRefusedError | None = None
+        self.asked: list[StateQuery] = []
+
+    def states(self) -> list[LiveState]:
+        return self.known
+
+    def sizes(self) -> list[StateSize]:
+        return self.known_sizes
+
+    def read(self, state: LiveState, query: StateQuery) -> StateAnswer:
+        if self.problem is not None:
+            raise self.problem
+        self.asked.append(query)
+        if query.limit:
+            return StateAnswer([msgspec.Raw(b'["ada",5.0]')], 7, more=True)
+        return StateAnswer([msgspec.Raw(key) for key in query.keys], 7)
 
 
 class FakeJob:
@@ -85,6 +115,8 @@ class FakeJob:
         self.is_rescaling = False
         self.readings: list[tuple[SubtaskId, MetricReading]] = []
         self.committed: list[RecentEpoch] = []
+        self.queries = FakeQueries()
+        self.checkpoint_dir = f"/checkpoints/{A_ID}"
         self._lock = threading.Lock()
 
     def record(self) -> JobRecord:

@@ -71,11 +71,12 @@ class Tasks:
         storage: Storage | None = None,
         restore: Sequence[Sequence[SubtaskSnapshot]] = (),
         checkpoint: int | None = None,
+        **place: Any,
     ) -> None:
         self.stage = stage
         self.told = Recorder()
         self.storage = storage or MemoryStorage()
-        self.host = SubtaskHost(HostPlace(JOB, 1, ObjectOutput, {}), self.storage, self.told, ManualClock())
+        self.host = SubtaskHost(HostPlace(JOB, 1, ObjectOutput, {}, **place), self.storage, self.told, ManualClock())
         self.ids = [SubtaskId(StageId(stage.id), index) for index in range(stage.parallelism)]
         plans = [list(snapshots) for snapshots in restore] or [[] for _ in self.ids]
         deploy = Deploy(b"", self.ids, plans, checkpoint, 0, MAX_PARALLELISM)
@@ -97,8 +98,7 @@ class Tasks:
     ) -> list[Any]:
         """One epoch of all subtasks, and its snapshots; what they emit."""
         self.epoch += 1
-        watermarks = {} if watermark is None else {source_key(0): watermark}
-        header = epoch_header(self.epoch, checkpoint, base, watermarks=watermarks)
+        header = self.header(self.epoch, checkpoint, base, watermark)
         emitted: list[Any] = []
         for subtask in self.ids:
             kept = self.execute(self.task(header, subtask), self.items(header, records, subtask))
@@ -107,6 +107,14 @@ class Tasks:
         while self.host.write_next():
             continue
         return emitted
+
+    @staticmethod
+    def header(
+        epoch: int, checkpoint: int | None = None, base: int | None = None, watermark: int | None = None
+    ) -> EpochHeader:
+        """The header of an epoch."""
+        watermarks = {} if watermark is None else {source_key(0): watermark}
+        return epoch_header(epoch, checkpoint, base, watermarks=watermarks)
 
     def execute(self, task: TaskHeader, items: Iterable[EdgeBatch | Barrier]) -> Kept:
         """Run a task that is admitted to run."""

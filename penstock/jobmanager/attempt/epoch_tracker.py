@@ -79,6 +79,14 @@ class AttemptState:
         )
 
 
+@dataclass(frozen=True)
+class FinishedEpoch:
+    """What queries of live state see: the last epoch that every subtask has finished (PROTOCOL R14)."""
+
+    epoch: int
+    now_ms: int
+
+
 class EpochTracker:
     """Begins and commits the epochs of one attempt. `begin` and `commit` by one thread at a time, `report` by any."""
 
@@ -113,6 +121,7 @@ class EpochTracker:
         self._notified_aborted: set[int] = set()
         self._sent: tuple[int, list[int]] = (state.epoch, [])
         """What `_notified_epoch` and `_notified_aborted` become when the running epoch commits."""
+        self._finished = FinishedEpoch(state.epoch, state.now_ms)
         self.on_failure: Callable[[], None] = lambda: None
 
     # ---- other threads
@@ -262,6 +271,8 @@ class EpochTracker:
         failpoint.after("C12")
         with self._changed:
             self._running = None
+            self._finished = FinishedEpoch(header.epoch, header.now_ms)
+            self._changed.notify_all()
         return EpochSummary(
             header.epoch,
             sum(r.rows_in for r in reports if r.subtask.stage in self._readers),
@@ -298,6 +309,19 @@ class EpochTracker:
                 names = ", ".join(map(str, sorted(missing, key=str)))
                 raise RpcError(f"epoch {header.epoch}: no report from {names}")
             return [self._reports[subtask] for subtask in sorted(expected, key=str)]
+
+    # ---- queries
+
+    @property
+    def finished(self) -> FinishedEpoch:
+        """The last committed epoch, with everything that belongs to its commit done."""
+        return self._finished
+
+    def wait_for_epoch_after(self, epoch: int, timeout_s: float) -> bool:
+        """Whether a later epoch is committed, waiting for it so long; False at once if the attempt is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or self._finished.epoch > epoch, timeout_s)
+            return self._failure is None and self._finished.epoch > epoch
 
     # ---- when to run an epoch without new data
 

@@ -18,6 +18,7 @@ from penstock.control.registry import PhaseRecord
 from penstock.errors import JobFailedError, PenstockError
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.attempt.attempt_progress import AttemptObserver, StartPhases
+from penstock.jobmanager.attempt.attempt_reads import AttemptReads
 from penstock.jobmanager.attempt.batch_epoch import BatchEpoch, PersistentCommitter, announce
 from penstock.jobmanager.attempt.completion_thread import CompletionThread
 from penstock.jobmanager.attempt.epoch_loop import POLL_S, AttemptEnd, EpochLoop, EpochParts
@@ -78,6 +79,7 @@ class SparkAttempt:
         """In batch mode, instead of a query."""
         self.tracker: EpochTracker | None = None
         """None until the state is loaded."""
+        self._reads: AttemptReads | None = None
         self.savepoints = Savepoints(_savepoint_place(attempt, settings), clock, attempt.log, attempt.coordinator)
         self._groups = SourceGroups(attempt.graph, attempt.storage, observer.log)
         self._completion = CompletionThread(attempt.coordinator, self.savepoints, self._fail, self._groups.follow)
@@ -121,6 +123,8 @@ class SparkAttempt:
             self._end.over.set()
             self._completion.stop()
             self._stop_query()
+            if self._reads is not None:
+                self._reads.close()
             self._taskmanagers.close("the attempt is over", job_ended=job_ended)
             self._completion.join()
             self._groups.close()
@@ -153,6 +157,11 @@ class SparkAttempt:
         is_over = self._end.over.is_set() or (self.tracker is not None and self.tracker.failure is not None)
         is_waiting = phase is not None and phase.name == FIRST_EPOCH and self.rows_so_far() is None and not is_over
         return PhaseRecord("waiting for the first rows") if is_waiting else phase
+
+    @property
+    def reads(self) -> AttemptReads | None:
+        """Answers queries; None before the state is loaded, and once the attempt is over."""
+        return None if self._end.over.is_set() else self._reads
 
     @property
     def has_backlog(self) -> bool:
@@ -196,6 +205,8 @@ class SparkAttempt:
         tracker.restored(deployment.restored)
         tracker.on_failure = self._interrupt
         completion = self._completion
+        hello = Hello(attempt.token, attempt.number, "jobmanager")
+        self._reads = AttemptReads(tracker, deployment.execution, deployment.registered, hello, self._clock)
         self._taskmanagers.listen(
             AttemptEvents(tracker.report, completion.ack, completion.decline, tracker.fail, completion.savepoint_event)
         )

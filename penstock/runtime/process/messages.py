@@ -19,6 +19,7 @@ from penstock.model.snapshot import (
     SavepointDecline,
     SavepointOrder,
     SavepointProgress,
+    StateTableInfo,
     SubtaskSnapshot,
 )
 from penstock.model.subtask_work import SubtaskWork
@@ -221,6 +222,51 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
     """The job's local copies are not needed any more."""
 
 
+class ListStates(msgspec.Struct, frozen=True, tag="list_states"):
+    """Which keyed states do the subtasks of this TaskManager have?"""
+
+
+class LiveState(msgspec.Struct, frozen=True):
+    """A keyed state that a function has declared."""
+
+    info: StateTableInfo
+    ttl_ms: int = 0
+    queryable: str | None = None
+    """The name by which queries find it; None if it is not queryable."""
+
+
+class LiveStates(msgspec.Struct, frozen=True, tag="live_states"):
+    """The keyed states of a TaskManager, those of several subtasks once."""
+
+    states: list[LiveState]
+
+
+class ReadState(msgspec.Struct, frozen=True, tag="read_state"):
+    """A query of live state: the values of keys, or the first entries."""
+
+    subtask: SubtaskId
+    epoch: int
+    """At whose end the state is read."""
+    operator: str
+    state: str
+    keys: bytes = b"[]"
+    """A JSON array."""
+    namespace: bytes | None = None
+    """JSON."""
+    scan: int = 0
+    """Instead of keys: the largest number of entries."""
+    max_bytes: int = 1 << 23
+
+
+class StateValues(msgspec.Struct, frozen=True, tag="state_values"):
+    """The answer to `ReadState`."""
+
+    values: bytes | None
+    """A JSON array, in the order of the keys; None: the state cannot be read at that epoch, or not any more."""
+    more: bool = False
+    """A scan has left entries out."""
+
+
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """The first message on every control connection: the sender and its attempt."""
 
@@ -250,6 +296,10 @@ Message = (
     | SavepointProgress
     | Heartbeat
     | CheckpointsEnded
+    | ListStates
+    | LiveStates
+    | ReadState
+    | StateValues
     | Stop
     | Hello
     | Ok

@@ -28,7 +28,17 @@ from penstock.model.time import TimeDomain
 from penstock.runtime.operator_chain import EdgeOutput
 from penstock.runtime.operators.batch import EdgeBatch
 from penstock.runtime.ownership import Kept, Ownership, Run
-from penstock.runtime.process.messages import Barrier, Deploy, Deployed, Heartbeat, SubtaskReport, TaskHeader
+from penstock.runtime.process.messages import (
+    Barrier,
+    Deploy,
+    Deployed,
+    Heartbeat,
+    LiveStates,
+    ReadState,
+    StateValues,
+    SubtaskReport,
+    TaskHeader,
+)
 from penstock.runtime.snapshots.local_copies import LocalCopies, RestoreFigures
 from penstock.runtime.snapshots.savepoint_writer import SavepointJob, SavepointWriter
 from penstock.runtime.snapshots.snapshot_loader import SnapshotLoader
@@ -130,6 +140,7 @@ class SubtaskHost:
             if deploy.restored_epoch > 0 or deploy.origin:
                 subtask.restored_checkpoint = deploy.checkpoint
             subtask.open()
+            subtask.restored(deploy.restored_epoch)
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
             savepoints = SavepointWriter(subtask, self._place.open_storage)
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer, savepoints)
@@ -283,8 +294,21 @@ class SubtaskHost:
         owned = list(self._owned.values())
         return Heartbeat(taskmanager, len(owned), [one.subtask.rows_so_far() for one in owned])
 
+    def states(self) -> LiveStates:
+        """The keyed states of all subtasks. From any thread."""
+        found = {
+            (state.info.operator_uid, state.info.name): state
+            for owned in list(self._owned.values())
+            for state in owned.subtask.states()
+        }
+        return LiveStates([*found.values()])
+
+    def read(self, request: ReadState) -> StateValues:
+        """The answer to a query of live state. From any thread; several at a time."""
+        return self._get(request.subtask).subtask.read(request)
+
     def subtask(self, subtask_id: SubtaskId) -> Subtask:
-        """The subtask, for tests and queries."""
+        """The subtask, for tests."""
         return self._get(subtask_id).subtask
 
     def subtasks(self) -> list[Subtask]:

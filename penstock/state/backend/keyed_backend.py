@@ -87,6 +87,7 @@ class KeyedBackend(ABC):
         self._restored: dict[str, RestoredTable] = {}
         self._handles: dict[str, State] = {}
         self._migrations: dict[str, Migration | None] = {}
+        self._queryable: dict[str, str] = {}
         self._is_running = False
 
     # ---- what every backend implements
@@ -203,6 +204,7 @@ class KeyedBackend(ABC):
             self._migrations[info.name] = descriptor.migration
             handle = self._new_handle(raw, self._open_table(info), current)
             self._handles[info.name] = self.ttl.wrap(descriptor, handle, current) if info.ttl else handle
+            self._publish(descriptor)
         elif self._infos[info.name] != info:
             raise _name_in_use(self._infos[info.name], info)
         self.ttl.require_same(descriptor)
@@ -217,9 +219,19 @@ class KeyedBackend(ABC):
             handle.bind(descriptor.get_agg_function())
         return handle
 
+    def _publish(self, descriptor: StateDescriptor) -> None:
+        """Note under which name queries may read a state."""
+        name = descriptor.get_queryable_state_name()
+        if name is not None:
+            self._queryable[descriptor.name] = name
+
+    def queryable_name(self, name: str) -> str | None:
+        """The name that queries use for a state; None if it is not queryable."""
+        return self._queryable.get(name)
+
     def declared(self) -> list[tuple[StateTableInfo, Migration | None]]:
         """The declared states, without timers."""
-        return [(self._infos[name], self._migrations.get(name)) for name in self._handles]
+        return [(self._infos[name], self._migrations.get(name)) for name in list(self._handles)]
 
     def info(self, name: str) -> StateTableInfo | None:
         """What is known about a state, declared or only restored; None if there is none of this name."""

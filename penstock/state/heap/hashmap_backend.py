@@ -4,7 +4,7 @@ An epoch changes live entries in place and saves their old values, so that `roll
 references, never copies of values, so a full snapshot costs about 20 ns per key; sealed values are never modified.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from penstock.state.heap.change_log import ChangeLog
 from penstock.state.heap.heap_handles import HeapListState, HeapMapState, HeapValueState
 from penstock.state.heap.heap_tables import ListTable, MapTable, Table, ValueTable
 from penstock.state.heap.heap_timers import TimerTable
+from penstock.state.heap.live_entries import list_entries, read_entries
 from penstock.state.ttl.stamps import live_rows
 
 COUNTED_KEYS = 65536
@@ -179,6 +180,16 @@ class HashMapBackend(KeyedBackend):
         table = self._tables[name]
         assert isinstance(table, ValueTable | ListTable | MapTable)
         return list(table.live)
+
+    # ---- queries
+
+    def read_live(self, name: str, addresses: Sequence[Any], *, before: bool) -> list[Any]:
+        """`LiveReads`: from the entries and what the epoch would need to undo its changes."""
+        return read_entries(self._tables[name], addresses, before=before)
+
+    def list_live(self, name: str, limit: int, *, before: bool) -> list[Any]:
+        """`LiveReads`: the first addresses."""
+        return list_entries(self._tables[name], limit, before=before)
 
 
 def quick_count(table: Table) -> int | None:

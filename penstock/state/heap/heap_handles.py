@@ -1,7 +1,8 @@
 """State handles on live tables: what user functions read and write, always for the current key.
 
 A handle works on its table's dictionaries directly. The first change of an entry in an epoch saves the old value in
-`undo`; every other access is one or two dictionary operations. Values are checked and converted to their stored
+`undo`, and does so before the entry is changed: queries on other threads rely on this order (`live_entries`). Every
+other access is one or two dictionary operations. Values are checked and converted to their stored
 form when they are written, and copied when they are read if they are mutable, so that no stored object is reachable
 from user code (PROTOCOL R10). Without a current key, hashing the key raises StateAccessError.
 """
@@ -53,8 +54,8 @@ class HeapValueState(ValueState[Any]):
         """Remove the value."""
         key = self._current.key
         if key in self._live:
-            old = self._live.pop(key)
-            self._undo.setdefault(key, old)
+            self._undo.setdefault(key, self._live[key])
+            del self._live[key]
 
 
 class HeapListState(ListState[Any]):
@@ -190,8 +191,8 @@ class HeapMapState(MapState[Any, Any]):
         if undo is None:
             undo = self._table.open(current)
         entries = self._live[current]
-        old = entries.pop(key)
-        undo.setdefault(key, old)
+        undo.setdefault(key, entries[key])
+        del entries[key]
         if not entries:
             del self._live[current]
 

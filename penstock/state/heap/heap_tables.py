@@ -2,6 +2,7 @@
 
 Entries are changed in place. The first change of an entry in an epoch saves the old value in `undo`; `roll_back`
 restores it. Handles work on `live` and `undo` directly: there is no layer between a state access and its dictionary.
+The old value is saved before the entry changes, so that queries see it in one of the two (`live_entries`).
 
 Sealed data is never changed later: stored values are replaced, not modified; a list only grows, and is sealed with its
 length; the dictionary of a map is copied before the first change after a full seal (copy on write).
@@ -119,20 +120,22 @@ class ListTable:
         """The list of a key for appending. For the first addition in an epoch, or after the list was cleared."""
         elements = self.live.get(key)
         if elements is None:
-            elements = self.live[key] = []
             self.undo.setdefault(key, None)
+            elements = self.live[key] = []
         elif key not in self.undo:
             self.undo[key] = len(elements)
         return elements
 
     def replace(self, key: Any, elements: list[Any]) -> None:
         """Replace the list; an empty one removes the key."""
-        old = self.live.pop(key, None)
+        old = self.live.get(key)
         length = self.undo.get(key) if key in self.undo else -1
         if type(length) is int:  # only additions so far
             self.undo[key] = old if old is None or length in (-1, len(old)) else old[:length]
         if elements:
             self.live[key] = elements
+        elif old is not None:
+            del self.live[key]
 
     def changed(self) -> Iterable[Hashable]:
         """Keys that the epoch changed."""
@@ -217,9 +220,10 @@ class MapTable:
         if key not in self.live:
             return
         self._own(key)
-        entries = self.live.pop(key)
+        entries = self.live[key]
         # The old values are those in the dictionary, except for keys that the epoch has changed before.
         self.undo[key] = {**entries, **self.undo[key]} if key in self.undo else entries
+        del self.live[key]
 
     def changed(self) -> Iterable[Hashable]:
         """(key, map key) pairs that the epoch changed."""

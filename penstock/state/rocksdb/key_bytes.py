@@ -40,6 +40,10 @@ class KeyBytes:
         """Drop the cached key groups."""
         self._groups.clear()
 
+    def __len__(self) -> int:
+        """The number of cached key groups."""
+        return len(self._groups)
+
     def group(self, key_group: int) -> bytes:
         """The prefix of every row of a key group."""
         return key_group.to_bytes(self.group_size, "big")

@@ -33,6 +33,7 @@ from penstock.state.format.schema_evolution import common_info
 from penstock.state.format.table_rows import decode_rows
 from penstock.state.rocksdb.compaction import Compaction
 from penstock.state.rocksdb.key_bytes import KeyBytes, NamespacedKeyBytes, row_bytes
+from penstock.state.rocksdb.live_rows import LiveRows
 from penstock.state.rocksdb.native_files import LinkedFiles, fetch_files
 from penstock.state.rocksdb.rocksdb_handles import RocksListState, RocksValueState
 from penstock.state.rocksdb.rocksdb_rows import RocksTable, SealedRows, all_rows, open_table
@@ -58,6 +59,7 @@ class RocksDBBackend(KeyedBackend):
         self._sizes = StoreSizes(self._rows, self.key_codec, self.key_groups)
         self._store: Store | None = None
         self._compaction = Compaction()
+        self._live = LiveRows(self.key_codec, self.max_parallelism)
         self._half_converted: str | None = None
         """A state of which some rows have the old type and some the new one, after a failed conversion."""
 
@@ -80,13 +82,16 @@ class RocksDBBackend(KeyedBackend):
     # ---- epochs
 
     def _begin(self) -> None:
-        """Nothing to do: there are no changes yet."""
+        """There are no changes yet."""
+        self._live.begin()
 
     def expect(self, keys: Sequence[Any]) -> None:
         """Prepare for accesses to these state keys."""
         self._rows.expect(keys)
 
     def _finish(self) -> None:
+        for name in self._live.watched():
+            self._live.keep(self.store, self._infos[name], list(self._tables[name].delta))
         batch = WriteBatch()
         for table in self._tables.values():
             table.commit(batch)
@@ -209,6 +214,17 @@ class RocksDBBackend(KeyedBackend):
         if descriptor.kind == "reducing":
             return ReducingHandle(value)
         return AggregatingHandle(value) if descriptor.kind == "aggregating" else value
+
+    # ---- queries
+
+    def read_live(self, name: str, addresses: Sequence[Any], *, before: bool) -> list[Any] | None:
+        """`LiveReads`: from RocksDB, which does not have the running epoch."""
+        info = self._infos[name]
+        return self._live.read(self.store, info, addresses, before=before, is_running=self._is_running)
+
+    def list_live(self, name: str, limit: int, *, before: bool) -> list[Any] | None:
+        """`LiveReads`: the first addresses in RocksDB's order."""
+        return self._live.addresses(self.store, self._infos[name], limit, before=before, is_running=self._is_running)
 
     # ---- keys and sizes
 

@@ -38,6 +38,10 @@ class RocksValueTable:
         data = self.family.get(self._keys.row(key))
         return None if data is None else self._value.decode(data)
 
+    def stored(self, key: Any) -> Any:
+        """What RocksDB holds for a key, or None. The running epoch is not looked at."""
+        return self.load(key)
+
     def commit(self, batch: WriteBatch) -> None:
         """Add the epoch's changes to the batch."""
         family, row, encode = self.family, self._keys.row, self._value.encode
@@ -100,6 +104,10 @@ class RocksListTable:
             # Decoded again below, because the caller may modify the result.
             delta.replaced, delta.elements = True, [*self._decode(chunks), *delta.elements]
         return self._decode(chunks)
+
+    def stored(self, key: Any) -> list[Any] | None:
+        """What RocksDB holds for a key, or None. The running epoch is not looked at, and nothing is rewritten."""
+        return self._decode([data for _, data in self.family.scan_prefix(self._keys.scope(key))]) or None
 
     def _decode(self, chunks: list[bytes]) -> list[Any]:
         return [element for data in chunks for element in self._value.decode(data)]
@@ -194,15 +202,22 @@ class RocksMapTable:
         delta = self.delta.get(key)
         found: dict[Any, Any] = {}
         if delta is None or not delta.cleared:
-            scope = self._keys.scope(key)
-            found = {
-                self._map_key.decode(row[len(scope) :]): self._value.decode(data)
-                for row, data in self.family.scan_prefix(scope)
-            }
+            found = self._scan(key)
         if delta is not None:
             found.update(delta.entries)
             found = {map_key: value for map_key, value in found.items() if value is not ABSENT}
         return found
+
+    def _scan(self, key: Any) -> dict[Any, Any]:
+        scope = self._keys.scope(key)
+        return {
+            self._map_key.decode(row[len(scope) :]): self._value.decode(data)
+            for row, data in self.family.scan_prefix(scope)
+        }
+
+    def stored(self, key: Any) -> dict[Any, Any] | None:
+        """What RocksDB holds for a key, or None. The running epoch is not looked at."""
+        return self._scan(key) or None
 
     def is_empty(self, key: Any) -> bool:
         """Whether the map has no keys. Reads as few rows as possible."""

@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 
-from penstock.testing.conformance_state import collections, epochs, evolution, namespaces, snapshots, values
+from penstock.testing.conformance_state import (
+    collections,
+    epochs,
+    evolution,
+    namespaces,
+    queries,
+    snapshots,
+    values,
+)
 from penstock.testing.conformance_state.tools import NewBackend
 
 CHECKS: list[Callable[[NewBackend], None]] = [
     check
-    for module in (values, collections, epochs, snapshots, evolution, namespaces)
+    for module in (values, collections, epochs, snapshots, evolution, namespaces, queries)
     for name, check in vars(module).items()
     if getattr(check, "__module__", None) == module.__name__ and not name.startswith("_") and callable(check)
 ]

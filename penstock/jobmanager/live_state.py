@@ -1,0 +1,71 @@
+"""The live state of a job over its attempts, for queries."""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.control.state_query import MAX_QUERIES, RETRY_AFTER_S, StateAnswer, StateQuery, not_ready
+from penstock.errors import RequestRefusedError
+from penstock.jobmanager.attempt.attempt_reads import AttemptReads
+from penstock.model.execution import JobStatus
+from penstock.model.snapshot import StateSize
+from penstock.runtime.process.messages import LiveState
+
+ADMISSION_LIMIT_S = 1.0
+
+
+class ReadableAttempt(Protocol):
+    """An attempt, as queries see it."""
+
+    @property
+    def reads(self) -> AttemptReads | None: ...
+
+
+class LiveJobState:
+    """Passes queries to the attempt that runs, a few at a time. What a job cannot answer, it says when to ask again."""
+
+    def __init__(
+        self,
+        attempt: Callable[[], ReadableAttempt | None],
+        status: Callable[[], JobStatus],
+        sizes: Callable[[], list[StateSize]],
+    ) -> None:
+        self._newest = attempt
+        self._status = status
+        self._sizes = sizes
+        self._admitted = threading.BoundedSemaphore(MAX_QUERIES)
+        self._known: list[LiveState] = []
+
+    def states(self) -> list[LiveState]:
+        """The keyed states. While the job restarts, those of the last attempt."""
+        try:
+            self._known = self._reads().states()
+        except RequestRefusedError as error:
+            if error.status != 503 or not self._known:
+                raise
+        return self._known
+
+    def sizes(self) -> list[StateSize]:
+        """The sizes of the states, as of the last checkpoint."""
+        return self._sizes()
+
+    def read(self, state: LiveState, query: StateQuery) -> StateAnswer:
+        """The answer at the end of the last finished epoch."""
+        if not self._admitted.acquire(timeout=ADMISSION_LIMIT_S):
+            raise RequestRefusedError(503, "BUSY", f"{MAX_QUERIES} queries of this job are running", RETRY_AFTER_S)
+        try:
+            return self._reads().read(state, query)
+        finally:
+            self._admitted.release()
+
+    def _reads(self) -> AttemptReads:
+        status = self._status()
+        if status.is_terminal_state():
+            raise RequestRefusedError(
+                409, "JOB_ENDED", f"the job is {status.name}: its checkpoints still have its state"
+            )
+        attempt = self._newest()
+        reads = attempt.reads if attempt is not None else None
+        if status is not JobStatus.RUNNING or reads is None:
+            raise not_ready("the job is starting" if status is JobStatus.RUNNING else f"the job is {status.name}")
+        return reads

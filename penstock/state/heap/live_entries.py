@@ -1,0 +1,69 @@
+"""Reads entries of a table while an epoch changes them on another thread.
+
+An epoch saves the old value of an entry in `undo` before it changes the entry. So a reader looks into `live` first and
+into `undo` second: if `undo` has nothing, the entry was unchanged when it was read. Each look is one operation on a
+dictionary, and no lock is needed; between the looks the epoch may go on.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from penstock.state.backend.map_iteration import ABSENT
+from penstock.state.heap.heap_tables import ListTable, MapTable, ValueTable
+
+StateEntries = ValueTable | ListTable | MapTable
+
+
+def read_entries(table: StateEntries, addresses: Sequence[Any], *, before: bool) -> list[Any]:
+    """The stored values at these addresses now, or `before` the epoch whose changes `undo` holds."""
+    if isinstance(table, ValueTable):
+        return _values(table, addresses, before=before)
+    if isinstance(table, ListTable):
+        return [_list(table, address, before=before) for address in addresses]
+    return [_map(table, address, before=before) for address in addresses]
+
+
+def list_entries(table: StateEntries, limit: int, *, before: bool) -> list[Any]:
+    """Up to `limit` addresses that have entries now, or had some before the epoch."""
+    if not before:
+        return list(islice(table.live, limit))
+    wanted = limit
+    while True:
+        # Slices of a dictionary are taken without a switch to another thread.
+        present = list(islice(table.live, wanted))
+        changed = list(islice(table.undo, wanted))
+        candidates = list(dict.fromkeys([*present, *changed]))
+        values = read_entries(table, candidates, before=True)
+        found = [address for address, value in zip(candidates, values, strict=True) if value is not None]
+        if len(found) >= limit or (len(present) < wanted and len(changed) < wanted):
+            return found[:limit]
+        wanted *= 4
+
+
+def _values(table: ValueTable, addresses: Sequence[Any], *, before: bool) -> list[Any]:
+    found = list(map(table.live.get, addresses))
+    if before and table.undo:
+        undo = table.undo
+        found = [undo.get(address, value) for address, value in zip(addresses, found, strict=True)]
+    return found
+
+
+def _list(table: ListTable, address: Any, *, before: bool) -> list[Any] | None:
+    elements = table.live.get(address)
+    length = 0 if elements is None else len(elements)  # before the look into `undo`: a list may grow
+    old = table.undo.get(address, ABSENT) if before else ABSENT
+    if old is None or isinstance(old, list):
+        return old
+    if elements is None:
+        return None
+    return elements[: old if isinstance(old, int) else length]
+
+
+def _map(table: MapTable, address: Any, *, before: bool) -> dict[Any, Any] | None:
+    entries = table.live.get(address)
+    found = {} if entries is None else entries.copy()
+    old = table.undo.get(address) if before else None
+    if old is not None:
+        found.update(old.copy())
+    return {key: value for key, value in found.items() if value is not ABSENT} or None

@@ -1,0 +1,95 @@
+"""Rows of RocksDB for queries on other threads.
+
+RocksDB holds what the last finished epoch has written; the changes of a running epoch are elsewhere. So while an epoch
+runs, RocksDB is what queries must see. Between the end of an epoch in this subtask and its end in the job they must see
+what was there before. For states that are being queried, the old values are kept for that time; others cost nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.codec.keys import KeyCodec
+from penstock.model.snapshot import StateTableInfo
+from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.rocksdb.rocksdb_rows import open_table
+from penstock.state.rocksdb.rocksdb_tables import RocksListTable, RocksMapTable, RocksValueTable
+from penstock.state.rocksdb.store import Store
+
+WATCHED_EPOCHS = 4
+"""For how many epochs after a query old values of its state are kept."""
+_CACHED_KEYS = 4096
+
+StateRows = RocksValueTable | RocksListTable | RocksMapTable
+
+
+class LiveRows:
+    """Reads the states of one store. Its tables are not those of the epochs' thread, and are never written."""
+
+    def __init__(self, key_codec: KeyCodec, max_parallelism: int) -> None:
+        self._keys = KeyBytes(key_codec, max_parallelism)
+        self._tables: dict[str, tuple[StateTableInfo, StateRows]] = {}
+        self._watched: dict[str, int] = {}
+        self._before: dict[str, dict[Any, Any]] = {}
+        """State -> address -> what the last epoch has overwritten."""
+
+    def read(
+        self, store: Store, info: StateTableInfo, addresses: Sequence[Any], *, before: bool, is_running: bool
+    ) -> list[Any] | None:
+        """The stored values; None if `before` is asked for and was not kept."""
+        self._watched[info.name] = WATCHED_EPOCHS
+        old: dict[Any, Any] = {}
+        if before and not is_running:
+            if info.name not in self._before:
+                return None
+            old = self._before[info.name]
+        table = self._table(store, info)
+        self._expect(info, addresses)
+        return [old[address] if address in old else table.stored(address) for address in addresses]
+
+    def addresses(
+        self, store: Store, info: StateTableInfo, limit: int, *, before: bool, is_running: bool
+    ) -> list[Any] | None:
+        """Up to `limit` addresses with entries; None as for `read`."""
+        self._watched[info.name] = WATCHED_EPOCHS
+        old: dict[Any, Any] = {}
+        if before and not is_running:
+            if info.name not in self._before:
+                return None
+            old = self._before[info.name]
+        table = self._table(store, info)
+        found = {address: None for address, value in old.items() if value is not None}
+        for address, _, _ in table.entries(table.family.scan(b"", None)):
+            if len(found) >= limit:
+                break
+            if address not in old:
+                found[address] = None
+        return [*found][:limit]
+
+    def watched(self) -> list[str]:
+        """The states of which an epoch that ends now must keep old values."""
+        self._watched = {name: epochs - 1 for name, epochs in self._watched.items() if epochs > 1}
+        return [*self._watched]
+
+    def keep(self, store: Store, info: StateTableInfo, addresses: Sequence[Any]) -> None:
+        """Keep the old values of what is about to be written."""
+        self._expect(info, addresses)
+        table = self._table(store, info)
+        self._before[info.name] = {address: table.stored(address) for address in addresses}
+        self._keys.forget()
+
+    def begin(self) -> None:
+        """The next epoch begins: RocksDB is what was before it."""
+        self._before.clear()
+
+    def _table(self, store: Store, info: StateTableInfo) -> StateRows:
+        known = self._tables.get(info.name)
+        if known is None or known[0] != info:
+            table = open_table(info, store, self._keys, (0, 0))
+            assert isinstance(table, StateRows)
+            self._tables[info.name] = known = (info, table)
+        return known[1]
+
+    def _expect(self, info: StateTableInfo, addresses: Sequence[Any]) -> None:
+        if len(self._keys) > _CACHED_KEYS:
+            self._keys.forget()
+        self._keys.expect(addresses if info.namespace is None else [key for key, _ in addresses])

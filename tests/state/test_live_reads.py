@@ -1,0 +1,130 @@
+"""What queries see of stored values, and reads beside a running epoch."""
+
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from penstock.model.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from penstock.model.time import Time
+from penstock.model.types import Types
+from penstock.state.backend.live_reads import LiveReads, visible
+from tests.state.backends import at, choose, epoch, string_backend
+
+KEYS = [f"k{number}" for number in range(20)]
+
+
+def expiring(descriptor: StateDescriptor) -> StateDescriptor:
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(100)).build())
+    return descriptor
+
+
+@pytest.mark.parametrize("kind", ["hashmap", "rocksdb"])
+def test_expired_entries_are_not_shown(kind: str) -> None:
+    choose(kind)
+    backend = string_backend()
+    backend.ttl.clock.now_ms = 1_000
+    with epoch(backend):
+        at(backend, "a")
+        value = backend.table(expiring(ValueStateDescriptor("v", Types.LONG())))
+        items = backend.table(expiring(ListStateDescriptor("l", Types.LONG())))
+        entries = backend.table(expiring(MapStateDescriptor("m", Types.STRING(), Types.LONG())))
+        value.update(1), items.add(1), entries.put("x", 1)
+        backend.ttl.clock.now_ms = 1_050
+        items.add(2), entries.put("y", 2)
+
+    def seen(name: str, now_ms: int) -> Any:
+        (stored,) = backend.read_live(name, ["a"], before=False)
+        show = visible(backend.info(name), backend.ttl.ttl_ms(name), now_ms)
+        assert show is not None
+        return show(stored)
+
+    assert (seen("v", 1_099), seen("v", 1_100)) == (1, None)
+    assert (seen("l", 1_099), seen("l", 1_100), seen("l", 1_150)) == ([1, 2], [2], None)
+    assert (seen("m", 1_099), seen("m", 1_100), seen("m", 1_150)) == ({"x": 1, "y": 2}, {"y": 2}, None)
+
+
+def test_untyped_map_keys_are_those_of_the_user() -> None:
+    backend = string_backend()
+    with epoch(backend):
+        at(backend, "a")
+        backend.table(MapStateDescriptor("m")).put((1, 2), "pair")
+    show = visible(backend.info("m"), 0, 0)
+    assert show is not None and show(backend.read_live("m", ["a"], before=False)[0]) == {(1, 2): "pair"}
+
+
+@pytest.mark.parametrize("descriptor", ["value", "list", "map"])
+def test_a_reader_never_sees_a_change_of_the_running_epoch(descriptor: str) -> None:
+    """The writer changes every entry over and over; what the reader gets is always from before the epoch."""
+    backend = string_backend()
+    state: Any = {
+        "value": lambda: backend.table(ValueStateDescriptor("s", Types.LONG())),
+        "list": lambda: backend.table(ListStateDescriptor("s", Types.LONG())),
+        "map": lambda: backend.table(MapStateDescriptor("s", Types.LONG(), Types.LONG())),
+    }[descriptor]()
+    write = {
+        "value": [lambda n: state.update(n), lambda n: state.clear()],
+        "list": [lambda n: state.add(n), lambda n: state.update([n]), lambda n: state.clear()],
+        "map": [lambda n: state.put(n % 3, n), lambda n: state.remove(n % 3), lambda n: state.clear()],
+    }[descriptor]
+    old = {"value": 7, "list": [7], "map": {0: 7}}[descriptor]
+    with epoch(backend):
+        for key in KEYS[:10]:
+            at(backend, key)
+            write[0](7) if descriptor != "map" else state.put(0, 7)
+    live: LiveReads = backend
+    wrong: list[Any] = []
+    done = threading.Event()
+
+    def read() -> None:
+        expected = [old] * 10 + [None] * 10
+        while not done.is_set():
+            found = live.read_live("s", KEYS, before=True)
+            listed = live.list_live("s", 100, before=True)
+            if found != expected or listed is None or sorted(listed) != KEYS[:10]:
+                wrong.append((found, listed))
+                return
+
+    backend.begin_epoch()
+    reader = threading.Thread(target=read)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        reader.start()
+        for number in range(3_000):
+            at(backend, KEYS[number % 20])
+            write[number % len(write)](number + 100)
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        reader.join()
+    backend.finish_epoch()
+    assert wrong == []
+
+
+def test_rocksdb_keeps_old_values_only_while_a_state_is_queried() -> None:
+    choose("rocksdb")
+    backend = string_backend()
+    state = backend.table(ReducingStateDescriptor("s", lambda a, b: a + b, Types.LONG()))
+
+    def run() -> None:
+        with epoch(backend):
+            at(backend, "a")
+            state.add(1)
+
+    run()
+    assert backend.read_live("s", ["a"], before=True) is None  # nobody has asked before
+    run()
+    assert backend.read_live("s", ["a"], before=True) == [1]
+    assert backend.read_live("s", ["a"], before=False) == [2]
+    for _ in range(5):
+        run()
+    assert backend.read_live("s", ["a"], before=True) is None
