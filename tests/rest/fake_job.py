@@ -116,7 +116,6 @@ class FakeJob:
         self.readings: list[tuple[SubtaskId, MetricReading]] = []
         self.committed: list[RecentEpoch] = []
         self.queries = FakeQueries()
-        self.checkpoint_dir = f"/checkpoints/{A_ID}"
         self._lock = threading.Lock()
 
     def record(self) -> JobRecord:
