@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.count_texts import count_of_rows
+from penstock.cli.count_texts import bytes_text, count_of_rows
 from penstock.cli.time_texts import lag_text, watermark_text
 from penstock.clock import Clock, SystemClock
 from penstock.control.registry import JobRecord
@@ -134,6 +134,7 @@ def progress_line(record: JobRecord) -> str:
             f"{record.rows_per_s:.0f} rows/s",
             f"watermark {watermark_text(record.watermark)}{lag_text(record.watermark, record.updated_ms)}",
             f"checkpoint {checkpoint}",
+            *([f"state {bytes_text(record.state_bytes)}"] if record.state_bytes is not None else []),
             *(["more files wait"] if record.has_backlog else []),
         ]
     if record.attempt > 1:

@@ -133,6 +133,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     """The last ones by this driver, also those that were given up, oldest first."""
     checkpoint_dir: str | None = None
     last_checkpoint: int | None = None
+    state_bytes: int | None = None
+    """Of all keyed state, at that checkpoint."""
     watermark: int | None = None
     rows: int = 0
     """Of committed epochs."""

@@ -479,6 +479,7 @@ class Job:
             **self._scaling.figures(),
             checkpoint_dir=self._request.settings.storage.address if self._storage is not None else None,
             last_checkpoint=self._checkpoints.last_completed,
+            state_bytes=self._checkpoints.state_bytes,
             watermark=tracker.watermark if tracker is not None else None,
             rows=rows,
             epoch_rows=epoch_rows,

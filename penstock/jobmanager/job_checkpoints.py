@@ -56,6 +56,12 @@ class JobCheckpoints:
             self._last_completed = newest.checkpoint_id
         return self._last_completed
 
+    @property
+    def state_bytes(self) -> int | None:
+        """The size of all keyed state at the last completed checkpoint; None if it is not known."""
+        sizes = self._written_sizes
+        return None if sizes is None else sum(size.size_bytes for size in sizes)
+
     def take(self, *, full: bool = False) -> int:
         """Take a checkpoint now; its number, once it is complete. `full`: it inherits nothing."""
         status = self._history.status

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from penstock.clock import Clock
 
-LOOK_INTERVAL_S = 0.25
+LOOK_INTERVAL_S = 1.0
 """Asking Spark takes some milliseconds; short epochs in between are taken to be like the last one."""
 
 
