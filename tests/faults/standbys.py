@@ -1,8 +1,8 @@
 """A job with standbys (features U1): its driver dies or is stopped again and again, and a standby goes on with it.
 
 Two standbys wait at any time. A driver that was stopped is woken while everybody else stands still, so that whatever
-changes in the folders then is its doing: it must append nothing, write nothing, delete nothing, and end with exit
-code 4.
+changes in the folders then is its doing: it must append nothing, show nothing, delete nothing, and end with exit code
+4.
 """
 
 import signal
@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import psutil
 
+from penstock.checkpoint.file_names import FileKind, parse_name
 from penstock.checkpoint.log.log_reader import read_log
+from penstock.connectors.file.part_names import IN_PROGRESS, PENDING, parse_hidden
 from penstock.storage.local import LocalStorage
 from tests.faults.events import Expected
 from tests.faults.failpoints import Case
@@ -120,25 +122,32 @@ def _strike(
         others = [successor, *(standby for standby in standbys if standby is not successor)]
         with _still(others):
             woken = wake(Sleeper(ANYWHERE, active, before), place)
-            woken = replace(woken, changes=tuple(change for change in woken.changes if _counts(change, place)))
+            woken = replace(woken, changes=tuple(change for change in woken.changes if _counts(change, before, place)))
         quiet = "" if woken.passed else str(woken)
     records = place.registry.list()
     is_same = len(records) == 1 and after.job_id == seen.job_id == records[0].job_id
     return Takeover(fault, worked, is_same, (before, after.attempt), noticed_s, running_s, quiet), successor
 
 
-def _counts(change: str, place: Place) -> bool:
-    """Whether a file that the old driver wrote means anything: a manifest that no log entry names does not.
+def _counts(change: str, attempt: int, place: Place) -> bool:
+    """Whether a change by the old driver means anything to anybody.
 
-    A driver that is stopped inside a write, after its look for newer attempts, ends that write when it wakes up
-    (PROTOCOL R2, R7).
+    Stopped anywhere, it ends a write that was under way, and its TaskManagers the epoch that was, before it looks for
+    newer attempts. New files under names of its attempt are listed nowhere, as is a manifest without an entry in the
+    log (PROTOCOL R2, R22, R28). A log entry, visible output, and whatever is changed or deleted counts.
     """
     sign, _, path = change.partition(" ")
-    parts = path.split("/")
-    if sign != "+" or parts[-1] != "_metadata" or not parts[-2].startswith("chk-"):
+    folder, _, file = path.rpartition("/")
+    part = parse_hidden(file)
+    if sign == "+" and part is not None and part[0] in (IN_PROGRESS, PENDING):
+        return part[1].attempt != attempt
+    in_job = "/".join([*folder.split("/")[2:], file])
+    name = parse_name(in_job)
+    if sign != "+" or name is None or name.kind is FileKind.LOG:
         return True
-    named = [complete.metadata_path for complete in read_log(LocalStorage(place.job_folder)).retained]
-    return "/".join(parts[-2:]) in named
+    if name.kind is FileKind.METADATA:
+        return in_job in [complete.metadata_path for complete in read_log(LocalStorage(place.job_folder)).retained]
+    return name.attempt != attempt
 
 
 @contextmanager
