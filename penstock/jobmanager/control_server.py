@@ -149,7 +149,7 @@ def job_facts(request: JobRequest, guarantees: GuaranteeReport) -> JobFacts:
         settings.savepoint_dir,
         guarantees,
         check,
-        {key: visible_value(key, value) for key, value in settings.set_values.items()},
+        settings.shown,
         str(settings.restart),
         {key: visible_value(key, value) for key, value in settings.job_parameters.items()},
     )

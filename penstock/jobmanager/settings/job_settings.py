@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
+from penstock.control.effective_settings import visible_value
 from penstock.control.registry import registry_of
 from penstock.jobmanager.restart_strategy import RestartStrategy, restart_strategy
 from penstock.jobmanager.settings.batch_mode import batch_notes
@@ -79,6 +80,11 @@ class JobSettings:
     def attempt_settings(self) -> CheckpointSettings:
         """The settings of checkpoints, or their defaults for a job without, which can still take savepoints."""
         return self.checkpoints or CheckpointSettings(None)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The settings that are set, with asterisks for secret values."""
+        return {key: visible_value(key, value) for key, value in self.set_values.items()}
 
     def secrets_for(self, plan: bytes, restored_from: str | None) -> dict[str, str]:
         """The secrets of this process's environment that the job's TaskManagers need."""
