@@ -37,7 +37,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
         if endpoint.body is not NoBody:
-            _, found = msgspec.json.schema_components([endpoint.body], ref_template=_REF)
+            _, found = msgspec.json.schema_components([_describable(endpoint.body)], ref_template=_REF)
             bodies.update(found)
     return {
         "openapi": "3.1.0",
@@ -54,6 +54,22 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             "schemas": {**bodies, "Error": _ERROR},
         },
     }
+
+
+def _describable(body: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """The body, or one like it: a value that is decoded later may be missing, which has no form in JSON."""
+    fields = msgspec.structs.fields(body)
+    if not any(isinstance(field.default, msgspec.Raw) for field in fields):
+        return body
+    known: list[tuple[str, Any, Any]] = []
+    for field in fields:
+        if isinstance(field.default, msgspec.Raw):
+            known.append((field.name, Any, msgspec.field(default=None, name=field.encode_name)))
+        else:
+            like = {"default": field.default, "default_factory": field.default_factory, "name": field.encode_name}
+            given = {name: value for name, value in like.items() if value is not msgspec.NODEFAULT}
+            known.append((field.name, field.type, msgspec.field(**given)))
+    return msgspec.defstruct(body.__name__, known, forbid_unknown_fields=True, kw_only=True)
 
 
 _ERROR = {

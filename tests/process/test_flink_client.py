@@ -83,7 +83,8 @@ print(json.dumps(found))
 
 def test_flink_rest_client_lists_jobs_reads_everything_takes_a_savepoint_and_stops(tmp_path: Path) -> None:
     packages = tmp_path / "packages"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(packages), "flink-rest-client"]
+    patience = ["--timeout", "20", "--retries", "10"]  # a connection that stalls is tried again
+    install = [sys.executable, "-m", "pip", "install", "-q", *patience, "--target", str(packages), "flink-rest-client"]
     subprocess.run(install, check=True, stdin=subprocess.DEVNULL, timeout=300)
     (tmp_path / "job.py").write_text(PROGRAM, encoding="utf-8")
     write_orders(tmp_path)
