@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 KINDS = ("taskmanager", "worker", "driver")
 RECOVERY_LIMIT_S = 300.0
 FINISH_LIMIT_S = 600.0
-GONE_LIMIT_S = 60.0
+GONE_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
