@@ -135,7 +135,7 @@ def progress_line(record: JobRecord) -> str:
             f"watermark {watermark_text(record.watermark)}{lag_text(record.watermark, record.updated_ms)}",
             f"checkpoint {checkpoint}",
             *([f"state {bytes_text(record.state_bytes)}"] if record.state_bytes is not None else []),
-            *(["more files wait"] if record.has_backlog else []),
+            *(["more input waits"] if record.has_backlog else []),
         ]
     if record.attempt > 1:
         parts.append(f"attempt {record.attempt}")

@@ -138,7 +138,7 @@ def status_text(record: JobRecord) -> str:
         "phase": None if record.phase is None else str(record.phase),
         "epoch": record.epoch,
         "rows": f"{record.rows} ({record.rows_per_s:.0f} rows/s)",
-        "backlog": "more files wait than an epoch may read" if record.has_backlog else None,
+        "backlog": "more input waits than an epoch may read" if record.has_backlog else None,
         "in epoch": f"{count_of_rows(record.epoch_rows)} so far" if record.epoch_rows else None,
         "dropped": f"{count_of_rows(record.rows_dropped)} without event time" if record.rows_dropped else None,
         "late": f"{count_of_rows(record.rows_late)} dropped by windows" if record.rows_late else None,

@@ -46,7 +46,7 @@ def test_a_line_of_progress_names_epoch_rate_watermark_and_checkpoint() -> None:
         " | checkpoint 7"
     )
     assert progress_line(msgspec.structs.replace(record, has_backlog=True)).endswith(
-        " | checkpoint 7 | more files wait"
+        " | checkpoint 7 | more input waits"
     )
     assert progress_line(msgspec.structs.replace(record, state_bytes=1_500)).endswith(" | checkpoint 7 | state 1.5 kB")
     assert "| 1000 rows + 250 in epoch 43 |" in progress_line(msgspec.structs.replace(record, epoch_rows=250))

@@ -41,7 +41,7 @@ POLL_S = 0.1
 IDLE_S = 0.3
 """While rows keep coming, timers and checkpoints wait for their epochs: an empty one needs this long without rows."""
 BACKLOG_S = 1.0
-"""The same, while more files wait than an epoch may read."""
+"""The same, while more input waits than an epoch may read."""
 FAILURE_GRACE_S = 3.0
 SOURCE_ERROR = re.compile(r"^penstock\.errors\.(\w+Error): (.+)$", re.MULTILINE)
 SOURCE_ERRORS = {

@@ -165,7 +165,7 @@ class SparkAttempt:
 
     @property
     def has_backlog(self) -> bool:
-        """More files wait than an epoch may read."""
+        """More input waits than an epoch may read."""
         return self._query is not None and not self._end.over.is_set() and self._loop.has_backlog
 
     @property
