@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.spark_processors import ProcessorCall, add_processor
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.aggregates import FieldReduce, RecordReduce, resolve_position
@@ -17,7 +18,9 @@ from penstock.graph.callables import (
     as_function,
     describe_given,
 )
+from penstock.graph.published_records import PublishedRecords
 from penstock.graph.stream_graph import JvmOp, Node
+from penstock.model.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -131,6 +134,25 @@ class KeyedStream(DataStream):
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """For each record, the record of its key with the largest value so far in one field; of equals, the first."""
         return self._reduce("Max By", RecordReduce(operator.gt, self._position(position_to_max_by)))
+
+    def as_queryable_state(
+        self,
+        queryable_state_name: str,
+        state_descriptor: ValueStateDescriptor | ReducingStateDescriptor | None = None,
+    ) -> DataStreamSink:
+        """Let queries read the last record of each key under a name, while the job runs.
+
+        With a ReducingStateDescriptor they read all records of the key, reduced to one.
+        """
+        descriptor = state_descriptor or ValueStateDescriptor(queryable_state_name, self.get_type())
+        if not isinstance(descriptor, ValueStateDescriptor | ReducingStateDescriptor):
+            raise ArgumentError(
+                f"as_queryable_state takes a ValueStateDescriptor or a ReducingStateDescriptor, not {descriptor!r}"
+            )
+        descriptor.set_queryable(queryable_state_name)
+        function = PublishedRecords(descriptor)
+        published = self._operator("keyed_process", "Queryable state", function, self.get_type())
+        return DataStreamSink(published._node)
 
     def key_by(
         self,

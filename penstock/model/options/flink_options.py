@@ -28,7 +28,7 @@ _STANDBY = (
 _CONTROL_LIMITS = "the limits of the control server and of its client are fixed"
 _SUBMISSION = "`penstock run` starts the job in its own process; `-d` runs it in the background"
 _FRAME_SIZE = "a message between two processes may have 64 mb; the limit is fixed"
-_QUERIES = "the state of a running job cannot be queried; `penstock state` reads checkpoints and savepoints"
+_QUERIES = "queries need no server of their own: they go to the control server, for every state with `set_queryable`"
 _RECORDS_IN_FLIGHT = "a restored job processes the records in flight first, and takes checkpoints meanwhile"
 _FILE_SYSTEMS = "file systems are configured by their environment variables"
 
