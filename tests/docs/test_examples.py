@@ -22,6 +22,7 @@ PROGRAMS = {
     "docs/connectors/iceberg.md": "tests/spark/test_table_programs.py",
     "docs/connectors/kafka.md": "tests/kafka/test_kafka_sink_broker.py",
     "docs/connectors/postgres.md": "tests/spark/test_database_programs.py",
+    "docs/how-to/query-live-state.md": "tests/process/test_live_queries.py",
     "docs/tutorial/first-job.md": "tests/process/test_first_job.py",
     "docs/tutorial/kafka-to-kafka-and-postgres.md": "tests/process/test_kafka_tutorial.py",
     "docs/tutorial/upgrade-a-job.md": "tests/process/test_journey.py",
