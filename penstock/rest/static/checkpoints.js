@@ -44,7 +44,7 @@ const historyTable = (history) => table('The last checkpoints, newest first', ['
   <td title=${time(found.trigger_timestamp)}>${when(found.trigger_timestamp)}</td><td title=${time(found.latest_ack_timestamp)}>${when(found.latest_ack_timestamp)}</td><td class="number">${duration(found.end_to_end_duration)}</td>
   <td class="number">${bytes(found.checkpointed_size)}</td><td class="number">${bytes(found.state_size)}</td><td class="number">${inFlight(found)}</td></tr>`), 'No checkpoint yet: the first one comes after the first interval.');
 
-const summaryTable = (summary) => table('Summary of completed checkpoints', ['', ...['Minimum', 'Average', 'Maximum', 'p50', 'p90', 'p95', 'p99', 'p99.9'].map((name) => [name, 'number'])], [
+const summaryTable = (summary) => table('Summary of completed checkpoints', ['Figure', ...['Minimum', 'Average', 'Maximum', 'p50', 'p90', 'p95', 'p99', 'p99.9'].map((name) => [name, 'number'])], [
   ['End to End Duration', summary.end_to_end_duration, duration], ['Checkpointed Data Size', summary.checkpointed_size, bytes], ['Full Checkpoint Data Size', summary.state_size, bytes],
   ['Processed in-flight data', summary.processed_data, bytes], ['Persisted in-flight data', summary.persisted_data, bytes],
 ].map(([name, found, text]) => html`<tr><th scope="row">${name}</th>${['min', 'avg', 'max', 'p50', 'p90', 'p95', 'p99', 'p999'].map((key) => html`<td class="number">${text(found[key])}</td>`)}</tr>`));

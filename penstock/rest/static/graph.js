@@ -1,5 +1,5 @@
 // The graph of the job: sources, stages and sinks as boxes; from left to right, on a phone from top to bottom.
-import { percent, short, span } from './texts.js';
+import { compact, percent, short } from './texts.js';
 import { html } from './view.js';
 
 const WIDTHS = { source: 150, sink: 150, stage: 206 }, GAP = 70, HIGH = { source: 44, sink: 44, stage: 104 }, SPACE = 22;
@@ -78,7 +78,7 @@ function stage(box, { x, y }, flow) {
   const heat = !known ? '' : (flow.pressured ?? 0) > 0.3 ? 'is-pressured' : flow.busy > 0.8 ? 'is-busy' : 'is-fine';
   let at = x + 14;
   const names = lines(box.name);
-  const note = [`× ${box.parallelism}`, box.keyed ? 'keyed' : '', flow.lag === null || flow.lag === undefined ? '' : `${span(flow.lag)} behind`].filter(Boolean).join(' · ');
+  const note = [`× ${box.parallelism}`, box.keyed ? 'keyed' : '', flow.lag === null || flow.lag === undefined ? '' : `${compact(flow.lag)} behind`].filter(Boolean).join(' · ');
   return html`<g class="stage ${heat}"><title>${box.name}</title><rect class="box" x=${x} y=${y} width=${WIDTHS.stage} height=${HIGH.stage} rx="9" />
     ${names.map((line, index) => html`<text class="name" x=${x + 14} y=${y + 23 + 16 * index}>${line}</text>`)}
     <text class="note" x=${x + 14} y=${y + 60}>${note}</text>

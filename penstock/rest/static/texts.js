@@ -42,6 +42,11 @@ export function span(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+export function compact(ms) {
+  // The same with one letter for each unit, where there is little room.
+  return span(ms).replace(/ (min|s|h|d)/g, (_, unit) => unit[0]);
+}
+
 export function time(ms) {
   if (isMissing(ms)) return NONE;
   return `${new Date(ms).toLocaleString('sv-SE')}.${String(ms % 1000).padStart(3, '0')}`;
