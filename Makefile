@@ -9,7 +9,7 @@ CLASSES := .tools/spark-classes.jsa
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-e2e test-all test-large test-faults test-versions check docs docs-sources format sim mutants bench bench-quick dist clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-e2e screenshots test-all test-large test-faults test-versions check docs docs-sources format sim mutants bench bench-quick dist clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ test-process: $(CLASSES) ## Tests that start and kill real processes
 
 test-e2e: $(CLASSES) ## Tests with a real Kafka, PostgreSQL and other systems, which are fetched and started (long)
 	@$(SPARK) $(PY) scripts/tiers.py e2e $(if $(ARGS),-- $(ARGS))
+
+screenshots: $(CLASSES) ## Pictures of the web page of a real job, into docs/images/page
+	@mkdir -p docs/images/page
+	@$(PY) scripts/browser.py
+	@$(SPARK) PENSTOCK_SCREENSHOTS=docs/images/page $(PY) -m pytest -q -m e2e tests/e2e/test_page.py
 
 test-all: $(CLASSES) ## Every test, hours; PARTS="unit-coverage mutants" for some: see scripts/all_tests.py
 	@$(PY) scripts/fault_tools.py

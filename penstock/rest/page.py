@@ -67,9 +67,9 @@ def note(status: int, title: str, text: str, refresh: str = "") -> Response:
     return Response(_NOTE.format(title=title, text=text, refresh=refresh), status, HEADERS, media_type="text/html")
 
 
-def find_file(path: str) -> Response | None:
+def find_file(path: str, home: str = "index.html") -> Response | None:
     """The page's file at a path; None if there is none."""
-    name = "index.html" if path == "/" else path.removeprefix(FILES_PREFIX)
+    name = home if path == "/" else path.removeprefix(FILES_PREFIX)
     if path != "/" and not path.startswith(FILES_PREFIX):
         return None
     found = page_files().get(name)

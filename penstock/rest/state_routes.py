@@ -12,6 +12,7 @@ from penstock.codec.json_text import json_array
 from penstock.codec.tagged_json import to_plain
 from penstock.control.inspect.state_rows import parse_key
 from penstock.control.state_query import RETRY_AFTER_S, StateAnswer, StateQuery, check_query, check_readable
+from penstock.control.tokens import Scope
 from penstock.errors import CheckpointError, RequestRefusedError, SnapshotNotFoundError, StorageError
 from penstock.model.snapshot import StateSize
 from penstock.rest.bodies import LookupBody, NamedLookupBody, QueryBody
@@ -41,9 +42,8 @@ def list_states(call: Call) -> Answer:
     queries = call.control.job.queries
     sizes = {(size.operator_uid, size.name): size for size in queries.sizes()}
     states = sorted(queries.states(), key=lambda state: (state.info.operator_uid, state.info.name))
-    return Answer(
-        200, {"states": [state_view(state, sizes.get((state.info.operator_uid, state.info.name))) for state in states]}
-    )
+    found = [(state, sizes.get((state.info.operator_uid, state.info.name))) for state in states]
+    return Answer(200, {"states": [{**state_view(*one), **spread(*one, call.scope)} for one in found]})
 
 
 def look_up(call: Call) -> Answer:
@@ -200,6 +200,15 @@ def state_view(state: LiveState, size: StateSize | None) -> dict[str, Any]:
         "entries-exact": size is not None and size.entries_exact,
         "size-bytes": None if size is None else size.size_bytes,
         "size-exact": size is not None and size.bytes_exact,
+    }
+
+
+def spread(state: LiveState, size: StateSize | None, scope: Scope) -> dict[str, Any]:
+    """How a state is spread over key groups, and its largest keys for those who may look into it."""
+    may_look = scope == "admin" or state.queryable is not None
+    return {
+        "group-bytes": [] if size is None else size.group_bytes,
+        "largest": size.largest if size is not None and may_look else [],
     }
 
 

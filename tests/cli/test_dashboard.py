@@ -53,3 +53,17 @@ def test_without_a_name_there_must_be_one_running_job(commands: Commands, capsys
     commands.write(pid=NO_PID)
     assert commands.run("dashboard") == 3
     assert "no job is running" in capsys.readouterr().err
+
+
+def test_all_jobs_are_served_until_the_command_ends(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+    listed: list[str] = []
+
+    def look() -> None:
+        link = capsys.readouterr().out.split()[-1]
+        with httpx.Client(trust_env=False) as browser:
+            assert browser.get(link).status_code == 200
+            found = browser.get(f"{link.partition('/login/')[0]}/registry").json()
+            listed.extend(job["id"] for job in found["jobs"])
+
+    dashboard_command.show_all(commands.registry, "read", no_open=True, wait=look)
+    assert listed == [A_ID]

@@ -41,7 +41,8 @@ def refused(response: Any, status: int, code: str) -> str:
 
 def test_the_list_has_types_sizes_and_times_to_live(served: Served) -> None:
     served.job.queries.known_sizes = [
-        StateSize("sums", "total", entries=3, size_bytes=120, entries_exact=True, bytes_exact=False)
+        StateSize("sums", "total", 3, 120, entries_exact=True, bytes_exact=False, largest=[("ada", 60)]),
+        StateSize("sums", "count", 1, 9, entries_exact=True, bytes_exact=True, group_bytes=[9], largest=[("ada", 9)]),
     ]
     response = served.client.get(JOB + "/state", headers=READ)
     states = {(state["operator"], state["state"]): state for state in response.json()["states"]}
@@ -60,9 +61,14 @@ def test_the_list_has_types_sizes_and_times_to_live(served: Served) -> None:
         "entries-exact": True,
         "size-bytes": 120,
         "size-exact": False,
+        "group-bytes": [],
+        "largest": [["ada", 60]],
     }
     count = states["sums", "count"]
-    assert (count["ttl-ms"], count["value-type"], count["entries"], count["queryable"]) == (60_000, "LONG", None, None)
+    assert (count["ttl-ms"], count["value-type"], count["entries"], count["queryable"]) == (60_000, "LONG", 1, None)
+    assert (count["group-bytes"], count["largest"]) == ([9], [])  # keys of a state that is not queryable are not shown
+    (admin,) = (one for one in served.client.get(JOB + "/state").json()["states"] if one["state"] == "count")
+    assert admin["largest"] == [["ada", 9]]
 
 
 def test_r2_a_query_names_a_published_state(served: Served) -> None:
