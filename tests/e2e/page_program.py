@@ -2,7 +2,7 @@
 
 import sys
 
-from penstock.common import Duration, Types, WatermarkStrategy
+from penstock.common import Duration, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.connectors import DataGeneratorSource
@@ -28,7 +28,7 @@ class Total(KeyedProcessFunction):
 
     def open(self, ctx):
         descriptor = ValueStateDescriptor("total", Types.DOUBLE())
-        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_days(1)).build())
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.days(1)).build())
         self.total = ctx.get_state(descriptor)
 
     def process_element(self, value, ctx):
