@@ -1,6 +1,7 @@
 """One Spark session for all tests of this folder, and environments on it."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from penstock.jobmanager import job_recorder
 from penstock.spark.session import make_session
 from tests.spark import recoveries
 from tests.spark.jobs import Jobs
+from tests.warm_python import warm_python
 
 RECORD_INTERVAL_S = 0.1
 """Tests look at the record to see how far a job is."""
@@ -44,7 +46,17 @@ def frequent_records() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def quick_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """TaskManagers and Spark's Python processes are forked, not started; the tier `process` starts them."""
+    with warm_python(tmp_path_factory.mktemp("python")) as executable, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", executable)
+        patch.setenv("PYSPARK_PYTHON", executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", executable)
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(quick_python: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, tasks are tried four times; Spark's own log goes to a folder of the tests."""
     folder = tmp_path_factory.mktemp("spark")
     before = os.environ.get("XDG_STATE_HOME")

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.common import Types
 from penstock.datastream import CloseableIterator, KeyedProcessFunction, TimeDomain
 from penstock.spark import deployment
+from tests.faults.jobs import is_alive
 from tests.spark.jobs import Jobs
 from tests.waiting import LIMIT_S, wait_until
 
@@ -43,20 +44,14 @@ def idle(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert isinstance(collected, CloseableIterator)
     with collected:
         yield jobs, [next(collected), next(collected)]
+        processes = taskmanagers_of(jobs)
     assert jobs.record().status == "CANCELED"
-    pids = taskmanagers_of(jobs)
-    wait_until(lambda: not any(is_taskmanager(pid) for pid in pids))
+    wait_until(lambda: not any(is_alive(process) for process in processes))
 
 
-def taskmanagers_of(jobs: Jobs) -> list[int]:
-    return [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
-
-
-def is_taskmanager(pid: int) -> bool:
-    try:
-        return "penstock.runtime.taskmanager" in psutil.Process(pid).cmdline()
-    except psutil.Error:
-        return False
+def taskmanagers_of(jobs: Jobs) -> list[psutil.Process]:
+    pids = [process.pid for process in jobs.record().processes if process.role == "taskmanager"]
+    return [psutil.Process(pid) for pid in pids]
 
 
 def test_processing_time_timers_fire_in_empty_epochs(idle: tuple[Jobs, list[Any]]) -> None:
@@ -69,9 +64,8 @@ def test_processing_time_timers_fire_in_empty_epochs(idle: tuple[Jobs, list[Any]
 def test_an_interrupt_of_the_terminal_does_not_reach_the_taskmanagers(idle: tuple[Jobs, list[Any]]) -> None:
     """In local mode the driver starts them itself, each in a session of its own."""
     jobs, _ = idle
-    pids = taskmanagers_of(jobs)
+    pids = [process.pid for process in taskmanagers_of(jobs)]
     assert len(pids) == 2
-    assert all(psutil.Process(pid).ppid() == os.getpid() for pid in pids)
     assert all(os.getsid(pid) == pid for pid in pids)
 
 
@@ -84,9 +78,9 @@ def test_on_executors_taskmanagers_are_in_the_process_group_of_spark_s_daemon(
     env.from_dataframe(jobs.json_stream("name string")).map(lambda row: row.name, Types.STRING()).print()
     job = env.execute_async("on executors")
     wait_until(lambda: len(taskmanagers_of(jobs)) == 2)
-    pids = taskmanagers_of(jobs)
+    pids = [process.pid for process in taskmanagers_of(jobs)]
     (group,) = {os.getpgid(pid) for pid in pids}
-    assert "pyspark.daemon" in psutil.Process(group).cmdline()
+    assert jobs.spark.sparkContext.parallelize([0], 1).map(lambda _: os.getpgrp()).collect() == [group]
     assert {os.getsid(pid) for pid in pids} == {os.getsid(group)}
     job.cancel().result(LIMIT_S)
 
@@ -115,10 +109,10 @@ def test_a_job_is_cancelled_in_the_middle_of_an_epoch(jobs: Jobs) -> None:
     job = env.execute_async("stuck")
     log = Path(jobs.record().log_dir, "taskmanager-1-0.log")
     wait_until(lambda: log.exists() and "stuck" in log.read_text(encoding="utf-8"))
+    processes = taskmanagers_of(jobs)
     job.cancel().result(LIMIT_S)
     assert jobs.record().status == "CANCELED"
-    pids = taskmanagers_of(jobs)
-    wait_until(lambda: not any(is_taskmanager(pid) for pid in pids))
+    wait_until(lambda: not any(is_alive(process) for process in processes))
 
 
 def test_the_epoch_interval_holds_for_bounded_input_too(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
