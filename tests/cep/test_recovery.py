@@ -1,6 +1,6 @@
 """Partial matches are state: a crash, another parallelism and another backend lose and repeat nothing."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.errors import UserFunctionError
 from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.testing import CHECKPOINT, CRASH, Harness, Watermark
 from tests.cep.brute_force import Assignment, BruteForce
-from tests.cep.random_patterns import sequences
+from tests.cep.random_patterns import sequences, skip_strategies
 from tests.cep.shapes import Letters, to_pattern
 from tests.cep.test_matcher import OVER, Report, assigned
 
@@ -84,6 +84,47 @@ def test_random_patterns_survive_crashes_rescaling_and_a_restore_by_another_back
     assert {assigned(match) for match in found} == matches
     reported = [*harness.side_output(OVER), *other.side_output(OVER)]
     assert {(assigned(match), time) for match, time in reported} == over
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@settings(max_examples=500)
+@given(st.data(), sequences(), arrivals(), st.one_of(st.none(), st.integers(1, 25)))
+def test_matches_that_skip_others_are_those_of_a_run_without_crashes(
+    tmp_path_factory: pytest.TempPathFactory, data: Any, parts: Any, groups: list[list[Event]], window: int | None
+) -> None:
+    skip = data.draw(skip_strategies(parts))
+
+    def harness_of(**made: Any) -> Harness:
+        pattern = to_pattern(parts, skip)
+        return run(pattern if window is None else pattern.within(window), **made)
+
+    plain = harness_of(parallelism=2)
+    for index, group in enumerate(groups):
+        plain.feed([*group, Watermark(index * 10 + 9)])
+    first, second = data.draw(st.permutations(BACKENDS))
+    ran = [harness_of(parallelism=2, backend=first)]
+    for index, group in enumerate(groups):
+        disturbed: list[Any] = list(group)
+        for item in data.draw(st.lists(st.sampled_from([CHECKPOINT, CRASH]), max_size=2)):
+            disturbed.insert(data.draw(st.integers(0, len(disturbed))), item)
+        ran[-1].feed([*disturbed, Watermark(index * 10 + 9)])
+        step = data.draw(st.sampled_from(["", "rescale", "savepoint"]))
+        if step == "rescale":
+            ran[-1].rescale(data.draw(st.integers(1, 3)))
+        elif step == "savepoint":
+            path = ran[-1].savepoint(tmp_path_factory.mktemp("savepoints"), then="stop")
+            first, second = second, first
+            parallelism = data.draw(st.integers(1, 3))
+            ran.append(harness_of(parallelism=parallelism, backend=first, start=StartOptions(path)))
+    assert reported([plain.finish()]) == reported([*ran[:-1], ran[-1].finish()])
+
+
+def reported(harnesses: list[Harness]) -> Counter[Any]:
+    """All matches and all partial matches that timed out, with how often."""
+    found = Counter[Any](assigned(match) for harness in harnesses for match in harness.output)
+    found.update((assigned(match), time) for harness in harnesses for match, time in harness.side_output(OVER))
+    return found
 
 
 def a_then_b() -> Pattern:

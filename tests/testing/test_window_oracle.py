@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.datastream import OutputTag, ProcessWindowFunction
+from penstock.datastream import AggregateFunction, OutputTag, ProcessWindowFunction, ReduceFunction
 from penstock.datastream.window import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -50,6 +50,45 @@ class Contents(ProcessWindowFunction[Any, Any, Any, Any]):
             yield key, window.start, window.end, tuple(sorted(elements))
         else:
             yield key, window.id if isinstance(window, CountWindow) else 0, NEVER, tuple(sorted(elements))
+
+
+class Together(AggregateFunction):
+    """All elements, as one accumulator."""
+
+    def create_accumulator(self) -> Any:
+        return []
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return [*accumulator, value]
+
+    def get_result(self, accumulator: Any) -> Any:
+        return tuple(sorted(accumulator))
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a + acc_b
+
+
+class Sum(ReduceFunction):
+    """The numbers added up."""
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return value1[0], 0, value1[2] + value2[2]
+
+
+class Only(ProcessWindowFunction[Any, Any, Any, Any]):
+    """A window that fires, and the one element that its contents were reduced to."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        (found,) = elements
+        for name, start, end, _ in Contents().process(key, context, ()):
+            yield name, start, end, found[2] if isinstance(found[0], str) else found
+
+
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "elements": {"function": Contents()},
+    "aggregate": {"function": Together(), "window_function": Only()},
+    "reduce": {"function": Sum(), "window_function": Only()},
+}
 
 
 class Gap(SessionWindowTimeGapExtractor):
@@ -106,6 +145,8 @@ def cases() -> Iterator[Case]:
             )
 
 
+BACKENDS = st.sampled_from(["hashmap", "rocksdb"])
+CONTENTS = sorted(FUNCTIONS)
 EVENTS = st.builds(Event, st.sampled_from("abc"), st.integers(-5, 40), st.integers(0, 9))
 
 
@@ -134,9 +175,12 @@ def streams(draw: st.DrawFn, *, is_event_time: bool) -> list[Any]:
     return items
 
 
-def run(case: Case, items: list[Any], backend: str, parallelism: int) -> tuple[Counter[Any], Counter[Any]]:
+def run(
+    case: Case, items: list[Any], backend: str, parallelism: int, contents: str
+) -> tuple[Counter[Any], Counter[Any]]:
     """What the harness emits: results and late records."""
     settings: dict[str, Any] = {
+        **FUNCTIONS[contents],
         "key": lambda event: event[0],
         "timestamp": (lambda event: event[1]) if case.is_event_time else None,
         "window": assigner_of(case),
@@ -145,7 +189,7 @@ def run(case: Case, items: list[Any], backend: str, parallelism: int) -> tuple[C
         "late_data": LATE if case.is_event_time else None,
         "max_parallelism": 8,
     }
-    harness = Harness.keyed(Contents(), parallelism=parallelism, backend=backend, **settings)
+    harness = Harness.keyed(parallelism=parallelism, backend=backend, **settings)
     results: Counter[Any] = Counter()
     late: Counter[Any] = Counter()
 
@@ -171,7 +215,6 @@ def run(case: Case, items: list[Any], backend: str, parallelism: int) -> tuple[C
                 collect()
                 clock = harness.clock
                 harness = Harness.keyed(
-                    Contents(),
                     parallelism=parallelism,
                     backend=backend,
                     clock=clock,
@@ -200,10 +243,14 @@ def expected(case: Case, items: list[Any], now: int) -> WindowOracle:
     return oracle.run(events).end()
 
 
-def check(case: Case, items: list[Any], backend: str = "hashmap", parallelism: int = 1) -> None:
+def check(case: Case, items: list[Any], backend: str, parallelism: int, contents: str) -> None:
     oracle = expected(case, items, ManualClock().now_ms())
-    results, late = run(case, items, backend, parallelism)
-    assert results == Counter(oracle.results)
+    results, late = run(case, items, backend, parallelism, contents)
+    if contents == "reduce":
+        sums = [(*window, sum(event.number for event in events)) for *window, events in oracle.results]
+        assert results == Counter(sums)
+    else:
+        assert results == Counter(oracle.results)
     assert late == Counter(oracle.late)
 
 
@@ -215,7 +262,7 @@ CASES = list(cases())
 def test_a_random_stream_gives_what_the_oracle_gives(is_event_time: bool, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from([case for case in CASES if case.is_event_time == is_event_time]))
     items = data.draw(streams(is_event_time=is_event_time))
-    check(case, items, data.draw(st.sampled_from(["hashmap", "rocksdb"])), data.draw(st.integers(1, 3)))
+    check(case, items, data.draw(BACKENDS), data.draw(st.integers(1, 3)), data.draw(st.sampled_from(CONTENTS)))
 
 
 @pytest.mark.full
@@ -225,6 +272,6 @@ def test_every_kind_of_window_gives_what_the_oracle_gives(case: Case) -> None:
     @given(st.data())
     def many(data: st.DataObject) -> None:
         items = data.draw(streams(is_event_time=case.is_event_time))
-        check(case, items, data.draw(st.sampled_from(["hashmap", "rocksdb"])), data.draw(st.integers(1, 3)))
+        check(case, items, data.draw(BACKENDS), data.draw(st.integers(1, 3)), data.draw(st.sampled_from(CONTENTS)))
 
     many()
