@@ -33,7 +33,7 @@ HEADERS = {
 }
 _FOLDER = Path(__file__).with_name("static")
 _NOTE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Penstock</title>{refresh}<h1>{title}</h1><p>{text}</p></html>"""
+<title>Penstock</title><link rel="icon" href="/static/icon.svg">{refresh}<h1>{title}</h1><p>{text}</p></html>"""
 _CLOSED = (
     "This page needs a session. In a terminal of the user who started the job: <code>penstock dashboard JOB</code>"
 )

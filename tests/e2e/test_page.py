@@ -144,6 +144,7 @@ def test_the_labels_of_checkpoints_show_what_rest_gives(job: Job) -> None:
     job.page.set_viewport_size({"width": 1280, "height": 860})
     job.page.emulate_media(color_scheme="light")
     job.open("checkpoints")
+    expect(job.page.locator("main")).to_contain_text("Checkpointing Mode")
     text = job.page.locator("main").inner_text()
     for label in (
         *("Triggered", "In Progress", "Completed", "Failed", "Restored", "Latest Completed Checkpoint"),
