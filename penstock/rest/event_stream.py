@@ -52,7 +52,7 @@ async def changes(look: Callable[[], Figures], pause: Callable[[float], Awaitabl
     last_epoch, silent = (0, 0), 0
     while True:
         figures = await run_in_threadpool(look)
-        now = {name: value for name, value in figures.items() if name != "now"}
+        now = without_time(figures)
         if now != before:
             new = [epoch for epoch in figures["epochs"] if (epoch.committed_ms, epoch.epoch) > last_epoch]
             last_epoch = max([last_epoch, *((epoch.committed_ms, epoch.epoch) for epoch in new)])
@@ -64,6 +64,16 @@ async def changes(look: Callable[[], Figures], pause: Callable[[float], Awaitabl
         if figures["ended"]:
             return
         await pause(PERIOD_S)
+
+
+def without_time(figures: Figures) -> Figures:
+    """The figures without those that change by the passing of time alone.
+
+    >>> without_time({"now": 5, "rows": 1, "subtasks": []})
+    {'rows': 1, 'subtasks': []}
+    """
+    subtasks = [msgspec.structs.replace(subtask, idle_ms=0) for subtask in figures["subtasks"]]
+    return {**{name: value for name, value in figures.items() if name != "now"}, "subtasks": subtasks}
 
 
 def encode(name: str, data: Figures) -> bytes:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.e2e
 
 PROGRAM = Path(__file__).with_name("page_program.py")
 LIMIT_MS = 120_000
+EPOCHS_IN_PICTURES = 45
 VIEWS = ("", "checkpoints", "state", "savepoints", "exceptions", "configuration", "guarantees", "logs")
 SIZES = {"": (1280, 860), "-phone": (390, 844)}
 expect.set_options(timeout=LIMIT_MS)
@@ -128,6 +129,8 @@ def test_every_page_opens_for_everybody(job: Job, size: str, scheme: Any) -> Non
     job.page.emulate_media(color_scheme=scheme)
     axe = find_axe()
     assert axe is not None, "there is no axe-core: python scripts/browser.py"
+    if "PENSTOCK_SCREENSHOTS" in os.environ:
+        wait_until(lambda: job.record.epoch >= EPOCHS_IN_PICTURES)
     newest = job.rest("/checkpoints")["latest"]["completed"]["id"]
     for view in (*VIEWS, f"checkpoints/{newest}"):
         job.open(view)

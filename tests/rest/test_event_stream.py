@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import RequestRefusedError
 from penstock.model.recent_epoch import RecentEpoch
+from penstock.model.subtask_work import SubtaskFigures
 from penstock.rest.event_stream import SILENCE_PERIODS, EventStreams, changes
 from penstock.rest.rest_settings import RestSettings
 from penstock.rest.server import ControlServer
@@ -22,7 +23,7 @@ Look = dict[str, Any]
 
 def figures(rows: int, *epochs: int, ended: bool = False) -> Look:
     recent = [RecentEpoch(epoch, 0, 10 * epoch, 1, 1) for epoch in epochs]
-    return {"now": rows, "rows": rows, "epochs": recent, "ended": ended}
+    return {"now": rows, "rows": rows, "epochs": recent, "subtasks": [], "ended": ended}
 
 
 def events_of(looks: list[Look]) -> tuple[list[bytes], list[float]]:
@@ -61,6 +62,12 @@ def test_a_restart_that_repeats_an_epoch_number_sends_it_again() -> None:
     again = {**figures(2), "epochs": [RecentEpoch(2, 0, 20, 1, 1), RecentEpoch(2, 0, 50, 1, 1)]}
     found, _ = events_of([figures(1, 2), again, figures(3, ended=True)])
     assert [epoch["committed-ms"] for epoch in data_of(found[1])[1]["epochs"]] == [50]
+
+
+def test_time_that_passes_in_an_idle_subtask_is_no_change() -> None:
+    looks = [{**figures(1), "subtasks": [SubtaskFigures("s0", 0, idle_ms=ms)]} for ms in (10, 20)]
+    found, _ = events_of([*looks, figures(2, ended=True)])
+    assert [data_of(event)[0] for event in found] == ["figures", "end"]
 
 
 def test_an_idle_stream_shows_that_both_sides_are_there() -> None:

@@ -37,9 +37,9 @@ export class JobPage extends Component {
 
   componentWillUnmount() { this.narrow.removeEventListener('change', this.change); }
 
-  render({ figures, now, checkpoints, rates, epochs, plan, marks }) {
+  render({ figures, link, now, checkpoints, rates, epochs, plan, marks }) {
     return html`
-      ${figures.phase ? banner('warn', 'Starting', figures.phase) : ''}
+      ${figures.phase && link === 'live' ? banner('warn', 'Starting', figures.phase) : ''}
       ${figures.failure ? banner('bad', 'The job has failed', html`<pre>${figures.failure}</pre>`) : ''}
       ${stats(figures, now, checkpoints)}
       ${card('Graph', html`<div class="scroll graph-scroll" tabindex="0" role="region" aria-label="Graph">${graph(plan, flowsOf(figures.subtasks, now), this.narrow.matches)}</div>
