@@ -42,7 +42,7 @@ def ended(trigger):
 client = FlinkRestClient.get("127.0.0.1", int(sys.argv[1]))
 (job,) = client.jobs.all()
 vertex = client.jobs.get_vertex(job["id"], client.jobs.get_vertex_ids(job["id"])[0])
-checkpoint = client.jobs.get_checkpoint_ids(job["id"])[0]
+checkpoint = client.jobs.get_checkpoint_ids(job["id"])[-1]  # the oldest: it has ended
 found = {
     "job": job,
     "overview": client.overview(),
