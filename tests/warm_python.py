@@ -132,7 +132,8 @@ def serve(address: str) -> None:
     """Import, then fork whenever a client asks, until standard input ends. In a fork it ends as the program does."""
     base = sys.path[1:]
     for name in (*LIBRARIES, *MODULES):
-        importlib.import_module(name)
+        with suppress(ImportError):  # not every version of PySpark has every module
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
