@@ -1,6 +1,7 @@
 """Queries of a job: each key goes to its owner, and all of them see the end of the last epoch that the job finished."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -131,6 +132,39 @@ def test_r4_what_a_crash_took_back_is_not_seen(queried: Queried) -> None:
     Totals.between = lambda: seen.append(queried.get("ada"))
     queried.harness.feed([("ada", 4)])
     assert seen[0] in ([1], [3]) and queried.get("ada") == [7]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("seed", range(3))
+def test_i15_under_crashes_and_lost_tasks_every_answer_is_of_a_finished_epoch(backend: str, seed: int) -> None:
+    """Epochs end at control items only, so what keys hold there is all that a query may ever show."""
+    chance = random.Random(seed)
+    queried = Queried(backend=backend, lost_after=lambda tries: chance.choice([None, 1, 2]) if tries < 2 else None)
+    keys, totals = KEYS[:8], dict.fromkeys(KEYS[:8], 0)
+    finished = {(None,) * len(keys)}
+    seen: list[tuple[Any, ...]] = []
+    refused: set[str | None] = set()
+
+    def ask() -> None:
+        try:
+            seen.append(tuple(queried.get(*keys)))
+        except RequestRefusedError as error:
+            refused.add(error.code)
+
+    Totals.between = ask
+    for _ in range(12):
+        records = [(chance.choice(keys), chance.randint(1, 5)) for _ in range(chance.randint(1, 6))]
+        for key, amount in records:
+            totals[key] += amount
+        queried.harness.feed([*records, chance.choice([CHECKPOINT, CRASH, Advance(1)])])
+        finished.add(tuple(totals[key] or None for key in keys))
+        ask()
+    Totals.between = None
+    assert queried.harness.crashes > 0 and queried.harness.lost_tasks > 0, f"seed {seed} hits nothing"
+    assert len(seen) > 20 and set(seen) <= finished
+    assert refused <= {"EPOCH_ENDS"}
+    assert seen[-1] == tuple(totals[key] or None for key in keys)
+    queried.close()
 
 
 def test_expired_entries_are_not_shown_even_if_no_epoch_has_run_since(queried: Queried) -> None:
