@@ -141,7 +141,7 @@ def test_i15_under_crashes_and_lost_tasks_every_answer_is_of_a_finished_epoch(ba
     chance = random.Random(seed)
     queried = Queried(backend=backend, lost_after=lambda tries: chance.choice([None, 1, 2]) if tries < 2 else None)
     keys, totals = KEYS[:8], dict.fromkeys(KEYS[:8], 0)
-    finished = {(None,) * len(keys)}
+    finished: set[tuple[Any, ...]] = {(None,) * len(keys)}
     seen: list[tuple[Any, ...]] = []
     refused: set[str | None] = set()
 
