@@ -35,15 +35,26 @@ class LiveJobState:
         self._sizes = sizes
         self._admitted = threading.BoundedSemaphore(MAX_QUERIES)
         self._known: list[LiveState] = []
+        self._known_of: AttemptReads | None = None
+        """The attempt in which these states are known."""
 
     def states(self) -> list[LiveState]:
         """The keyed states. While the job restarts, those of the last attempt."""
         try:
-            self._known = self._reads().states()
+            reads = self._reads()
+            self._known, self._known_of = reads.states(), reads
         except RequestRefusedError as error:
             if error.status != 503 or not self._known:
                 raise
         return self._known
+
+    def published(self, name: str) -> list[LiveState]:
+        """The states that are queryable under a name. TaskManagers are asked only if none is known in this attempt."""
+        attempt = self._newest()
+        reads = attempt.reads if attempt is not None else None
+        known = self._known if reads is not None and reads is self._known_of else self.states()
+        found = [state for state in known if state.queryable == name]
+        return found or [state for state in self.states() if state.queryable == name]
 
     def sizes(self) -> list[StateSize]:
         """The sizes of the states, as of the last checkpoint."""

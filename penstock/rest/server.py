@@ -93,7 +93,9 @@ def bind(settings: RestSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     problem: OSError | None = None
     for port in settings.ports:
-        found = socket.socket(family, socket.SOCK_STREAM)
+        # With the protocol: asyncio then sets TCP_NODELAY on connections. Otherwise head and body of an answer, which
+        # are written one after the other, can be 40 ms apart.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             found.bind((settings.host, port))

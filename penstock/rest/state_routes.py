@@ -83,7 +83,7 @@ def query_state(call: Call) -> Answer:
     """A query of a published state, by its name."""
     require_job(call)
     body: QueryBody = call.body
-    found = [state for state in call.control.job.queries.states() if state.queryable == body.state]
+    found = call.control.job.queries.published(body.state)
     if not found:
         raise RequestRefusedError(404, "NO_STATE", f"no state of this job is queryable as {body.state[:100]!r}")
     if len(found) > 1:

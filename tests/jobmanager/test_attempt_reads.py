@@ -232,3 +232,18 @@ def test_a_job_without_an_attempt_says_when_to_ask_again() -> None:
     with pytest.raises(RequestRefusedError, match="FINISHED") as refused:
         job.states()
     assert (refused.value.status, refused.value.code) == (409, "JOB_ENDED")
+
+
+def test_published_states_are_asked_for_once_in_an_attempt(queried: Queried) -> None:
+    queried.harness.feed([("ada", 1)])
+
+    class Newest:
+        reads = queried.reads
+
+    job = LiveJobState(Newest, lambda: JobStatus.RUNNING, list)
+    (found,) = job.published("totals")
+    assert found.info.name == "total" and job.published("nobody") == []
+    queried.lost = True
+    assert job.published("totals") == [found]  # known by now
+    Newest.reads = queried.reads
+    assert job.published("totals") == [found]  # of the attempt before, while the new one cannot answer yet

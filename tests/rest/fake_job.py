@@ -81,6 +81,9 @@ class FakeQueries:
     def states(self) -> list[LiveState]:
         return self.known
 
+    def published(self, name: str) -> list[LiveState]:
+        return [state for state in self.known if state.queryable == name]
+
     def sizes(self) -> list[StateSize]:
         return self.known_sizes
 

@@ -19,7 +19,7 @@ from penstock.model.configuration import Configuration
 from penstock.rest.app import Limits
 from penstock.rest.connection import MAX_CONNECTIONS, LimitedConnection
 from penstock.rest.rest_settings import RestSettings
-from penstock.rest.server import ControlServer
+from penstock.rest.server import ControlServer, bind
 from tests.rest.fake_job import ADMIN, JOB, TOKENS, Served
 from tests.waiting import wait_until
 
@@ -52,6 +52,13 @@ def test_security_s1_it_listens_only_on_loopback(server: ControlServer) -> None:
     own = [address for address in listening if address.port == server.port]
     assert [address.ip for address in own] == ["127.0.0.1"]
     assert server.address == f"http://127.0.0.1:{server.port}"
+
+
+def test_answers_are_not_held_back_for_an_acknowledgement() -> None:
+    """asyncio sets TCP_NODELAY only on sockets that name their protocol."""
+    listening = bind(RestSettings())
+    assert listening.proto == socket.IPPROTO_TCP
+    listening.close()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
