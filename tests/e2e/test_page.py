@@ -151,7 +151,13 @@ def test_the_labels_of_checkpoints_show_what_rest_gives(job: Job) -> None:
     text = job.page.locator("main").inner_text()
     for label in (
         *("Triggered", "In Progress", "Completed", "Failed", "Restored", "Latest Completed Checkpoint"),
-        *("Latest Failed Checkpoint", "Latest Savepoint", "End to End Duration", "Checkpointed Data Size"),
+        *(
+            "Latest Failed Checkpoint",
+            "Latest Savepoint",
+            "Latest Restore",
+            "End to End Duration",
+            "Checkpointed Data Size",
+        ),
         *("Full Checkpoint Data Size", "Acknowledged", "Trigger Time", "Latest Acknowledgement"),
         *("Processed (persisted) in-flight data", "Minimum", "Average", "Maximum", "p50", "p99.9"),
         *("Checkpointing Mode", "Checkpoint Storage", "State Backend", "Interval", "Timeout"),
@@ -190,6 +196,7 @@ def test_a_savepoint_is_taken_listed_and_checked(job: Job) -> None:
 
 
 def test_a_key_is_looked_up(job: Job) -> None:
+    job.page.get_by_role("button", name="Dismiss").click()
     job.open("state")
     job.page.get_by_label("Key (string)").fill("ada")
     job.page.get_by_role("button", name="Look up").click()

@@ -21,7 +21,7 @@ export function short(value) {
   return String(value < 10 && value % 1 ? value.toFixed(1) : Math.round(value));
 }
 
-export const percent = (share) => (isMissing(share) ? NONE : `${Math.round(100 * share)} %`);
+export const percent = (share) => (isMissing(share) ? NONE : share > 0 && share < 0.005 ? '< 1 %' : `${Math.round(100 * share)} %`);
 
 export function duration(ms) {
   if (isMissing(ms)) return NONE;
