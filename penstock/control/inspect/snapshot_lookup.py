@@ -53,8 +53,10 @@ class SnapshotLookup:
             snapshot = self._open(path)
             try:
                 found = snapshot.state(operator, name, ["keyed"])
-            except UsageError as error:
-                raise RequestRefusedError(404, "NO_STATE", str(error)) from None
+            except UsageError:  # the snapshot is older than the state: nothing was stored then
+                manifest = snapshot.manifest
+                nothing = [msgspec.Raw(b"null")] * len(query.keys)
+                return StateAnswer(nothing, manifest.epoch, manifest.checkpoint_id)
             assert isinstance(found, KeyedState)
             check_readable(found.info)
             rows = list(self._rows(path, snapshot, found, query))
