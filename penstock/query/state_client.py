@@ -20,6 +20,7 @@ from penstock.control.remote_job import RemoteJob, ServerAddress, connect_to_job
 from penstock.control.tokens import read_token
 from penstock.errors import NotReachableError, QueryRetryError, UsageError
 from penstock.model.configuration import Configuration
+from penstock.model.options import rest_options
 from penstock.query.answer_values import QueryResponse, StateList, decode_answer, table_of_entries, values_of
 from penstock.query.http_calls import HttpCalls
 
@@ -66,7 +67,7 @@ def connect(
     >>> totals.get("totals", "ada")                                                         # doctest: +SKIP
     5.0
     """
-    settings = {} if registry_dir is None else {"penstock.registry.dir": str(registry_dir)}
+    settings = {} if registry_dir is None else {rest_options.REGISTRY_DIRECTORY.key: str(registry_dir)}
     registry = registry_of(load_settings(Configuration(), settings).configuration)
     return StateClient(connect_to_job(registry, job, _address(server, token, token_file)), retry_s)
 

@@ -142,8 +142,8 @@ def test_status_in_json_has_pid_host_role_and_subtasks(registry: Registry, capsy
     assert main(in_registry(registry, "status", A_ID[:4] + "a", "--json")) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["processes"] == [
-        {"pid": 11, "host": "here", "role": "driver", "subtasks": []},
-        {"pid": 12, "host": "here", "role": "taskmanager", "subtasks": ["keyed/0", "keyed/1"]},
+        {"pid": 11, "host": "here", "role": "driver", "subtasks": [], "id": ""},
+        {"pid": 12, "host": "here", "role": "taskmanager", "subtasks": ["keyed/0", "keyed/1"], "id": ""},
     ]
 
 

@@ -101,4 +101,4 @@ def test_a_shell_that_asks_gets_commands(monkeypatch: pytest.MonkeyPatch, capsys
     with pytest.raises(SystemExit) as ended:
         main([])
     assert ended.value.code == 0
-    assert capsys.readouterr().out.split() == ["status", "state"]
+    assert capsys.readouterr().out.split() == ["standby", "status", "state"]

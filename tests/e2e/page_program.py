@@ -9,13 +9,13 @@ from penstock.datastream.connectors import DataGeneratorSource
 from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 
 CUSTOMERS = ("ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal")
-START_MS = int(sys.argv[1])
 RATE = 200
 
 
 def purchase(number):
+    start_ms = int(sys.argv[1])
     customer = CUSTOMERS[number % 7] if number % 3 else f"guest-{number % 500}"
-    return customer, float(number % 90), START_MS + number * 1000 // RATE
+    return customer, float(number % 90), start_ms + number * 1000 // RATE
 
 
 class At(TimestampAssigner):
@@ -37,20 +37,25 @@ class Total(KeyedProcessFunction):
         yield value[0], total
 
 
-env = StreamExecutionEnvironment.get_execution_environment()
-env.enable_checkpointing(5_000)
-strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2)).with_timestamp_assigner(At())
-record = Types.TUPLE([Types.STRING(), Types.DOUBLE(), Types.LONG()])
-source = DataGeneratorSource.of(purchase, record, rows_per_second=RATE)
-(
-    env.from_source(source, strategy, "purchases")
-    .uid("purchases")
-    .filter(lambda value: value[1] > 0)
-    .uid("positive")
-    .key_by(lambda value: value[0], Types.STRING())
-    .process(Total(), Types.TUPLE([Types.STRING(), Types.DOUBLE()]))
-    .uid("totals")
-    .name("Total per customer")
-    .print()
-)
-env.execute("purchases")
+def main():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(5_000)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2)).with_timestamp_assigner(At())
+    record = Types.TUPLE([Types.STRING(), Types.DOUBLE(), Types.LONG()])
+    source = DataGeneratorSource.of(purchase, record, rows_per_second=RATE)
+    (
+        env.from_source(source, strategy, "purchases")
+        .uid("purchases")
+        .filter(lambda value: value[1] > 0)
+        .uid("positive")
+        .key_by(lambda value: value[0], Types.STRING())
+        .process(Total(), Types.TUPLE([Types.STRING(), Types.DOUBLE()]))
+        .uid("totals")
+        .name("Total per customer")
+        .print()
+    )
+    env.execute("purchases")
+
+
+if __name__ == "__main__":
+    main()

@@ -169,7 +169,10 @@ def test_every_key_that_flink_2_3_declares_is_known() -> None:
         ),
         ("high-availability", "a standby needs no ZooKeeper"),
         ("akka.framesize", "a message between two processes may have 64 mb; the limit is fixed"),
-        ("queryable-state.enable", "the state of a running job cannot be queried; penstock state reads checkpoints"),
+        (
+            "queryable-state.enable",
+            "queries need no server of their own: they go to the control server, for every state with set_queryable",
+        ),
         ("state.backend.async", "snapshots are always written asynchronously"),
         ("python.logging.level", "functions log with Python's logging: set levels there; penstock logs shows"),
         ("execution.buffer-timeout", "records travel with their epoch, not in network buffers"),

@@ -81,7 +81,8 @@ def test_the_metadata_claims_the_versions_of_pyspark_that_are_tested(wheel: zipf
 def test_every_library_that_the_package_imports_is_declared(wheel: zipfile.ZipFile) -> None:
     requirements = [text for text in metadata(wheel).get_all("Requires-Dist", []) if "extra == 'dev'" not in text]
     declared = {re.split(r"[<>=;\[ ]", text)[0].replace("-", "_") for text in requirements}
-    names = {"yaml": "pyyaml", "py4j": "pyspark"}  # a module that is not called like its distribution
+    # modules that are not called like their distribution
+    names = {"yaml": "pyyaml", "py4j": "pyspark", "opentelemetry": "opentelemetry_sdk"}
     found = {names.get(module, module) for module in imported_modules() if module not in sys.stdlib_module_names}
     assert sorted(found - declared - {"penstock"}) == []
 
