@@ -228,10 +228,14 @@ def test_rest_r6_a_bad_body_is_400_and_names_the_field(served: Served, body: byt
     ],
 )
 def test_rest_r6_reading_a_bad_body_takes_less_than_100_ms(body: bytes) -> None:
-    start_s = time.process_time()
+    assert min(cpu_seconds_to_refuse(body) for _ in range(5)) < 0.1  # one of them may collect the garbage of other tests
+
+
+def cpu_seconds_to_refuse(body: bytes) -> float:
+    start_s = time.thread_time()
     with pytest.raises(RequestRefusedError):
         decode_body(body, SavepointBody)
-    assert time.process_time() - start_s < 0.1
+    return time.thread_time() - start_s
 
 
 def test_rest_r5_a_large_body_is_413(served: Served) -> None:
