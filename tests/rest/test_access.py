@@ -228,7 +228,8 @@ def test_rest_r6_a_bad_body_is_400_and_names_the_field(served: Served, body: byt
     ],
 )
 def test_rest_r6_reading_a_bad_body_takes_less_than_100_ms(body: bytes) -> None:
-    assert min(cpu_seconds_to_refuse(body) for _ in range(5)) < 0.1  # one of them may collect the garbage of other tests
+    # The best of five: one of them may collect the garbage of other tests.
+    assert min(cpu_seconds_to_refuse(body) for _ in range(5)) < 0.1
 
 
 def cpu_seconds_to_refuse(body: bytes) -> float:

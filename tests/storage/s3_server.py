@@ -4,7 +4,7 @@ import http.client
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,6 +27,8 @@ def s3_server() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    assert server._server is not None
+    server._server.app = _one_put_at_a_time(server._server.app)
     try:
         host, port = server.get_host_and_port()
         client = boto3.client(
@@ -41,6 +43,17 @@ def s3_server() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+def _one_put_at_a_time(app: Any) -> Any:
+    """moto looks whether a name is free and then takes it, so of two PUTs at once both may win; in S3 one does."""
+    lock = threading.Lock()
+
+    def serve(environ: dict[str, Any], start_response: Any) -> Any:
+        with lock if environ["REQUEST_METHOD"] == "PUT" else nullcontext():
+            return app(environ, start_response)
+
+    return serve
 
 
 @dataclass
