@@ -81,12 +81,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stops = self._stop_offsets()
         rows = getattr(limit, "max_rows", None)
         ended = limit_end(positions, within_stops(ends, stops), rows)
-        new = [] if stops is not None else [p for p in self._broker.partitions() if p not in given]
+        new = [p for p in self._broker.partitions() if p not in given and (stops is None or p in stops)]
         # A partition that is not there now keeps its position: it may come back, and must not be read twice.
         self._last = to_json_form({**given, **positions, **ended, **self._broker.first_offsets(new)})
         return self._last
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        self._last = end  # PySpark 4.1 names the position in no other call, also that of a query that continues
         begins = from_json_form(start)
         ranges = [
             KafkaRange(topic, number, begins[topic, number], offset)

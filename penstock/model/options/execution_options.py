@@ -13,8 +13,8 @@ EPOCH_MAX_ROWS = Option(
     "penstock.epoch.max-rows",
     Integer(least=0),
     0,
-    "The most rows in an epoch, for sources that can limit them. 0: no limit. With PySpark 4.1 collections and number "
-    "sequences have none.",
+    "The most rows in an epoch, for sources that can limit them. 0: no limit. With PySpark 4.1 collections, topics and "
+    "number sequences have none.",
 )
 EPOCH_MAX_FILES = Option(
     "penstock.epoch.max-files",
