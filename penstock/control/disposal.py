@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_view import DISPOSER
 from penstock.checkpoint.retention import delete_files, discard_checkpoint
 from penstock.checkpoint.snapshot.manifest import digest, file_paths
 from penstock.checkpoint.snapshot.snapshot_location import OpenSnapshot, locate, open_snapshot
@@ -17,8 +18,6 @@ from penstock.errors import JobConflictError, StorageError
 from penstock.model.ids import new_token
 from penstock.storage.address import parse_address
 from penstock.storage.local import remove_empty_folders
-
-WRITER = "savepoint --dispose"
 
 
 def dispose_savepoint(path: str) -> str:
@@ -61,7 +60,7 @@ def _dispose_checkpoint(found: OpenSnapshot) -> None:
             f"another one from it, which commits the output"
         )
     token_hash = digest(new_token().encode())[:16]
-    claim = msgspec.structs.replace(view.claim, attempt=view.attempt + 1, token_hash=token_hash, writer=WRITER)
+    claim = msgspec.structs.replace(view.claim, attempt=view.attempt + 1, token_hash=token_hash, writer=DISPOSER)
     log.claim(claim, reopen=True)
     files = discard_checkpoint(log, number)
     log.append(view.status)

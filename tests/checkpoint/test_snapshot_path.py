@@ -8,6 +8,7 @@ import pytest
 
 from penstock.checkpoint.log.entries import Claim, Complete, Discard, Status
 from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.log.log_view import DISPOSER
 from penstock.checkpoint.snapshot.manifest import digest, encode_manifest
 from penstock.checkpoint.snapshot.snapshot_location import _find_folder, _parent, open_snapshot
 from penstock.errors import CheckpointError, ConfigurationError
@@ -129,6 +130,13 @@ def test_r26_only_output_that_may_be_uncommitted_is_left_to_the_new_job(job: Loc
     assert open_snapshot(str(folder / "chk-7")).manifest.committables == [committable("t7")]
     append(job, Discard([6], []))  # discards come after commits
     assert open_snapshot(str(folder / "chk-7")).manifest.committables == []
+
+
+def test_r26_a_checkpoint_that_a_command_has_removed_says_nothing_about_the_next_one(job: LocalStorage) -> None:
+    log = JobLog.open(job, ManualClock())
+    log.claim(msgspec.structs.replace(CLAIM, attempt=2, writer=DISPOSER))
+    log.append(Discard([6], []))
+    assert open_snapshot(str(folder_of(job) / "chk-7")).manifest.committables == [committable("t7")]
 
 
 def test_r26_a_finished_job_has_committed_everything(job: LocalStorage) -> None:

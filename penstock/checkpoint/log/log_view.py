@@ -20,6 +20,9 @@ from penstock.checkpoint.log.entries import (
 )
 from penstock.errors import LogCorruptError
 
+DISPOSER = "savepoint --dispose"
+"""The writer in the claim of a command that removes a checkpoint; it commits nothing."""
+
 
 @dataclass(frozen=True)
 class LogView:
@@ -49,6 +52,8 @@ class LogView:
     """The newest checkpoint whose output may be visible already."""
     confirmed: frozenset[int] = frozenset()
     """Retained checkpoints whose transactions are all committed: a later one of the lineage is complete (R21)."""
+    disposed: frozenset[int] = frozenset()
+    """Checkpoints that a command has removed since the last `base`: not because a later one was committed."""
     claimed: str | None = None
     """The claimed snapshot outside the job's folder; None once all its files are under a `discard`."""
     claimed_sha256: str = ""
@@ -231,6 +236,7 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
     gone = set(entry.checkpoints)
     # An attempt that sleeps now may delete a discarded manifest late, so its number is never used again (R7).
     used = [number for number in map(checkpoint_of, entry.files) if number is not None]
+    is_disposal = view.claim is not None and view.claim.writer == DISPOSER
     return _counted(
         replace(
             view,
@@ -238,6 +244,7 @@ def _discarded(view: LogView, entry: Discard) -> LogView:
             left_behind=tuple(complete for complete in view.left_behind if complete.checkpoint not in gone),
             open_deletes=(*view.open_deletes, *entry.files),
             confirmed=view.confirmed - gone,
+            disposed=view.disposed | gone if is_disposal else view.disposed,
         ),
         [*entry.checkpoints, *used],
     )

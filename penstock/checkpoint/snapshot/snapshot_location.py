@@ -94,10 +94,11 @@ def locate(path: str) -> OpenSnapshot:
 def _is_committed(manifest: Manifest, view: LogView) -> bool:
     """Whether its job has committed the checkpoint's output; sinks may have forgotten the transactions since (R21).
 
-    Before a checkpoint's commits have ended nothing is discarded, so the one before it is still there until then.
+    Before a checkpoint's commits have ended its job discards nothing, so the one before it is still there until then,
+    unless a command has removed that one.
     """
     is_finished = view.status is not None and view.status.status == "finished"
-    kept = {complete.checkpoint for complete in view.retained}
+    kept = view.disposed.union(complete.checkpoint for complete in view.retained)
     is_parent_gone = manifest.parent is not None and manifest.parent not in kept
     return manifest.checkpoint_id in view.confirmed or is_finished or is_parent_gone
 
