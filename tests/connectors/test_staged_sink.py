@@ -13,6 +13,7 @@ from penstock.connectors.staged.staged_sink import StagedOutput, StagedSink, sta
 from penstock.datastream import MapFunction
 from penstock.errors import FencedError, SinkTransactionLostError
 from penstock.jobmanager.attempt.sink_committer import GraphCommitter
+from penstock.model.execution import CheckpointingMode
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import Committable
@@ -156,25 +157,48 @@ def test_i10_a_driver_that_slept_before_its_commit_publishes_nothing_later() -> 
 
 
 def test_rows_of_a_job_that_an_old_copy_of_its_folder_brings_back_are_refused_and_not_dropped() -> None:
-    """The copy counts attempts and epochs again, so its markers are behind those that are stored."""
+    """The copy counts attempts and epochs again, so its markers are behind those that are stored.
+
+    Its newest checkpoint has no output, so this is not found out before there is some.
+    """
     storage = MemoryStorage()
-    job = harness(storage=storage).feed(["a", CHECKPOINT])
+    job = harness(storage=storage).feed(["a", CHECKPOINT, CHECKPOINT])
     backup = MemoryStorage()
     backup.files.update(storage.files)
     job.feed(["b", CRASH, CHECKPOINT, "c", CHECKPOINT, "d", CHECKPOINT])
     assert Table.rows == ["a", "b", "c", "d"]
     with pytest.raises(
-        FencedError, match=r"attempt 2, epoch 4 of sink .sink. is published, and this driver is at attempt 2"
+        FencedError, match=r"attempt 2, epoch 5 of sink .sink. is published, and this driver is at attempt 2"
     ):
         harness(storage=backup).feed(["a", "b", CHECKPOINT, "x", "y", CHECKPOINT])
     assert Table.rows == ["a", "b", "c", "d"]
 
 
+def test_an_old_copy_of_a_folder_is_refused_at_its_start_although_it_claims_a_newer_attempt() -> None:
+    """The job has published from its first attempt only; what the copy would publish is of the second."""
+    storage = MemoryStorage()
+    job = harness(storage=storage).feed(["a", CHECKPOINT])
+    backup = MemoryStorage()
+    backup.files.update(storage.files)
+    job.feed(["b", CHECKPOINT, "c", CHECKPOINT])
+    with pytest.raises(FencedError, match="is published, and this driver is at attempt 1"):
+        harness(storage=backup).feed(["a", "b", "c", CHECKPOINT])
+    assert Table.rows == ["a", "b", "c"]
+
+
+def test_in_mode_at_least_once_epochs_behind_the_restored_checkpoint_are_no_sign_of_an_old_copy() -> None:
+    storage = MemoryStorage()
+    harness(storage=storage).feed(["a", CHECKPOINT])
+    for _ in range(2):  # neither takes a checkpoint
+        harness(storage=storage, mode=CheckpointingMode.AT_LEAST_ONCE).feed(["a", CHECKPOINT, "b"])
+    assert Table.rows == ["a", "b", "b"]
+
+
 def test_rows_of_an_attempt_of_another_job_with_the_same_number_are_not_its_own() -> None:
     storage = MemoryStorage()
     first, second = staged(storage, 1, 5, "a"), staged(storage, 1, 6, "b")
-    GraphCommitter("job", {"out": Table()}, storage, attempt=1).commit(second)
-    GraphCommitter("fork", {"out": Table()}, storage, attempt=1).commit(first)
+    GraphCommitter("job", {"out": Table()}, storage, own_from=1).commit(second)
+    GraphCommitter("fork", {"out": Table()}, storage, own_from=1).commit(first)
     assert Table.rows == ["b"]
 
 
@@ -184,6 +208,25 @@ def test_an_attempt_that_fell_back_behind_committed_output_publishes_again() -> 
     committer.commit(staged(storage, 1, 12, "a"))
     committer.commit(staged(storage, 2, 11, "again"))  # restored behind epoch 12
     assert Table.rows == ["a", "again"]
+
+
+class Writer(Table):
+    """Cannot tell what it has published."""
+
+    @property
+    def keeps_marker(self) -> bool:
+        return False
+
+
+def test_rows_of_a_writer_stay_until_no_recovery_commits_them_again() -> None:
+    """In mode AT_LEAST_ONCE none does: a committer without a folder to sweep deletes them with their commit."""
+    storage = MemoryStorage()
+    found = staged(storage, 1, 5, LONG)
+    GraphCommitter("job", {"out": Writer()}, storage).commit(found)
+    assert Table.rows == [LONG] and len(storage.files) == 1
+    found = staged(storage, 1, 6, LONG)
+    GraphCommitter("job", {"out": Writer()}, None).commit(found)
+    assert Table.rows == [LONG, LONG] and len(storage.files) == 1
 
 
 def test_a_sweep_removes_what_older_attempts_and_dropped_runs_left() -> None:

@@ -35,7 +35,7 @@ class StagedOutput:
     parts: tuple[StagedRows, ...]
     """In the order of subtasks; those of one subtask in the order in which they were written."""
     is_own: bool = False
-    """Whether the attempt that commits has written them. No published marker may be higher then."""
+    """Whether nothing newer of the owner can be published, by all that the job's log says."""
 
     @property
     def owner(self) -> str:
@@ -53,7 +53,7 @@ class StagedOutput:
     def is_covered_by(self, stored: int) -> bool:
         """Return whether the rows are published, by the marker that the other system has stored (-1: none).
 
-        Raises FencedError if the attempt's own rows meet a higher marker. Its log may not know the attempt that stored
+        Raises FencedError if the job's own rows meet a higher marker. Its log may not know the checkpoint that stored
         it: a checkpoint folder that is put back from a backup counts attempts and epochs again from an older number.
         """
         if self.is_own and stored > self.marker:
@@ -115,7 +115,7 @@ class StagedSink(Sink):
 def staged_outputs(committables: Sequence[Committable], own: tuple[str, int] | None = None) -> list[StagedOutput]:
     """The rows of committables, by the attempt that wrote them, oldest first.
 
-    `own` is the job and the attempt that commits, if they are known.
+    `own` is the job that commits, and the first of its attempts whose output must be its newest, if they are known.
     """
     groups: dict[tuple[int, str, str], list[Committable]] = {}
     for committable in committables:
@@ -124,7 +124,12 @@ def staged_outputs(committables: Sequence[Committable], own: tuple[str, int] | N
         groups.setdefault(key, []).append(committable)
     return [
         StagedOutput(
-            job_id, sink_uid, attempt, max(c.epoch for c in group), _in_order(group), is_own=(job_id, attempt) == own
+            job_id,
+            sink_uid,
+            attempt,
+            max(c.epoch for c in group),
+            _in_order(group),
+            is_own=own is not None and job_id == own[0] and attempt >= own[1],
         )
         for (attempt, job_id, sink_uid), group in sorted(groups.items())
     ]

@@ -106,7 +106,9 @@ def begin_attempt(
     finish_open_deletes(log)  # step 2
     origin = _choose(job, graph, log, options)  # step 3
     _record(log, origin, graph, options)
-    committer = GraphCommitter.of(job.job_id, graph, storage, options.warn, log.view().attempt)
+    # In mode AT_LEAST_ONCE an older attempt may have published epochs behind the checkpoint that is restored.
+    own_from = 0 if options.settings.exactly_once else log.view().attempt
+    committer = GraphCommitter.of(job.job_id, graph, storage, options.warn, own_from)
     _settle_sinks(log, origin, committer)  # step 4
     failpoint.after("C24")
     first_checkpoint = options.first_checkpoint

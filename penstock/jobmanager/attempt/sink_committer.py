@@ -20,13 +20,14 @@ class GraphCommitter:
         sinks: Mapping[str, Sink],
         storage: Storage | None = None,
         report: Callable[[str], None] = lambda text: None,
-        attempt: int | None = None,
+        own_from: int | None = None,
     ) -> None:
+        """As `of`, with the sinks themselves."""
         self._job_id = job_id
         self._sinks = sinks
         self._storage = storage
         self._report = report
-        self._own = None if attempt is None else (job_id, attempt)
+        self._own = None if own_from is None else (job_id, own_from)
         self._waiting: dict[str, str] = {}
         """Sinks that do not commit now, and why."""
         self._staged = [uid for uid, sink in sinks.items() if isinstance(sink, StagedSink)]
@@ -37,22 +38,25 @@ class GraphCommitter:
         graph: JobGraph,
         storage: Storage | None,
         report: Callable[[str], None] = lambda text: None,
-        attempt: int | None = None,
+        own_from: int | None = None,
     ) -> "GraphCommitter":
-        """The committer of a graph's transactional sinks. `storage` is the job's checkpoint folder.
+        """The committer of a graph's transactional sinks.
 
-        `report` is called when a commit begins to wait, when the reason changes, and when it went through. `attempt` is
-        the one that commits.
+        `storage` is the job's checkpoint folder, where `sweep` deletes staged rows. None: a commit that has succeeded
+        is never repeated, so its staged rows are deleted at once.
+
+        `report` is called when a commit begins to wait, when the reason changes, and when it went through. What
+        attempts from `own_from` on have written must be the newest output there is.
         """
         sinks = {sink.uid: sink.spec.config for sink in graph.sinks if sink.spec.kind == "sink"}
-        return GraphCommitter(job_id, sinks, storage, report, attempt)
+        return GraphCommitter(job_id, sinks, storage, report, own_from)
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """Make the transactions visible; repeating it changes nothing."""
         for group in commit_groups(committables):
             sink = self._sink(group[0])
             self._commit(sink, group)
-            if isinstance(sink, StagedSink) and sink.keeps_marker:
+            if isinstance(sink, StagedSink) and (sink.keeps_marker or self._storage is None):
                 self._delete_staged(group)
 
     def sweep(self, keep: Sequence[Committable], attempt: int) -> None:

@@ -254,7 +254,7 @@ class SparkAttempt:
         if self._settings.commits_with_checkpoints:
             return None
         committer = GraphCommitter.of(  # only commits
-            self._attempt.job.job_id, self._graph, None, attempt=self._attempt.number
+            self._attempt.job.job_id, self._graph, None, own_from=self._attempt.number
         )
         if not self._graph.batch:
             return committer
