@@ -51,8 +51,9 @@ class FunctionSource(Source):
         """A source that runs a copy of this function."""
         delivery = Delivery.exactly_once()
         if not isinstance(function, CheckpointedFunction):
-            delivery = Delivery.at_most_once(
-                f"{type(function).__name__} has no position: records since the last checkpoint are lost",
+            delivery = Delivery.unknown(
+                f"{type(function).__name__} has no position: after a failure it starts anew, and its records since the "
+                f"last checkpoint are lost or come again",
                 "make it a CheckpointedFunction and keep its position in operator state",
             )
         return FunctionSource(cloudpickle.dumps(function), record_type, delivery)

@@ -21,6 +21,11 @@ SINK_FUNCTION = "sink_function"
 MOST_LINES = 5
 """How many weak parts are listed when a job starts."""
 ENABLE = "call env.enable_checkpointing(…)"
+IN_MEMORY_ONLY = ("they are in the driver's memory: if it dies, the job cannot be resumed", "store them in files")
+VISIBLE_EARLY = (
+    "in mode AT_LEAST_ONCE output is visible before its checkpoint, and comes again after a failure",
+    "choose CheckpointingMode.EXACTLY_ONCE",
+)
 PRINTED = Delivery.at_least_once(
     "lines since the last checkpoint are printed again after a failure", "for exact output, write to a FileSink"
 )
@@ -82,16 +87,14 @@ class FaultTolerance:
             return Delivery.at_least_once(
                 "the job takes none: after a failure it starts from the beginning, and all output comes again", ENABLE
             )
-        if not self.outlives_driver:
-            return Delivery.at_most_once(
-                "they are in the driver's memory: if it dies, the job cannot be resumed", "store them in files"
-            )
-        if self.mode is CheckpointingMode.AT_LEAST_ONCE:
-            return Delivery.at_least_once(
-                "in mode AT_LEAST_ONCE output is visible before its checkpoint, and comes again after a failure",
-                "choose CheckpointingMode.EXACTLY_ONCE",
-            )
-        return Delivery.exactly_once()
+        repeats = self.mode is CheckpointingMode.AT_LEAST_ONCE
+        weak = [*([] if self.outlives_driver else [IN_MEMORY_ONLY]), *([VISIBLE_EARLY] if repeats else [])]
+        return Delivery(
+            may_lose=not self.outlives_driver,
+            may_repeat=repeats,
+            reason="; ".join(reason for reason, _ in weak),
+            remedy="; ".join(remedy for _, remedy in weak),
+        )
 
 
 BATCH = FaultTolerance()

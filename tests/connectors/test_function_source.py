@@ -113,6 +113,7 @@ def test_a_batch_is_produced_again_by_a_new_reader() -> None:
 def test_without_a_position_a_planned_batch_is_lost_and_that_is_said() -> None:
     numbers = source(Numbers(50))
     assert numbers.delivery.may_lose and "has no position" in numbers.delivery.reason
+    assert numbers.delivery.may_repeat, "its function begins with 0 again"
     assert source(Counter(1)).delivery.is_exact
     reader = FunctionReader(numbers)
     assert read(reader.partitions(START, {**START, "records": 20})) == []

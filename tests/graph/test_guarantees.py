@@ -21,6 +21,7 @@ AT_LEAST = FaultTolerance(CheckpointingMode.AT_LEAST_ONCE)
 FROM_THE_START = FaultTolerance(None, restarts=True)
 NOTHING = FaultTolerance(None, restarts=False)
 IN_MEMORY = FaultTolerance(outlives_driver=False)
+AT_LEAST_IN_MEMORY = FaultTolerance(CheckpointingMode.AT_LEAST_ONCE, outlives_driver=False)
 
 REPLAYABLE = Delivery.exactly_once()
 SOCKET = Delivery.at_most_once("its rows are not kept", "write them to files")
@@ -95,6 +96,8 @@ def report(read: Delivery, tolerance: FaultTolerance, written: Delivery) -> Guar
         (REPLAYABLE, NOTHING, UPSERT, "at most once", "checkpoints"),
         (REPLAYABLE, NOTHING, ONCE_OR_MORE, "at most once", "checkpoints"),
         (REPLAYABLE, IN_MEMORY, TRANSACTIONS, "at most once", "checkpoints"),
+        (REPLAYABLE, AT_LEAST_IN_MEMORY, TRANSACTIONS, "no guarantee", "checkpoints"),
+        (REPLAYABLE, AT_LEAST_IN_MEMORY, UPSERT, "at most once", "checkpoints"),
         (SOCKET, EXACT, TRANSACTIONS, "at most once", "source"),
         (SOCKET, EXACT, UPSERT, "at most once", "source"),
         (SOCKET, EXACT, ONCE_OR_MORE, "no guarantee", "source sink"),
