@@ -5,23 +5,26 @@ finished it while others have not, and that epoch may still be taken back. Then 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from penstock.codec.json_text import json_array
+from penstock.codec.keys import KeyCodec
 from penstock.codec.tagged_json import from_plain, to_plain
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.type_information import parse_type
 from penstock.runtime.process.messages import LiveState, ReadState, StateValues
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.live_reads import LiveReads, visible
+from penstock.state.backend.live_reads import LiveReads, element_count, visible
 
-CHUNK = 200
+FIRST_PORTION, MAX_PORTION = 8, 200
 """So many keys are read at a time: an epoch that begins or ends waits no longer than that."""
+PORTION_ELEMENTS = 100_000
+"""The same for elements of lists and maps: after large ones fewer keys are read at a time."""
 MAX_NAMESPACES = 100_000
 """Of a state with namespaces, so many entries are looked through for those of a key."""
 
@@ -43,6 +46,11 @@ class ReadGate:
             self._before = self._current = None
             yield
             self._before, self._current = before, current
+
+    def close(self) -> None:
+        """Wait for a read that is running; from now on the state cannot be read."""
+        with self.moving(before=None, current=None):
+            pass
 
     @contextmanager
     def reading(self, epoch: int) -> Iterator[bool | None]:
@@ -76,98 +84,128 @@ def read_state(backend: KeyedBackend, gate: ReadGate, request: ReadState, now_ms
         raise StateAccessError(
             f"no function has declared the restored state {request.state!r} of operator {backend.operator_uid!r} yet"
         )
-    reads = _Reads(backend, backend, gate, request, info)
-    show = visible(info, backend.ttl.ttl_ms(info.name), now_ms)
-    if request.scan > 0:
-        return _scanned(reads, info, show)
-    return _looked_up(reads, info, show)
+    reads = _Reads(backend, backend, gate, request, info, now_ms)
+    return _scanned(reads, info) if request.scan > 0 else _looked_up(reads, info)
 
 
 class _Reads:
-    """The stored values of one state at one epoch, read in portions."""
+    """What queries see of one state at one epoch, read in portions."""
 
     def __init__(
-        self, backend: KeyedBackend, live: LiveReads, gate: ReadGate, request: ReadState, info: StateTableInfo
+        self,
+        backend: KeyedBackend,
+        live: LiveReads,
+        gate: ReadGate,
+        request: ReadState,
+        info: StateTableInfo,
+        now_ms: int,
     ) -> None:
         self.backend = backend
         self.request = request
+        self.is_gone = False
+        """The state cannot be read at that epoch any more, or not yet."""
         self._live = live
         self._gate = gate
         self._name = info.name
+        self._show = visible(info, backend.ttl.ttl_ms(info.name), now_ms)
 
-    def values(self, addresses: Sequence[Any]) -> list[Any] | None:
-        """What is stored at these addresses; None if the state cannot be read at that epoch any more, or not yet."""
-        found: list[Any] = []
-        for start in range(0, len(addresses), CHUNK):
+    def portions(self, addresses: Sequence[Any]) -> Iterator[tuple[Sequence[Any], list[Any]]]:
+        """Some addresses at a time, and what is seen there, so that a caller stops when it has enough.
+
+        Ends early if the state `is_gone`.
+        """
+        start, size, show = 0, FIRST_PORTION, self._show
+        while start < len(addresses):
+            part = addresses[start : start + size]
             with self._gate.reading(self.request.epoch) as before:
-                if before is None:
-                    return None
-                part = self._live.read_live(self._name, addresses[start : start + CHUNK], before=before)
-            if part is None:
-                return None
-            found += part
-        return found
+                values = None if before is None else self._live.read_live(self._name, part, before=before)
+            if values is None:
+                self.is_gone = True
+                return
+            largest = max(map(element_count, values))
+            if show is not None:
+                values = [None if value is None else show(value) for value in values]
+            yield part, values
+            start += size
+            size = max(1, min(MAX_PORTION, 4 * size, PORTION_ELEMENTS // largest))
 
-    def addresses(self, limit: int) -> list[Any] | None:
-        """Up to `limit` addresses with entries."""
+    def addresses(self, limit: int) -> Sequence[Any]:
+        """Up to `limit` addresses with entries; none if the state `is_gone`."""
         with self._gate.reading(self.request.epoch) as before:
-            return None if before is None else self._live.list_live(self._name, limit, before=before)
+            found = None if before is None else self._live.list_live(self._name, limit, before=before)
+        self.is_gone = found is None
+        return found or ()
 
 
-def _looked_up(reads: _Reads, info: StateTableInfo, show: Callable[[Any], Any] | None) -> StateValues:
+def _looked_up(reads: _Reads, info: StateTableInfo) -> StateValues:
     request, codec = reads.request, reads.backend.key_codec
     keys = [codec.to_state_key(key_of(key)) for key in msgspec.json.decode(request.keys)]
     if info.namespace is None:
-        values = reads.values(keys)
-        return StateValues(None) if values is None else StateValues(_texts(values, show, request.max_bytes))
+        return _values_at(reads, keys)
     spaces = reads.backend.namespace_codec
     assert spaces is not None, "a state with namespaces is declared"
-    if request.namespace is not None:
-        namespace = spaces.to_state_key(key_of(msgspec.json.decode(request.namespace)))
-        values = reads.values([(key, namespace) for key in keys])
-        return StateValues(None) if values is None else StateValues(_texts(values, show, request.max_bytes))
+    if request.namespace is None:
+        return _values_in_all_namespaces(reads, info, keys, spaces)
+    namespace = spaces.to_state_key(key_of(msgspec.json.decode(request.namespace)))
+    return _values_at(reads, [(key, namespace) for key in keys])
+
+
+def _values_at(reads: _Reads, addresses: Sequence[Any]) -> StateValues:
+    texts: list[bytes] = []
+    size = 1
+    for _, values in reads.portions(addresses):
+        if not _PLAIN.issuperset(map(type, values)):
+            values = list(map(to_plain, values))
+        texts.append(json_array(values)[1:-1])
+        size = _within(size + len(texts[-1]) + 1, reads.request.max_bytes)
+    return StateValues(None if reads.is_gone else b"[" + b",".join(texts) + b"]")
+
+
+def _values_in_all_namespaces(
+    reads: _Reads, info: StateTableInfo, keys: Sequence[Any], spaces: KeyCodec
+) -> StateValues:
+    """For each key [namespace, value] of every namespace in which it has one."""
     every = reads.addresses(MAX_NAMESPACES)
-    if every is None:
-        return StateValues(None)
     if len(every) >= MAX_NAMESPACES:
         raise UnsupportedValueError(f"state {info.name!r} has too many namespaces to find those of a key: name one")
-    wanted = dict.fromkeys(keys)
-    own = [address for address in every if address[0] in wanted]
-    values = reads.values(own)
-    if values is None:
+    found: dict[Any, list[bytes]] = {key: [] for key in keys}
+    size = 0
+    for part, values in reads.portions([address for address in every if address[0] in found]):
+        for (key, namespace), value in zip(part, values, strict=True):
+            if value is not None:
+                text = json_array([to_plain(spaces.to_user_key(namespace)), to_plain(value)])
+                size = _within(size + len(text), reads.request.max_bytes)
+                found[key].append(text)
+    if reads.is_gone:
         return StateValues(None)
-    found: dict[Any, list[Any]] = {key: [] for key in keys}
-    for (key, namespace), value in zip(own, values, strict=True):
-        seen = value if show is None or value is None else show(value)
-        if seen is not None:
-            found[key].append([to_plain(spaces.to_user_key(namespace)), to_plain(seen)])
-    return StateValues(_bounded([found[key] or None for key in keys], request.max_bytes))
+    texts = [b"[" + b",".join(found[key]) + b"]" if found[key] else b"null" for key in keys]
+    _within(sum(map(len, texts)), reads.request.max_bytes)  # a key may be asked for twice
+    return StateValues(b"[" + b",".join(texts) + b"]")
 
 
-def _scanned(reads: _Reads, info: StateTableInfo, show: Callable[[Any], Any] | None) -> StateValues:
+def _scanned(reads: _Reads, info: StateTableInfo) -> StateValues:
     """[key, value] of every entry, or [key, namespace, value]."""
     codec, spaces, request = reads.backend.key_codec, reads.backend.namespace_codec, reads.request
     addresses = reads.addresses(request.scan + 1)
-    values = None if addresses is None else reads.values(addresses)
-    if addresses is None or values is None:
-        return StateValues(None)
-    entries: list[Any] = []
+    entries: list[bytes] = []
     size = 0
-    for address, value in zip(addresses[: request.scan], values, strict=False):
-        seen = value if show is None or value is None else show(value)
-        if seen is None:
-            continue
-        if info.namespace is None:
-            entry = [to_plain(codec.to_user_key(address)), to_plain(seen)]
-        else:
-            assert spaces is not None, "a state with namespaces is declared"
-            key, namespace = address
-            entry = [to_plain(codec.to_user_key(key)), to_plain(spaces.to_user_key(namespace)), to_plain(seen)]
-        text = json_array(entry)
-        size += len(text)
-        if size > request.max_bytes:
-            return StateValues(b"[" + b",".join(entries) + b"]", more=True)
-        entries.append(text)
+    for part, values in reads.portions(addresses[: request.scan]):
+        for address, value in zip(part, values, strict=True):
+            if value is None:
+                continue
+            if info.namespace is None:
+                entry = [to_plain(codec.to_user_key(address)), to_plain(value)]
+            else:
+                assert spaces is not None, "a state with namespaces is declared"
+                key, namespace = address
+                entry = [to_plain(codec.to_user_key(key)), to_plain(spaces.to_user_key(namespace)), to_plain(value)]
+            text = json_array(entry)
+            size += len(text)
+            if size > request.max_bytes:
+                return StateValues(b"[" + b",".join(entries) + b"]", more=True)
+            entries.append(text)
+    if reads.is_gone:
+        return StateValues(None)
     return StateValues(b"[" + b",".join(entries) + b"]", more=len(addresses) > request.scan)
 
 
@@ -184,16 +222,7 @@ def key_type_text(info: StateTableInfo) -> str:
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
-def _texts(values: list[Any], show: Callable[[Any], Any] | None, max_bytes: int) -> bytes:
-    if show is not None:
-        values = [None if value is None else show(value) for value in values]
-    if not _PLAIN.issuperset(map(type, values)):
-        values = list(map(to_plain, values))
-    return _bounded(values, max_bytes)
-
-
-def _bounded(values: list[Any], max_bytes: int) -> bytes:
-    text = json_array(values)
-    if len(text) > max_bytes:
+def _within(size: int, max_bytes: int) -> int:
+    if size > max_bytes:
         raise UnsupportedValueError(f"the answer is longer than {max_bytes} bytes; ask for fewer keys")
-    return text
+    return size

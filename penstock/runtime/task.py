@@ -142,7 +142,8 @@ class Subtask:
         self._chain.open_functions(self.watermark, self.max_timestamps, self.restored_checkpoint)
 
     def close(self) -> None:
-        """Close functions and sinks; nothing becomes durable by it."""
+        """Close functions and sinks; nothing becomes durable by it. Queries do not read a state that is closed next."""
+        self.reads.close()
         self._chain.close()
 
     def abandon(self) -> None:

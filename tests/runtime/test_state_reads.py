@@ -119,6 +119,40 @@ def test_an_answer_that_is_too_long_is_refused(tasks: Tasks) -> None:
         read(tasks, 1, ["ada"] * 10, max_bytes=10)
 
 
+@pytest.mark.parametrize("what", [{"scan": 1_000}, {"keys": json.dumps([f"k{n}" for n in range(1_000)]).encode()}])
+def test_no_more_is_read_than_fits_into_the_answer(
+    tasks: Tasks, what: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks.run([(f"k{number}", number) for number in range(1_000)])
+    backend: Any = tasks.host.subtask(FIRST).backends["function"]
+    read_live, read = backend.read_live, list[Any]()
+
+    def counted(name: str, addresses: Any, *, before: bool) -> Any:
+        read.extend(addresses)
+        return read_live(name, addresses, before=before)
+
+    monkeypatch.setattr(backend, "read_live", counted)
+    request = ReadState(FIRST, 1, "function", "total", max_bytes=40, **what)
+    if "scan" in what:
+        assert tasks.host.read(request).more
+    else:
+        with pytest.raises(UnsupportedValueError, match="ask for fewer keys"):
+            tasks.host.read(request)
+    assert len(read) < 50
+
+
+def test_a_closed_subtask_says_not_now_instead_of_nothing(tasks: Tasks) -> None:
+    """A query that comes while the process ends must not read a store that is closed, or that is empty again."""
+    tasks.run([("ada", 2)])
+    tasks.host.close()
+    for subtask in tasks.host.subtasks():
+        for backend in subtask.backends.values():
+            backend.close()
+    assert read(tasks, 1) == "not now"
+    answers = [tasks.host.read(ReadState(s, 1, "function", "total", scan=10)) for s in tasks.ids]
+    assert [answer.values for answer in answers] == [None, None]
+
+
 def test_states_are_listed_with_their_public_names(tasks: Tasks) -> None:
     states = {state.info.name: state for state in tasks.host.states().states}
     assert {name: state.queryable for name, state in states.items()} == {"total": "totals", "seen": None}

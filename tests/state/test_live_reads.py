@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import UnsupportedValueError
 from penstock.model.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -16,7 +17,10 @@ from penstock.model.descriptors import (
 )
 from penstock.model.time import Time
 from penstock.model.types import Types
+from penstock.state.backend import live_reads
 from penstock.state.backend.live_reads import LiveReads, visible
+from penstock.state.rocksdb import live_rows
+from penstock.state.rocksdb.store import Family
 from tests.state.backends import at, choose, epoch, string_backend
 
 KEYS = [f"k{number}" for number in range(20)]
@@ -128,3 +132,125 @@ def test_rocksdb_keeps_old_values_only_while_a_state_is_queried() -> None:
     for _ in range(5):
         run()
     assert backend.read_live("s", ["a"], before=True) is None
+
+
+def test_a_list_that_a_query_has_read_does_not_change_after_a_roll_back() -> None:
+    backend = string_backend()
+    state = backend.table(ListStateDescriptor("s", Types.LONG()))
+    with epoch(backend):
+        at(backend, "a")
+        state.add(1)
+    backend.begin_epoch()
+    at(backend, "a")
+    state.update([2])
+    (seen,) = backend.read_live("s", ["a"], before=True)
+    backend.roll_back()
+    with epoch(backend):
+        at(backend, "a")
+        state.add(3)  # to the list that the roll-back has made live again
+        assert seen == [1]
+
+
+class Uncopied(dict[Any, Any]):
+    """A map that must not be copied."""
+
+    def copy(self) -> Any:
+        raise AssertionError("a large map was copied")
+
+
+def test_maps_in_memory_are_listed_without_copies() -> None:
+    backend = string_backend()
+    state = backend.table(MapStateDescriptor("s", Types.LONG(), Types.LONG()))
+    with epoch(backend):
+        for key in "abc":
+            at(backend, key)
+            state.put_all({1: 1, 2: 2, 3: 3})
+    for key, entries in backend._tables["s"].live.items():
+        backend._tables["s"].live[key] = Uncopied(entries)
+    with epoch(backend):
+        at(backend, "a")
+        state.put(1, 5)
+        at(backend, "b")
+        state.put(4, 4)
+        at(backend, "d")
+        state.put(1, 1)
+        assert sorted(backend.list_live("s", 10, before=True)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_rocksdb_lists_keys_without_reading_all_rows_of_each(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose("rocksdb")
+    backend = string_backend()
+    items = backend.table(ListStateDescriptor("list", Types.LONG()))
+    entries = backend.table(MapStateDescriptor("map", Types.LONG(), Types.LONG()))
+    for number in range(3):
+        with epoch(backend):
+            for key in ("a", "ab", "b"):
+                at(backend, key)
+                items.add(number), entries.put(number, number)
+    read: list[bytes] = []
+    seek_each = Family.seek_each
+
+    def counted(family: Family, behind: Any) -> Any:
+        for row in seek_each(family, behind):
+            read.append(row)
+            yield row
+
+    monkeypatch.setattr(Family, "seek_each", counted)
+    monkeypatch.setattr(Family, "scan", lambda *_: pytest.fail("all rows are read"))
+    assert sorted(backend.list_live(kind, 10, before=False)) == ["a", "ab", "b"]
+    assert len(read) == 3
+
+
+def test_rocksdb_lists_values_whose_keys_begin_alike() -> None:
+    choose("rocksdb")
+    backend = string_backend()
+    state = backend.table(ValueStateDescriptor("s", Types.LONG()))
+    keys = ["", "a", "aa", "aaa", "b", "\U0010ffff"]
+    with epoch(backend):
+        for key in keys:
+            at(backend, key)
+            state.update(1)
+    assert sorted(backend.list_live("s", 10, before=False)) == keys
+
+
+@pytest.mark.parametrize("kind", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("of", ["list", "map"])
+def test_a_list_or_map_that_is_too_large_is_refused(kind: str, of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose(kind)
+    monkeypatch.setattr(live_reads, "MAX_ELEMENTS", 3)
+    backend = string_backend()
+    items = backend.table(ListStateDescriptor("list", Types.LONG()))
+    entries = backend.table(MapStateDescriptor("map", Types.LONG(), Types.LONG()))
+    for count in (3, 4):
+        with epoch(backend):
+            at(backend, "a")
+            items.update(range(count)), entries.put_all({number: number for number in range(count)})
+        if count == 3:
+            assert len(backend.read_live(of, ["a"], before=False)[0]) == 3
+    with pytest.raises(UnsupportedValueError, match="more than 3 elements"):
+        backend.read_live(of, ["a"], before=False)
+    with epoch(backend):  # it is being queried, and ends all the same
+        at(backend, "a")
+        items.add(9), entries.put(9, 9)
+        with pytest.raises(UnsupportedValueError, match="more than 3 elements"):
+            backend.read_live(of, ["a"], before=True)
+
+
+def test_rocksdb_keeps_no_old_values_if_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose("rocksdb")
+    monkeypatch.setattr(live_rows, "MAX_KEPT", 10)
+    backend = string_backend()
+    state = backend.table(ListStateDescriptor("s", Types.LONG()))
+    assert backend.read_live("s", ["a"], before=False) == [None]
+    for _ in range(2):
+        with epoch(backend):
+            at(backend, "a")
+            state.add_all(range(8))
+    assert backend.read_live("s", ["a"], before=True) == [list(range(8))]
+    with epoch(backend):
+        at(backend, "a")
+        state.add(0)
+    assert backend.read_live("s", ["a"], before=True) is None
+    assert backend.list_live("s", 10, before=True) is None
+    assert len(backend.read_live("s", ["a"], before=False)[0]) == 17

@@ -8,9 +8,13 @@ accesses of the running epoch do happen meanwhile, and must not be visible.
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.errors import UnsupportedValueError
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.type_information import parse_type
 from penstock.state.backend.map_keys import map_keys_of
+
+MAX_ELEMENTS = 1_000_000
+"""Of a list or map that a query reads: a larger one would hold up the epoch and fill the memory."""
 
 
 @runtime_checkable
@@ -30,6 +34,26 @@ class LiveReads(Protocol):
 
     def list_live(self, name: str, limit: int, *, before: bool) -> list[Any] | None:
         """Up to `limit` addresses at which a declared state has entries, in any order."""
+
+
+TEXT_ELEMENT = 64
+"""So many characters or bytes weigh as much as an element."""
+
+
+def require_readable(count: int) -> None:
+    """Raise if a list or map has more elements than a query reads."""
+    if count > MAX_ELEMENTS:
+        raise UnsupportedValueError(
+            f"a list or map has more than {MAX_ELEMENTS} elements, and a query reads no larger one",
+            "ask for other keys, or look into a checkpoint with `penstock state`",
+        )
+
+
+def element_count(value: Any) -> int:
+    """How much a stored value weighs, in elements of a list or map."""
+    if isinstance(value, list | dict):
+        return 1 + len(value)
+    return 1 + len(value) // TEXT_ELEMENT if isinstance(value, str | bytes) else 1
 
 
 def visible(info: StateTableInfo, ttl_ms: int, now_ms: int) -> Callable[[Any], Any] | None:

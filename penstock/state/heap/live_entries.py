@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from penstock.state.backend.live_reads import require_readable
 from penstock.state.backend.map_iteration import ABSENT
 from penstock.state.heap.heap_tables import ListTable, MapTable, ValueTable
 
@@ -33,12 +34,20 @@ def list_entries(table: StateEntries, limit: int, *, before: bool) -> list[Any]:
         # Slices of a dictionary are taken without a switch to another thread.
         present = list(islice(table.live, wanted))
         changed = list(islice(table.undo, wanted))
-        candidates = list(dict.fromkeys([*present, *changed]))
-        values = read_entries(table, candidates, before=True)
-        found = [address for address, value in zip(candidates, values, strict=True) if value is not None]
+        found = _had_entries(table, list(dict.fromkeys([*present, *changed])))
         if len(found) >= limit or (len(present) < wanted and len(changed) < wanted):
             return found[:limit]
         wanted *= 4
+
+
+def _had_entries(table: StateEntries, addresses: Sequence[Any]) -> list[Any]:
+    """Those of the addresses that had entries before the epoch. Looks at no more elements than the epoch has changed."""
+    if isinstance(table, MapTable):
+        return [address for address in addresses if _had_map(table, address)]
+    if isinstance(table, ListTable):
+        return [address for address in addresses if _had_list(table, address)]
+    values = _values(table, addresses, before=True)
+    return [address for address, value in zip(addresses, values, strict=True) if value is not None]
 
 
 def _values(table: ValueTable, addresses: Sequence[Any], *, before: bool) -> list[Any]:
@@ -53,17 +62,40 @@ def _list(table: ListTable, address: Any, *, before: bool) -> list[Any] | None:
     elements = table.live.get(address)
     length = 0 if elements is None else len(elements)  # before the look into `undo`: a list may grow
     old = table.undo.get(address, ABSENT) if before else ABSENT
-    if old is None or isinstance(old, list):
-        return old
-    if elements is None:
+    if isinstance(old, list):
+        require_readable(len(old))
+        return old.copy()  # a roll-back makes it live again, and then it may grow
+    if elements is None or old is None:
         return None
-    return elements[: old if isinstance(old, int) else length]
+    length = old if isinstance(old, int) else length
+    require_readable(length)
+    return elements[:length]
+
+
+def _had_list(table: ListTable, address: Any) -> bool:
+    is_there = address in table.live
+    old = table.undo.get(address, ABSENT)
+    return is_there if old is ABSENT else old is not None
 
 
 def _map(table: MapTable, address: Any, *, before: bool) -> dict[Any, Any] | None:
     entries = table.live.get(address)
+    require_readable(0 if entries is None else len(entries))
     found = {} if entries is None else entries.copy()
     old = table.undo.get(address) if before else None
     if old is not None:
+        require_readable(len(old))
         found.update(old.copy())
     return {key: value for key, value in found.items() if value is not ABSENT} or None
+
+
+def _had_map(table: MapTable, address: Any) -> bool:
+    entries = table.live.get(address)
+    size = 0 if entries is None else len(entries)  # before the look into `undo`: a map may change
+    old = table.undo.get(address)
+    if old is None:
+        return size > 0
+    changed = old.copy()
+    if size > len(changed) or any(value is not ABSENT for value in changed.values()):
+        return True
+    return _map(table, address, before=True) is not None

@@ -5,18 +5,23 @@ runs, RocksDB is what queries must see. Between the end of an epoch in this subt
 what was there before. For states that are being queried, the old values are kept for that time; others cost nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from penstock.codec.keys import KeyCodec
+from penstock.errors import UnsupportedValueError
 from penstock.model.snapshot import StateTableInfo
-from penstock.state.rocksdb.key_bytes import KeyBytes
+from penstock.state.backend.live_reads import element_count
+from penstock.state.rocksdb.key_bytes import KeyBytes, RowBytes, end_of, row_bytes
 from penstock.state.rocksdb.rocksdb_rows import open_table
 from penstock.state.rocksdb.rocksdb_tables import RocksListTable, RocksMapTable, RocksValueTable
 from penstock.state.rocksdb.store import Store
 
 WATCHED_EPOCHS = 4
 """For how many epochs after a query old values of its state are kept."""
+MAX_KEPT = 200_000
+"""So many elements an epoch keeps of a state; if it has changed more, queries wait until the job has finished it."""
 _CACHED_KEYS = 4096
 
 StateRows = RocksValueTable | RocksListTable | RocksMapTable
@@ -58,7 +63,7 @@ class LiveRows:
             old = self._before[info.name]
         table = self._table(store, info)
         found = {address: None for address, value in old.items() if value is not None}
-        for address, _, _ in table.entries(table.family.scan(b"", None)):
+        for address in _each_address(table, row_bytes(self._keys, info)):
             if len(found) >= limit:
                 break
             if address not in old:
@@ -71,10 +76,20 @@ class LiveRows:
         return [*self._watched]
 
     def keep(self, store: Store, info: StateTableInfo, addresses: Sequence[Any]) -> None:
-        """Keep the old values of what is about to be written."""
-        self._expect(info, addresses)
+        """Keep the old values of what is about to be written, or none of them if they are too many."""
         table = self._table(store, info)
-        self._before[info.name] = {address: table.stored(address) for address in addresses}
+        kept: dict[Any, Any] = {}
+        left = MAX_KEPT
+        with suppress(UnsupportedValueError):  # a list or map that no query reads
+            for start in range(0, len(addresses), _CACHED_KEYS):
+                part = addresses[start : start + _CACHED_KEYS]
+                self._expect(info, part)
+                for address in part:
+                    kept[address] = value = table.stored(address)
+                    left -= element_count(value)
+                    if left < 0:
+                        return
+            self._before[info.name] = kept
         self._keys.forget()
 
     def begin(self) -> None:
@@ -93,3 +108,14 @@ class LiveRows:
         if len(self._keys) > _CACHED_KEYS:
             self._keys.forget()
         self._keys.expect(addresses if info.namespace is None else [key for key, _ in addresses])
+
+
+def _each_address(table: StateRows, keys: RowBytes) -> Iterator[Any]:
+    """The addresses with rows. Of a list or map only the first row is read, however many it has."""
+    if isinstance(table, RocksValueTable):
+        return map(keys.key_of_row, table.family.seek_each(lambda row: row + b"\0"))
+
+    def behind(row: bytes) -> bytes | None:
+        return end_of(row[: len(row) - len(keys.split_scope(row)[1])])
+
+    return (keys.split_scope(row)[0] for row in table.family.seek_each(behind))

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.type_information import parse_type
+from penstock.state.backend.live_reads import require_readable
 from penstock.state.backend.map_iteration import ABSENT
 from penstock.state.format.entry_bytes import map_key_bytes, pack_long, value_bytes
 from penstock.state.format.opaque_types import opaque
@@ -107,7 +108,11 @@ class RocksListTable:
 
     def stored(self, key: Any) -> list[Any] | None:
         """What RocksDB holds for a key, or None. The running epoch is not looked at, and nothing is rewritten."""
-        return self._decode([data for _, data in self.family.scan_prefix(self._keys.scope(key))]) or None
+        elements: list[Any] = []
+        for _, data in self.family.scan_prefix(self._keys.scope(key)):
+            elements += self._value.decode(data)
+            require_readable(len(elements))
+        return elements or None
 
     def _decode(self, chunks: list[bytes]) -> list[Any]:
         return [element for data in chunks for element in self._value.decode(data)]
@@ -217,7 +222,12 @@ class RocksMapTable:
 
     def stored(self, key: Any) -> dict[Any, Any] | None:
         """What RocksDB holds for a key, or None. The running epoch is not looked at."""
-        return self._scan(key) or None
+        scope = self._keys.scope(key)
+        found: dict[Any, Any] = {}
+        for row, data in self.family.scan_prefix(scope):
+            found[self._map_key.decode(row[len(scope) :])] = self._value.decode(data)
+            require_readable(len(found))
+        return found or None
 
     def is_empty(self, key: Any) -> bool:
         """Whether the map has no keys. Reads as few rows as possible."""

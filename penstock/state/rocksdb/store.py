@@ -6,7 +6,7 @@ folder, which is removed with it.
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,6 +131,18 @@ class Family:
     def scan_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows that start with a prefix."""
         return self.scan(prefix, end_of(prefix))
+
+    def seek_each(self, behind: Callable[[bytes], bytes | None]) -> Iterator[bytes]:
+        """The keys of some rows: of the first one, then of the first one from `behind` it, and so on."""
+        rows = self.raw.iter()
+        start: bytes | None = b""
+        while start is not None:
+            rows.seek(start)
+            if not rows.valid():
+                rows.status()
+                return
+            yield (key := rows.key())
+            start = behind(key)
 
     def compact(self) -> None:
         """Free the space of removed rows now. Other threads are not blocked."""
