@@ -33,14 +33,18 @@ class HttpCalls:
         """The body of the answer. A QueryRetryError says that the same call may succeed later."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
-        if connection is not None:
+        is_new = connection is None
+        if connection is None:
+            connection = self._kind(*self._place, timeout=self._timeout_s)
+        try:
             try:
                 return self._call(connection, path, body)
             except _STALE:  # the server has closed it meanwhile, and queries change nothing: ask again
+                if is_new:
+                    raise
                 connection.close()
-        connection = self._kind(*self._place, timeout=self._timeout_s)
-        try:
-            return self._call(connection, path, body)
+                connection = self._kind(*self._place, timeout=self._timeout_s)
+                return self._call(connection, path, body)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             reason = printable(str(error)) or type(error).__name__

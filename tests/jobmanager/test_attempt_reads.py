@@ -12,6 +12,7 @@ from penstock.datastream import KeyedProcessFunction, ReduceFunction
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.errors import ConnectionLostError, RequestRefusedError
 from penstock.graph.execution_graph import assign_subtasks
+from penstock.jobmanager.attempt import attempt_reads
 from penstock.jobmanager.attempt.attempt_reads import AttemptReads
 from penstock.jobmanager.live_state import LiveJobState
 from penstock.model.descriptors import StateTtlConfig, ValueStateDescriptor
@@ -179,6 +180,15 @@ def test_r9_keys_of_another_type_are_refused(queried: Queried) -> None:
         with pytest.raises(RequestRefusedError, match="is not a key of type STRING") as refused:
             queried.get(wrong)
         assert (refused.value.status, refused.value.code) == (400, "WRONG_KEY_TYPE")
+
+
+def test_the_answer_of_all_subtasks_together_has_a_limit(queried: Queried, monkeypatch: pytest.MonkeyPatch) -> None:
+    queried.harness.feed([(key, 1) for key in KEYS])
+    monkeypatch.setattr(attempt_reads, "MAX_ANSWER_BYTES", 40)
+    assert queried.get(*KEYS[:10]) == [1] * 10
+    with pytest.raises(RequestRefusedError, match="longer than 40 bytes") as refused:
+        queried.get(*KEYS)  # no subtask alone has more than 40 bytes to say
+    assert (refused.value.status, refused.value.code) == (413, "ANSWER_TOO_LARGE")
 
 
 def test_a_lost_taskmanager_gives_the_retry_answer(queried: Queried) -> None:

@@ -1,6 +1,8 @@
 """The client of queries against a control server on a real socket, and the command `penstock query`."""
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,11 +13,13 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.common import Row, Types
+from penstock.control.remote_job import ServerAddress
 from penstock.control.state_query import StateAnswer, StateQuery, not_ready
 from penstock.errors import JobNotFoundError, NotReachableError, QueryRetryError, UsageError
 from penstock.model.snapshot import StateTableInfo
 from penstock.query import StateClient, connect
 from penstock.query.answer_values import decode_answer, table_of_entries
+from penstock.query.http_calls import HttpCalls
 from penstock.rest.rest_settings import RestSettings
 from penstock.rest.server import ControlServer
 from penstock.runtime.process.messages import LiveState
@@ -153,3 +157,26 @@ def test_the_command_prints_values_and_entries(
     ):
         code, text = query(*arguments)
         assert code == 2 and why in text and "Traceback" not in text, text
+
+
+def test_a_server_that_falls_silent_on_an_open_connection_is_not_reachable() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer_once() -> None:
+        connection, _ = listening.accept()
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        silent.wait(5)
+        connection.close()
+
+    silent = threading.Event()
+    server = threading.Thread(target=answer_once)
+    server.start()
+    calls = HttpCalls(ServerAddress(f"http://127.0.0.1:{listening.getsockname()[1]}", "token"), 0.2)
+    assert calls.post("/jobs/x/queries", b"{}") == b"{}"
+    with pytest.raises(NotReachableError, match="does not answer"):
+        calls.post("/jobs/x/queries", b"{}")
+    silent.set()
+    server.join()
+    listening.close()
+    calls.close()

@@ -1,7 +1,8 @@
 """Looks keys up in checkpoints and savepoints of a running job, for queries."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from penstock.codec.json_text import json_array
 from penstock.codec.tagged_json import to_plain
 from penstock.control.state_query import (
     MAX_ANSWER_BYTES,
+    RETRY_AFTER_S,
     QueryKeys,
     StateAnswer,
     StateQuery,
@@ -28,6 +30,8 @@ from penstock.state.format.table_rows import HASH_COLUMN, decode_rows, key_codec
 
 HELD_BYTES = 64 << 20
 """Of the state that was read last: so much is kept in memory for the next query."""
+TURN_LIMIT_S = 5.0
+"""For the queries before."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class SnapshotLookup:
         self, path: str, operator: str, name: str, query: StateQuery, expiry: tuple[int, int] = (0, 0)
     ) -> StateAnswer:
         """The answer from the snapshot at a path. `expiry`: the time to live of the state, and the time now."""
-        with self._lock:
+        with self._turn():
             snapshot = self._open(path)
             try:
                 found = snapshot.state(operator, name, ["keyed"])
@@ -59,12 +63,22 @@ class SnapshotLookup:
                 return StateAnswer(nothing, manifest.epoch, manifest.checkpoint_id)
             assert isinstance(found, KeyedState)
             check_readable(found.info)
-            rows = list(self._rows(path, snapshot, found, query))
-        ttl_ms, now_ms = expiry
-        show = visible(found.info, ttl_ms, now_ms) if ttl_ms or not found.info.ttl else visible(found.info, 1, 0)
+            ttl_ms, now_ms = expiry
+            show = visible(found.info, ttl_ms, now_ms) if ttl_ms or not found.info.ttl else visible(found.info, 1, 0)
+            entries = _entries(found.info, self._rows(path, snapshot, found, query), query.limit, show)
         manifest = snapshot.manifest
-        texts, more = _answer(found.info, rows, query, show)
+        texts, more = _answer(found.info, entries, query)
         return StateAnswer(texts, manifest.epoch, manifest.checkpoint_id, more)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One query reads at a time; those that would wait long come again."""
+        if not self._lock.acquire(timeout=TURN_LIMIT_S):
+            raise RequestRefusedError(503, "BUSY", "another query reads a snapshot", RETRY_AFTER_S)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _open(self, path: str) -> StoredSnapshot:
         if self._opened is None or self._opened_path != path:
@@ -73,7 +87,7 @@ class SnapshotLookup:
         return self._opened
 
     def _rows(self, path: str, snapshot: StoredSnapshot, state: KeyedState, query: StateQuery) -> Iterator[pa.Table]:
-        """Rows in the backends' form: those of the keys and some others, or as many as a scan needs."""
+        """Rows in the backends' form: those of the keys and some others, or all; a scan stops when it has enough."""
         place = (path, state.uid, state.name)
         if self._held is not None and self._held.place == place:
             parts: Iterator[pa.Table] = iter([self._held.rows])
@@ -104,19 +118,13 @@ class SnapshotLookup:
             self._held = _Held(place, pa.concat_tables(kept))
 
 
-def _answer(
-    info: StateTableInfo, parts: list[pa.Table], query: StateQuery, show: Callable[[Any], Any] | None
-) -> tuple[list[msgspec.Raw], bool]:
+def _answer(info: StateTableInfo, seen: dict[Any, Any], query: StateQuery) -> tuple[list[msgspec.Raw], bool]:
     """The JSON of the values of the keys, or of the entries; and whether entries were left out."""
-    entries = _entries(info, parts)
-    seen = {address: value if show is None else show(value) for address, value in entries.items()}
     codec, spaces = key_codec_of(info), namespace_codec_of(info)
     texts: list[msgspec.Raw] = []
     size = 0
     if query.limit:
         for address, value in seen.items():
-            if value is None:
-                continue
             key, namespace = address if spaces is not None else (address, None)
             entry = [to_plain(codec.to_user_key(key)), to_plain(value)]
             if spaces is not None:
@@ -138,7 +146,7 @@ def _answer(
             own = [
                 [to_plain(spaces.to_user_key(address[1])), to_plain(value)]
                 for address, value in seen.items()
-                if address[0] == key and value is not None
+                if address[0] == key
             ]
             values.append(own or None)
     text = json_array(values)
@@ -147,14 +155,36 @@ def _answer(
     return msgspec.json.decode(text, type=list[msgspec.Raw]), False
 
 
-def _entries(info: StateTableInfo, parts: list[pa.Table]) -> dict[Any, Any]:
-    """Address -> stored value."""
-    found: dict[Any, Any] = {}
+def _entries(
+    info: StateTableInfo, parts: Iterable[pa.Table], limit: int, show: Callable[[Any], Any] | None
+) -> dict[Any, Any]:
+    """Address -> what is seen there. With a limit little more than so many, and not all of the state is read."""
+    stored: dict[Any, Any] = {}
+    seen: dict[Any, Any] = {}
+    is_map = info.map_key_type is not None
     for part in parts:
-        rows = decode_rows(part, info)
-        if rows.map_keys is None:
-            found.update(zip(rows.keys, rows.values, strict=True))
-        else:
-            for key, map_key, value in zip(rows.keys, rows.map_keys, rows.values, strict=True):
-                found.setdefault(key, {})[map_key] = value
+        found = _stored_entries(info, part)
+        if limit and len(seen) > limit:  # a file may end in the middle of a map, and the next one have more of it
+            found = {address: value for address, value in found.items() if address in seen}
+            if not found:
+                break
+        for address, value in found.items():
+            if is_map:
+                value = stored[address] = {**stored.get(address, {}), **value}
+            value = value if show is None else show(value)
+            if value is not None:
+                seen[address] = value
+        if limit and len(seen) > limit and not is_map:
+            break
+    return seen
+
+
+def _stored_entries(info: StateTableInfo, part: pa.Table) -> dict[Any, Any]:
+    """Address -> stored value."""
+    rows = decode_rows(part, info)
+    if rows.map_keys is None:
+        return dict(zip(rows.keys, rows.values, strict=True))
+    found: dict[Any, Any] = {}
+    for key, map_key, value in zip(rows.keys, rows.map_keys, rows.values, strict=True):
+        found.setdefault(key, {})[map_key] = value
     return found

@@ -136,7 +136,10 @@ class AttemptReads:
             if any(answer.values is None for answer in round_answers):
                 return None
             answers += round_answers
-            if query.limit and sum(len(answer.values or b"") for answer in answers) > MAX_ANSWER_BYTES:
+            if sum(len(answer.values or b"") for answer in answers) > MAX_ANSWER_BYTES:
+                if not query.limit:
+                    text = f"the answer is longer than {MAX_ANSWER_BYTES} bytes; ask for fewer keys"
+                    raise RequestRefusedError(413, "ANSWER_TOO_LARGE", text)
                 return [*answers, StateValues(b"[]", more=True)]
         return answers
 
