@@ -46,6 +46,11 @@ def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> 
             raise UsageError(
                 f"there is no column {column!r} to key by; the records have {', '.join(map(repr, record_type.names))}"
             )
+        if record_type.field(column).kind == "tagged":
+            raise UsageError(
+                f"column {column!r} is untyped, and equal values of it may be stored in different ways; declare its "
+                f"type, or key by a function: key_by(lambda row: row[{column!r}])"
+            )
         if as_key_type(record_type.field(column)) != record_type.field(column):
             raise UsageError(
                 f"column {column!r} is of type {record_type.field(column)}, which the JVM cannot hash as a number; "

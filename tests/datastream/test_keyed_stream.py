@@ -97,6 +97,14 @@ def test_a_field_to_aggregate_must_exist(keyed: KeyedStream):
         keyed.min_by(None)  # type: ignore[arg-type]
 
 
+def test_an_untyped_column_is_no_key(env: Env):
+    """Its values are stored with all that is visible of them: 1.5 and 1.50, or 0.0 and -0.0, would be two keys."""
+    rows = env.from_collection([(1, 2)], Types.ROW_NAMED(["key", "value"], [None, Types.INT()]))
+    with pytest.raises(UsageError, match=r"column 'key' is untyped.*key_by\(lambda row: row\['key'\]\)"):
+        rows.key_by("value", "key")
+    assert rows.key_by(lambda row: row["key"]).get_type() == rows.get_type()
+
+
 def test_process_needs_a_keyed_process_function(keyed: KeyedStream):
     class Plain(ProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Any:
