@@ -41,7 +41,7 @@ def list_entries(table: StateEntries, limit: int, *, before: bool) -> list[Any]:
 
 
 def _had_entries(table: StateEntries, addresses: Sequence[Any]) -> list[Any]:
-    """Those of the addresses that had entries before the epoch. Looks at no more elements than the epoch has changed."""
+    """The addresses that had entries before the epoch. Looks at no more elements than the epoch has changed."""
     if isinstance(table, MapTable):
         return [address for address in addresses if _had_map(table, address)]
     if isinstance(table, ListTable):
