@@ -43,6 +43,16 @@ def test_a_link_opens_the_page_once(served: Served) -> None:
     assert second.get("/jobs").status_code == 401
 
 
+@pytest.mark.parametrize("other", ['theme={"dark": true}', "a b=1", "list=1, 2", "penstock-80=x", "=", ""])
+def test_a_cookie_of_another_server_of_the_host_hides_no_session(served: Served, other: str) -> None:
+    code = served.client.post("/login-codes").json()["code"]
+    client = TestClient(served.app, base_url="http://127.0.0.1:8081")
+    session = client.get(f"/login/{code}").headers["set-cookie"].partition(";")[0]
+    for cookies in (f"{other}; {session}", f"{session}; {other}"):
+        fresh = TestClient(served.app, base_url="http://127.0.0.1:8081")
+        assert fresh.get("/jobs", headers={"cookie": cookies}).status_code == 200, cookies
+
+
 def test_a_link_is_valid_for_a_minute_and_a_wrong_one_never() -> None:
     clock = ManualClock()
     sessions = PageSessions(clock)
