@@ -6,7 +6,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -23,12 +23,13 @@ from penstock.control.interrupts import INTERRUPTS
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.submission import Submission, submitted, to_arguments
 from penstock.control.terminal import print_message, print_result
-from penstock.errors import JobError, UsageError
+from penstock.errors import JobError, StorageError, UsageError
 from penstock.model.configuration import Configuration
 from penstock.model.ids import new_nonce
 from penstock.model.options.availability_options import HA_TIMEOUT
 from penstock.model.options.checkpointing_options import RECOVERY_PATH
-from penstock.runtime.process.log_lines import open_log
+from penstock.model.options.rest_options import REGISTRY_DIRECTORY
+from penstock.runtime.process.log_lines import make_private_folder, open_log
 
 if TYPE_CHECKING:
     from penstock.control.standby.active_driver import ActiveDriver
@@ -177,10 +178,9 @@ def run_attached(submission: Submission, driver: "ActiveDriver | None" = None) -
 def run_detached(submission: Submission, registry: Registry, clock: Clock | None = None) -> int:
     """Start a background process. Returns 0 once it has submitted its job, or its exit code if it ends before that."""
     clock = clock or SystemClock()
-    registry.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     output = registry.folder / f"detached-{new_nonce()}.out"
     started_ms = clock.now_ms()
-    with open_log(output) as file:
+    with open_output(output) as file:
         child = subprocess.Popen(
             [sys.executable, "-m", "penstock", "run", *to_arguments(submission)],
             stdin=subprocess.DEVNULL,
@@ -194,10 +194,21 @@ def run_detached(submission: Submission, registry: Registry, clock: Clock | None
         output.unlink()
         return child.returncode or 1
     log_dir = Path(record.log_dir)
-    log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(log_dir)
     output.rename(log_dir / "output.log")  # the child keeps writing to the same file
     print_result(submitted_line(record), {"job_id": record.job_id, "name": record.name, "pid": child.pid})
     return 0
+
+
+def open_output(path: Path) -> BinaryIO:
+    """The file for what a background process prints. Raises StorageError."""
+    try:
+        return open_log(path)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write into the registry {str(path.parent)!r}: {error}; free disk space, or set "
+            f"{REGISTRY_DIRECTORY.key} to a writable folder"
+        ) from error
 
 
 def wait_for_record(

@@ -24,6 +24,7 @@ from penstock.model.options import execution_options, rest_options
 from penstock.model.recent_epoch import RecentEpoch
 from penstock.model.snapshot import StateSize
 from penstock.model.subtask_work import SubtaskFigures
+from penstock.runtime.process.log_lines import make_private_folder
 
 ENDED = frozenset(status.name for status in JobStatus if status.is_terminal_state())
 """Statuses after which a driver has nothing left to do."""
@@ -205,7 +206,7 @@ class Registry:
 
     def _replace(self, path: Path, data: bytes, job_id: str) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(path.parent)
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{job_id}-")  # mode 0600
             try:
                 with os.fdopen(handle, "wb") as file:

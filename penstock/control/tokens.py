@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.errors import NotReachableError, StorageError
+from penstock.runtime.process.log_lines import make_private_folder
 
 Scope = Literal["read", "admin"]
 ADMIN_FILE = "rest-token"
@@ -77,7 +78,7 @@ def read_token(path: Path) -> str:
 
 def _replace(path: Path, token: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".rest-")  # mode 0600, a new file
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(token)

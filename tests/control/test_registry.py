@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock.control.registry import SILENCE_LIMIT_MS, ProcessRecord, Registry, registry_of
+from penstock.control.tokens import Tokens
 from penstock.errors import JobConflictError, JobNotFoundError, StorageError
 from penstock.model.configuration import Configuration
+from penstock.runtime.process.log_lines import open_log
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
 
@@ -34,6 +36,19 @@ def test_a_record_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     registry.write(job_record())
     assert stat.S_IMODE((registry.folder / f"{A_ID}.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(registry.folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("first", ["record", "token", "log"])
+def test_security_s16_whatever_is_written_first_makes_a_private_registry(tmp_path: Path, first: str) -> None:
+    registry = Registry(tmp_path / "state" / "registry")
+    if first == "record":
+        registry.write(job_record())
+    elif first == "token":
+        Tokens.new().write(registry.log_dir(A_ID))
+    else:
+        open_log(registry.log_dir(A_ID) / "driver.log").close()
+    made = [path for path in (tmp_path / "state").rglob("*") if path.is_dir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state", *made)} == {0o700}
 
 
 def test_a_reader_sees_the_old_record_or_the_new_one_while_it_is_replaced(tmp_path: Path) -> None:

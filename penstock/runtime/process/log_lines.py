@@ -99,8 +99,14 @@ def level_name(number: int) -> str:
 
 def open_log(path: Path) -> BinaryIO:
     """A log to append to, which only its owner can read: logs hold what users' functions print."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     return open(path, "ab", opener=_open_private)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that only its owner can enter, and in the same way all above it that are missing."""
+    for missing in [path for path in (*reversed(folder.parents), folder) if not path.exists()]:
+        missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -103,5 +103,4 @@ def _send(process: "subprocess.Popen[bytes]", data: bytes) -> None:
 
 def _open_log(config: TaskManagerConfig) -> BinaryIO:
     """The log file of a TaskManager, for what it prints before it opens the file itself."""
-    Path(config.log_path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return open_log(Path(config.log_path))
