@@ -4,6 +4,7 @@ Without an answer, the outcome of a request is unknown: a request that may have 
 automatically. The client chooses the ids of operations, so that a repeated request is the same operation.
 """
 
+import ipaddress
 import re
 import socket
 import ssl
@@ -22,6 +23,7 @@ from penstock.control.tokens import ADMIN_FILE, Scope, read_token
 from penstock.errors import JobConflictError, JobError, JobNotFoundError, NotReachableError, PenstockError, UsageError
 
 TIMEOUT_S = 30.0
+MAX_PORT = 65_535
 OperationKind = Literal["savepoints", "checkpoints", "rescaling"]
 _SERVER = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})/?")
 _ERRORS: dict[int, type[PenstockError]] = {
@@ -246,9 +248,18 @@ def parse_server(text: str) -> str:
     ('http://localhost:8081', 'https://gate:443')
     """
     url = text if "://" in text else f"http://{text}"
-    if not _SERVER.fullmatch(url):
+    found = _SERVER.fullmatch(url)
+    if found is None or int(found[3]) > MAX_PORT or not _is_host(found[2]):
         raise UsageError(f"-m {printable(text)!r} is not of the form host:port or https://host:port")
     return url.rstrip("/")
+
+
+def _is_host(text: str) -> bool:
+    """Whether what is in brackets is an address."""
+    try:
+        return not text.startswith("[") or bool(ipaddress.IPv6Address(text[1:-1]))
+    except ValueError:
+        return False
 
 
 def _in_registry(registry: Registry, record: JobRecord, timeout_s: float) -> RemoteJob:

@@ -4,6 +4,7 @@ Either stream may be closed, be a pipe without a reader, or be limited to ASCII.
 """
 
 import io
+import json
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ import msgspec
 from penstock.errors import StorageError
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @dataclass
@@ -53,7 +55,7 @@ def discard_output(number: int) -> None:
 def print_result(text: str, data: object) -> bool:
     """Print a result: `text`, or `data` with `--json`. False if nobody reads it any more."""
     try:
-        print(msgspec.json.encode(data).decode() if MODE.json else visible(text), flush=True)
+        print(_json_text(data) if MODE.json else visible(text), flush=True)
     except BrokenPipeError:
         discard_output(1)
         return False
@@ -67,7 +69,7 @@ def print_result(text: str, data: object) -> bool:
 def print_error(message: str, exit_code: int) -> None:
     """Print why the command failed: a line on stderr, or with `--json` a document on stdout."""
     if MODE.json:
-        _print(1, msgspec.json.encode({"errors": [message], "code": exit_code}).decode())
+        _print(1, _json_text({"errors": [message], "code": exit_code}))
     else:
         _print(2, f"error: {visible(message)}")
 
@@ -100,6 +102,13 @@ def _print(number: int, text: str, end: str = "\n") -> None:
         print(text, end=end, file=sys.stdout if number == 1 else sys.stderr, flush=True)
     except OSError:
         discard_output(number)
+
+
+def _json_text(data: object) -> str:
+    """A document that stdout can hold: in ASCII where its encoding may lack a character, which JSON can escape."""
+    text = msgspec.json.encode(data).decode()
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return text if is_utf8 else _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def visible(text: str) -> str:

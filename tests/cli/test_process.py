@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.registry import Registry
-from tests.records import A_ID
+from tests.records import A_ID, job_record
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -72,6 +72,18 @@ def test_names_that_a_locale_cannot_show_do_not_break_a_message(environment: dic
     assert run.stderr.startswith("error: no job 'z")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_cli_c10_json_is_json_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    registry = Registry(tmp_path)
+    registry.write(job_record(name="zürich → \U0001f600", status="SUSPENDED"))
+    command = [*PENSTOCK, "list", "--json", f"-Dpenstock.registry.dir={tmp_path}"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    listed = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
+    assert [job["name"] for job in json.loads(listed.stdout)] == ["zürich → \U0001f600"]
+    failed = subprocess.run([*command[:-1], "--no-é"], env=environment, capture_output=True, timeout=60, check=False)
+    assert "--no-é" in json.loads(failed.stdout)["errors"][0]
+
+
 def test_a_detached_job_is_left_running_and_its_output_is_in_its_log(tmp_path: Path) -> None:
     job, go_on = tmp_path / "job.py", tmp_path / "go on"
     job.write_text(REGISTERS, encoding="utf-8")
@@ -101,6 +113,14 @@ def test_a_detached_job_that_cannot_start_says_why(tmp_path: Path) -> None:
     run = shell(f"penstock run -d -Dpenstock.registry.dir={tmp_path / 'registry'} {job}")
     assert (run.returncode, run.stdout, run.stderr) == (1, "", "not today\n")
     assert not list((tmp_path / "registry").iterdir())
+
+
+def test_cli_c10_a_detached_job_without_a_registry_says_what_to_set(tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text("", encoding="utf-8")
+    run = shell(f"penstock run -d -Dpenstock.registry.dir=/proc/none {job}")
+    assert run.returncode == 1
+    assert "cannot write into the registry '/proc/none'" in run.stderr and "penstock.registry.dir" in run.stderr
 
 
 @pytest.mark.parametrize(
