@@ -11,6 +11,8 @@ from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 
 FIGURES_LENGTH = 1000
 """How many completed checkpoints the percentiles cover."""
+COUNTED_LENGTH = 1000
+"""How many counted checkpoints are known by their numbers: far more than any history that is noted again."""
 
 
 class RestoreStats(msgspec.Struct, frozen=True):
@@ -76,7 +78,9 @@ class CheckpointTally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ended: set[int] = set()
+        self._counted: set[int] = set()
+        """The highest numbers; those below them were counted too, or never will be."""
+        self._counted_below = 0
         self._completed = 0
         self._failed = 0
         self._restored = 0
@@ -90,9 +94,10 @@ class CheckpointTally:
             for stats in history:
                 if stats.status == "completed" and stats.savepoint:
                     self._latest["savepoint"] = stats  # it completes some time after its checkpoint
-                if stats.status == "in_progress" or stats.checkpoint_id in self._ended:
+                number = stats.checkpoint_id
+                if stats.status == "in_progress" or number in self._counted or number < self._counted_below:
                     continue
-                self._ended.add(stats.checkpoint_id)
+                self._counted.add(number)
                 if stats.status == "failed":
                     self._failed += 1
                     self._latest["failed"] = stats
@@ -100,6 +105,9 @@ class CheckpointTally:
                     self._completed += 1
                     self._latest["completed"] = stats
                     self._figures.append(CheckpointFigures.of(stats))
+            if len(self._counted) > 2 * COUNTED_LENGTH:
+                self._counted = set(sorted(self._counted)[-COUNTED_LENGTH:])
+                self._counted_below = min(self._counted)
 
     def restore(self, restore: RestoreStats) -> None:
         """Note that an attempt restores a checkpoint or savepoint."""
