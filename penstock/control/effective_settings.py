@@ -25,7 +25,11 @@ FOLDER_VARIABLE = "PENSTOCK_CONF_DIR"
 MACHINE_FOLDER = Path("/etc/penstock")
 PROGRAM = "the program"
 COMMAND_LINE = "-D"
-_SECRET = re.compile(r"password|secret|token|credential|access.?key|account.?key|api.?key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"passw(or)?d|passphrase|secret|token|credential|(access|account|api|private|service|encryption).?key"
+    r"|connection.?string|jaas.?config|basic.?auth|auth.?params|http.?headers|(^|[._-])(pass|pwd)([._-]|$)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)

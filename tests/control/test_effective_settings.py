@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control import effective_settings
-from penstock.control.effective_settings import load_settings, settings_files, user_file
+from penstock.control.effective_settings import load_settings, settings_files, user_file, visible_value
 from penstock.errors import ConfigurationError
 from penstock.model.configuration import Configuration
 
@@ -121,3 +121,20 @@ def test_a_misspelt_key_of_our_own_backends_is_an_error(kind: str, folders: dict
     program = Configuration.from_dict({"state.backend.type": kind})
     with pytest.raises(ConfigurationError, match=f"no configuration key 'state.backend.{kind}.locladir'"):
         load_settings(program, {f"state.backend.{kind}.locladir": "/x"})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("spark.hadoop.fs.azure.account.key.a", "spark.ssl.keyPassword", "my.passphrase", "db.pwd", "DB_PASS"),
+        *("kafka.sasl.jaas.config", "rest.basic-auth", "metrics.http-headers", "service-key", "azure.connection.string"),
+        *("ssl.private_key", "spark.io.encryption.key", "proxy.auth-params", "user.passwd"),
+    ],
+)
+def test_security_s15_values_under_these_keys_are_not_shown(key: str) -> None:
+    assert visible_value(key, "hunter2") == "******"
+
+
+@pytest.mark.parametrize("key", ["rest.port", "penstock.rest.ssl.key", "compass.heading", "primary.key.column"])
+def test_values_under_other_keys_are_shown(key: str) -> None:
+    assert visible_value(key, "plain") == "plain"

@@ -29,8 +29,11 @@ SECRETS = {
     "PENSTOCK_TOKEN": "token",
     "PGPASSWORD": "words",
     "MY_API_KEY": "mine",
+    "MYSQL_PWD": "words",
+    "DB_PASS": "words",
+    "FIELD_ENCRYPTION_KEY": "bytes",
 }
-OTHERS = {"PATH": "/bin", "AWS_REGION": "eu", "KEYBOARD": "us", "MODEL_DIR": "/models", "NO_COLOR": "1"}
+OTHERS = {"PATH": "/bin", "AWS_REGION": "eu", "KEYBOARD": "us", "PWD": "/", "OLDPWD": "/", "MODEL_DIR": "/models", "NO_COLOR": "1"}
 
 
 def test_security_s17_names_tell_secrets_from_other_variables() -> None:

@@ -13,7 +13,7 @@ from penstock.model.options import execution_options
 
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|secret|token|credential|access_?key|account_?key|api_?key|private_?key|connection_?string"
-    r"|(^|_)sas(_|$)",
+    r"|(^|_)sas(_|$)|_(pass|pwd)(_|$)|_keys?$",
     re.IGNORECASE,
 )
 _STORES = {
