@@ -1,6 +1,8 @@
 """Queries of a job's keyed state: what is asked, what is answered, and the limits of both."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +21,9 @@ MAX_ENTRIES = 10_000
 """Of one scan."""
 MAX_ANSWER_BYTES = 8 << 20
 MAX_QUERIES = 8
-"""So many queries of a job run at a time; others wait."""
+"""So many queries of live state run at a time, and so many of snapshots; others wait."""
+ADMISSION_LIMIT_S = 1.0
+"""How long they wait."""
 RETRY_AFTER_S = 1
 """What clients are told that ask while a job cannot answer."""
 
@@ -55,6 +59,23 @@ class LiveQueries(Protocol):
     def published(self, name: str) -> list[LiveState]: ...
     def sizes(self) -> list[StateSize]: ...
     def read(self, state: LiveState, query: StateQuery) -> StateAnswer: ...
+
+
+class QueryAdmission:
+    """Lets a few queries in at a time: whatever they wait for, threads are left for all other requests."""
+
+    def __init__(self) -> None:
+        self._free = threading.BoundedSemaphore(MAX_QUERIES)
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Wait to be let in; RequestRefusedError with status 503 if that takes too long."""
+        if not self._free.acquire(timeout=ADMISSION_LIMIT_S):
+            raise RequestRefusedError(503, "BUSY", f"{MAX_QUERIES} queries of this job are running", RETRY_AFTER_S)
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 def not_ready(why: str) -> RequestRefusedError:

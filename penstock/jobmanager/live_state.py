@@ -1,17 +1,14 @@
 """The live state of a job over its attempts, for queries."""
 
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.control.state_query import MAX_QUERIES, RETRY_AFTER_S, StateAnswer, StateQuery, not_ready
+from penstock.control.state_query import QueryAdmission, StateAnswer, StateQuery, not_ready
 from penstock.errors import RequestRefusedError
 from penstock.jobmanager.attempt.attempt_reads import AttemptReads
 from penstock.model.execution import JobStatus
 from penstock.model.snapshot import StateSize
 from penstock.runtime.process.messages import LiveState
-
-ADMISSION_LIMIT_S = 1.0
 
 
 class ReadableAttempt(Protocol):
@@ -33,7 +30,7 @@ class LiveJobState:
         self._newest = attempt
         self._status = status
         self._sizes = sizes
-        self._admitted = threading.BoundedSemaphore(MAX_QUERIES)
+        self._admission = QueryAdmission()
         self._known: list[LiveState] = []
         self._known_of: AttemptReads | None = None
         """The attempt in which these states are known."""
@@ -41,8 +38,9 @@ class LiveJobState:
     def states(self) -> list[LiveState]:
         """The keyed states. While the job restarts, those of the last attempt."""
         try:
-            reads = self._reads()
-            self._known, self._known_of = reads.states(), reads
+            with self._admission.admitted():
+                reads = self._reads()
+                self._known, self._known_of = reads.states(), reads
         except RequestRefusedError as error:
             if error.status != 503 or not self._known:
                 raise
@@ -62,12 +60,8 @@ class LiveJobState:
 
     def read(self, state: LiveState, query: StateQuery) -> StateAnswer:
         """The answer at the end of the last finished epoch."""
-        if not self._admitted.acquire(timeout=ADMISSION_LIMIT_S):
-            raise RequestRefusedError(503, "BUSY", f"{MAX_QUERIES} queries of this job are running", RETRY_AFTER_S)
-        try:
+        with self._admission.admitted():
             return self._reads().read(state, query)
-        finally:
-            self._admitted.release()
 
     def _reads(self) -> AttemptReads:
         status = self._status()

@@ -1,89 +1,106 @@
-"""Look-ups and scans of snapshots for queries: no more is read than an answer needs."""
+"""Queries of snapshots: how much of one is read, and how many are answered at a time."""
 
-import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from penstock.checkpoint.snapshot.stored_snapshot import KeyedState
-from penstock.control.inspect import snapshot_lookup
-from penstock.control.inspect.snapshot_lookup import SnapshotLookup
-from penstock.control.state_query import StateQuery
-from penstock.datastream import KeyedProcessFunction
+from penstock.checkpoint.snapshot.stored_snapshot import open_stored
+from penstock.common import Types
+from penstock.control.inspect.snapshot_lookup import SnapshotLookup, scan
+from penstock.control.state_query import MAX_QUERIES, QueryAdmission, StateQuery
 from penstock.errors import RequestRefusedError
-from penstock.model.descriptors import MapStateDescriptor, ValueStateDescriptor
-from penstock.model.types import Types
+from penstock.model.descriptors import ValueStateDescriptor
+from penstock.model.functions import KeyedProcessFunction
+from penstock.model.snapshot import StateTableInfo
+from penstock.state.format.table_rows import Rows, encode_rows, key_codec_of
 from penstock.testing import Harness
 
+VALUES = StateTableInfo("op", "total", "value", ["STRING"], "LONG")
+MAPS = StateTableInfo("op", "seen", "map", ["STRING"], "LONG", map_key_type="STRING")
 
-class Totals(KeyedProcessFunction):
+
+def table(info: StateTableInfo, entries: list[Any]) -> pa.Table:
+    """A part of a snapshot. An entry of a map is (key, map key, value)."""
+    maps = [entry[1] for entry in entries] if info.map_key_type is not None else None
+    rows = Rows([entry[0] for entry in entries], maps, [entry[-1] for entry in entries], None)
+    return pa.Table.from_batches(list(encode_rows(rows, info, key_codec_of(info))))
+
+
+class Parts:
+    """Parts of a snapshot that know how many of them were read."""
+
+    def __init__(self, *tables: pa.Table) -> None:
+        self._tables = tables
+        self.read = 0
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for part in self._tables:
+            self.read += 1
+            yield part
+
+
+def test_a_scan_reads_no_more_parts_than_it_needs() -> None:
+    parts = Parts(*(table(VALUES, [(f"{number}-{index}", index) for index in range(3)]) for number in range(50)))
+    texts, more = scan(VALUES, parts, 4, None)
+    assert ([bytes(text) for text in texts], more) == (
+        [b'["0-0",0]', b'["0-1",1]', b'["0-2",2]', b'["1-0",0]'],
+        True,
+    )
+    assert parts.read == 2
+
+
+def test_a_scan_of_maps_shows_whole_maps_whatever_part_they_are_in() -> None:
+    parts = Parts(
+        table(MAPS, [("a", "x", 1), ("b", "x", 1)]),
+        table(MAPS, [("b", "y", 2)]),
+        table(MAPS, [("b", "z", 3), ("c", "x", 1)]),
+        table(MAPS, [("d", "x", 1)]),
+        table(MAPS, [("e", "x", 1)]),
+    )
+    texts, more = scan(MAPS, parts, 2, None)
+    assert [bytes(text) for text in texts] == [b'["a",{"x":1}]', b'["b",{"x":1,"y":2,"z":3}]']
+    assert (more, parts.read) == (True, 4)
+    texts, more = scan(MAPS, parts, 9, None)
+    assert (len(texts), more) == (5, False)
+
+
+def test_a_scan_goes_on_behind_entries_that_have_expired() -> None:
+    parts = Parts(table(VALUES, [("old", 1), ("older", 2)]), table(VALUES, [("new", 30)]))
+    texts, more = scan(VALUES, parts, 1, lambda value: value if value > 9 else None)
+    assert ([bytes(text) for text in texts], more) == ([b'["new",30]'], False)
+
+
+class Count(KeyedProcessFunction):
     def open(self, ctx: Any) -> None:
         self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
-        self.seen = ctx.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.LONG()))
 
     def process_element(self, value: Any, ctx: Any) -> Any:
-        self.total.update(value[1])
-        for number in range(3):
-            self.seen.put(number, value[1])
+        self.total.update((self.total.value() or 0) + 1)
         yield value
 
 
-@pytest.fixture
-def savepoint(tmp_path: Path) -> str:
-    harness = Harness.keyed(Totals(), key=lambda record: record[0], key_type=Types.STRING(), parallelism=4)
-    harness.feed([(f"k{number}", number) for number in range(40)])
-    return harness.savepoint(tmp_path)
+def test_a_scan_of_a_savepoint_leaves_the_files_of_other_subtasks_unread(tmp_path: Path) -> None:
+    harness = Harness.keyed(Count(), key=lambda record: record, key_type=Types.STRING(), parallelism=4)
+    harness.feed([f"key-{number}" for number in range(100)])
+    path = harness.savepoint(tmp_path)
+    *_, last = (file for subtask in open_stored(path).manifest.subtasks for file in subtask.files if file.path)
+    place = Path(path, last.path)
+    place.write_bytes(bytes(len(place.read_bytes())))  # whoever reads it finds it damaged
+    found = SnapshotLookup().read(path, "function", "total", StateQuery(limit=3))
+    assert (len(found.values), found.more) == (3, True)
 
 
-@pytest.fixture
-def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One for each row that was read; every row comes alone, as at the end of a file."""
-    found: list[int] = []
-    read = KeyedState.read
-
-    def counted(state: KeyedState, *arguments: Any) -> Iterator[Any]:
-        for table in read(state, *arguments):
-            for start in range(len(table)):
-                found.append(1)
-                yield table.slice(start, 1)
-
-    monkeypatch.setattr(KeyedState, "read", counted)
-    return found
-
-
-def entries(answer: Any) -> list[Any]:
-    return [json.loads(bytes(entry)) for entry in answer.values]
-
-
-def test_a_scan_reads_no_more_than_it_answers(savepoint: str, rows_read: list[int]) -> None:
-    answer = SnapshotLookup().read(savepoint, "function", "total", StateQuery(limit=5))
-    assert [key for key, value in entries(answer) if key == f"k{value}"] == [key for key, _ in entries(answer)]
-    assert len(entries(answer)) == 5 and answer.more
-    assert len(rows_read) == 6
-
-
-def test_a_scan_of_maps_reads_the_last_one_to_its_end(savepoint: str, rows_read: list[int]) -> None:
-    answer = SnapshotLookup().read(savepoint, "function", "seen", StateQuery(limit=2))
-    assert [len(value["$map"]) for _, value in entries(answer)] == [3, 3] and answer.more
-    assert len(rows_read) < 12
-
-
-def test_a_scan_of_everything_says_that_there_is_no_more(savepoint: str, rows_read: list[int]) -> None:
-    lookup = SnapshotLookup()
-    for _ in range(2):  # the second time from memory
-        for state in ("total", "seen"):
-            answer = lookup.read(savepoint, "function", state, StateQuery(limit=40))
-            assert sorted(key for key, _ in entries(answer)) == sorted(f"k{n}" for n in range(40)) and not answer.more
-    some = lookup.read(savepoint, "function", "seen", StateQuery((b'"k7"', b'"nobody"')))
-    assert entries(some) == [{"$map": [[0, 7], [1, 7], [2, 7]]}, None]
-
-
-def test_a_query_that_would_wait_long_comes_again(savepoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_lookup, "TURN_LIMIT_S", 0.01)
-    lookup = SnapshotLookup()
-    with lookup._turn(), pytest.raises(RequestRefusedError) as refused:
-        lookup.read(savepoint, "function", "total", StateQuery(limit=5))
-    assert (refused.value.status, refused.value.code, refused.value.retry_after_s) == (503, "BUSY", 1)
-    assert len(lookup.read(savepoint, "function", "total", StateQuery(limit=5)).values) == 5
+def test_s14_eight_queries_are_admitted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.control.state_query.ADMISSION_LIMIT_S", 0.0)
+    admission = QueryAdmission()
+    with ExitStack() as stack:
+        for _ in range(MAX_QUERIES):
+            stack.enter_context(admission.admitted())
+        with pytest.raises(RequestRefusedError, match="8 queries"), admission.admitted():
+            pass
+    with admission.admitted():
+        pass

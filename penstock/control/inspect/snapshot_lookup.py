@@ -16,11 +16,13 @@ from penstock.codec.tagged_json import to_plain
 from penstock.control.state_query import (
     MAX_ANSWER_BYTES,
     RETRY_AFTER_S,
+    QueryAdmission,
     QueryKeys,
     StateAnswer,
     StateQuery,
     check_readable,
     namespace_of,
+    split_array,
 )
 from penstock.errors import RequestRefusedError, UsageError
 from penstock.model.snapshot import StateTableInfo
@@ -44,6 +46,7 @@ class SnapshotLookup:
     """Reads states of snapshots. What was read last is kept, because queries of it follow one another."""
 
     def __init__(self) -> None:
+        self._admission = QueryAdmission()
         self._lock = threading.Lock()
         self._opened: StoredSnapshot | None = None
         self._opened_path = ""
@@ -53,7 +56,8 @@ class SnapshotLookup:
         self, path: str, operator: str, name: str, query: StateQuery, expiry: tuple[int, int] = (0, 0)
     ) -> StateAnswer:
         """The answer from the snapshot at a path. `expiry`: the time to live of the state, and the time now."""
-        with self._turn():
+        ttl_ms, now_ms = expiry
+        with self._admission.admitted(), self._turn():
             snapshot = self._open(path)
             try:
                 found = snapshot.state(operator, name, ["keyed"])
@@ -63,12 +67,14 @@ class SnapshotLookup:
                 return StateAnswer(nothing, manifest.epoch, manifest.checkpoint_id)
             assert isinstance(found, KeyedState)
             check_readable(found.info)
-            ttl_ms, now_ms = expiry
             show = visible(found.info, ttl_ms, now_ms) if ttl_ms or not found.info.ttl else visible(found.info, 1, 0)
-            entries = _entries(found.info, self._rows(path, snapshot, found, query), query.limit, show)
-        manifest = snapshot.manifest
-        texts, more = _answer(found.info, entries, query)
-        return StateAnswer(texts, manifest.epoch, manifest.checkpoint_id, more)
+            rows = self._rows(path, snapshot, found, query)
+            texts, more = (
+                scan(found.info, rows, query.limit, show)
+                if query.limit
+                else (_look_up(found.info, rows, query, show), False)
+            )
+            return StateAnswer(texts, snapshot.manifest.epoch, snapshot.manifest.checkpoint_id, more)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -87,7 +93,7 @@ class SnapshotLookup:
         return self._opened
 
     def _rows(self, path: str, snapshot: StoredSnapshot, state: KeyedState, query: StateQuery) -> Iterator[pa.Table]:
-        """Rows in the backends' form: those of the keys and some others, or all; a scan stops when it has enough."""
+        """Rows in the backends' form: those of the keys and some others, or all of them for a scan."""
         place = (path, state.uid, state.name)
         if self._held is not None and self._held.place == place:
             parts: Iterator[pa.Table] = iter([self._held.rows])
@@ -118,23 +124,51 @@ class SnapshotLookup:
             self._held = _Held(place, pa.concat_tables(kept))
 
 
-def _answer(info: StateTableInfo, seen: dict[Any, Any], query: StateQuery) -> tuple[list[msgspec.Raw], bool]:
-    """The JSON of the values of the keys, or of the entries; and whether entries were left out."""
+def scan(
+    info: StateTableInfo, parts: Iterable[pa.Table], limit: int, show: Callable[[Any], Any] | None
+) -> tuple[list[msgspec.Raw], bool]:
+    """The JSON of the first entries, and whether there are others. No more parts are read than that takes."""
     codec, spaces = key_codec_of(info), namespace_codec_of(info)
     texts: list[msgspec.Raw] = []
     size = 0
-    if query.limit:
-        for address, value in seen.items():
-            key, namespace = address if spaces is not None else (address, None)
-            entry = [to_plain(codec.to_user_key(key)), to_plain(value)]
-            if spaces is not None:
-                entry.insert(1, to_plain(spaces.to_user_key(namespace)))
-            text = json_array(entry)
-            size += len(text)
-            if len(texts) == query.limit or size > MAX_ANSWER_BYTES:
-                return texts, True
-            texts.append(msgspec.Raw(text))
-        return texts, False
+    for address, stored in _whole_entries(info, parts):
+        value = stored if show is None else show(stored)
+        if value is None:
+            continue
+        key, namespace = address if spaces is not None else (address, None)
+        entry = [to_plain(codec.to_user_key(key)), to_plain(value)]
+        if spaces is not None:
+            entry.insert(1, to_plain(spaces.to_user_key(namespace)))
+        text = json_array(entry)
+        size += len(text)
+        if len(texts) == limit or size > MAX_ANSWER_BYTES:
+            return texts, True
+        texts.append(msgspec.Raw(text))
+    return texts, False
+
+
+def _whole_entries(info: StateTableInfo, parts: Iterable[pa.Table]) -> Iterator[tuple[Any, Any]]:
+    """Address and stored value of each entry. A map is held back until a part has nothing of it."""
+    held: dict[Any, Any] = {}
+    for part in parts:
+        found = _entries(info, [part])
+        if info.map_key_type is None:
+            yield from found.items()
+            continue
+        for address in [address for address in held if address not in found]:
+            yield address, held.pop(address)
+        for address, entries in found.items():
+            held.setdefault(address, {}).update(entries)
+    yield from held.items()
+
+
+def _look_up(
+    info: StateTableInfo, parts: Iterable[pa.Table], query: StateQuery, show: Callable[[Any], Any] | None
+) -> list[msgspec.Raw]:
+    """The JSON of the values of the keys."""
+    entries = _entries(info, parts)
+    seen = {address: value if show is None else show(value) for address, value in entries.items()}
+    spaces = namespace_codec_of(info)
     keys = QueryKeys.of(info, query.keys)
     wanted = namespace_of(info, query.namespace)
     values: list[Any] = []
@@ -146,45 +180,23 @@ def _answer(info: StateTableInfo, seen: dict[Any, Any], query: StateQuery) -> tu
             own = [
                 [to_plain(spaces.to_user_key(address[1])), to_plain(value)]
                 for address, value in seen.items()
-                if address[0] == key
+                if address[0] == key and value is not None
             ]
             values.append(own or None)
     text = json_array(values)
     if len(text) > MAX_ANSWER_BYTES:
         raise RequestRefusedError(413, "ANSWER_TOO_LARGE", "the answer is too large; ask for fewer keys")
-    return msgspec.json.decode(text, type=list[msgspec.Raw]), False
+    return split_array(text)
 
 
-def _entries(
-    info: StateTableInfo, parts: Iterable[pa.Table], limit: int, show: Callable[[Any], Any] | None
-) -> dict[Any, Any]:
-    """Address -> what is seen there. With a limit little more than so many, and not all of the state is read."""
-    stored: dict[Any, Any] = {}
-    seen: dict[Any, Any] = {}
-    is_map = info.map_key_type is not None
-    for part in parts:
-        found = _stored_entries(info, part)
-        if limit and len(seen) > limit:  # a file may end in the middle of a map, and the next one have more of it
-            found = {address: value for address, value in found.items() if address in seen}
-            if not found:
-                break
-        for address, value in found.items():
-            if is_map:
-                value = stored[address] = {**stored.get(address, {}), **value}
-            value = value if show is None else show(value)
-            if value is not None:
-                seen[address] = value
-        if limit and len(seen) > limit and not is_map:
-            break
-    return seen
-
-
-def _stored_entries(info: StateTableInfo, part: pa.Table) -> dict[Any, Any]:
+def _entries(info: StateTableInfo, parts: Iterable[pa.Table]) -> dict[Any, Any]:
     """Address -> stored value."""
-    rows = decode_rows(part, info)
-    if rows.map_keys is None:
-        return dict(zip(rows.keys, rows.values, strict=True))
     found: dict[Any, Any] = {}
-    for key, map_key, value in zip(rows.keys, rows.map_keys, rows.values, strict=True):
-        found.setdefault(key, {})[map_key] = value
+    for part in parts:
+        rows = decode_rows(part, info)
+        if rows.map_keys is None:
+            found.update(zip(rows.keys, rows.values, strict=True))
+        else:
+            for key, map_key, value in zip(rows.keys, rows.map_keys, rows.values, strict=True):
+                found.setdefault(key, {})[map_key] = value
     return found
