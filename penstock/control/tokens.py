@@ -45,15 +45,19 @@ class Tokens:
 
     def write(self, folder: Path) -> None:
         """Write both into the folder with mode 0600, and replace older ones."""
-        for name, token in ((ADMIN_FILE, self.admin), (READ_FILE, self.read)):
-            _replace(folder / name, token)
+        for path, token in self._files(folder):
+            if not _holds(path, token):
+                _replace(path, token)
 
     def remove(self, folder: Path) -> None:
         """Remove them from the folder, unless a newer start has replaced them."""
-        for name, token in ((ADMIN_FILE, self.admin), (READ_FILE, self.read)):
+        for path, token in self._files(folder):
             with suppress(OSError):
-                if (folder / name).read_text(encoding="ascii") == token:
-                    (folder / name).unlink()
+                if _holds(path, token):
+                    path.unlink()
+
+    def _files(self, folder: Path) -> tuple[tuple[Path, str], ...]:
+        return (folder / ADMIN_FILE, self.admin), (folder / READ_FILE, self.read)
 
 
 def token_id(token: str) -> str:
@@ -74,6 +78,13 @@ def read_token(path: Path) -> str:
     if not token or len(data) > MAX_TOKEN_CHARS or not token.isprintable():
         raise NotReachableError(f"the file {str(path)!r} does not hold a token")
     return token
+
+
+def _holds(path: Path, token: str) -> bool:
+    try:
+        return path.read_bytes() == token.encode()
+    except OSError:
+        return False
 
 
 def _replace(path: Path, token: str) -> None:

@@ -7,7 +7,7 @@ have not fetched the result of their last request; then it frees the port and re
 import atexit
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +73,11 @@ class JobControl:
     def address(self) -> str:
         """Where it listens."""
         return self._server.address
+
+    def claimed(self) -> None:
+        """The job is this driver's: so are its tokens. One that lost the claim may have written its own meanwhile."""
+        with suppress(StorageError):  # a registry that cannot be written must not keep a job from running
+            self._tokens.write(self._folder)
 
     @contextmanager
     def closed_on_error(self) -> Iterator[None]:

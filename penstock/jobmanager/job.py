@@ -358,6 +358,8 @@ class Job:
         )
         attempt = begin_attempt(request.identity, graph, self._storage, options, self._checkpoints, self._clock)
         self._attempt_number = attempt.number
+        if request.claimed is not None:
+            request.claimed()
         self._checkpoints.attach(attempt)
         self._scaling.restored(attempt)
         return attempt
