@@ -3,23 +3,24 @@ export class Refused extends Error {
   constructor(status, message) { super(message); this.status = status; }
 }
 
-async function request(path, options) {
+async function request(path, options, read = JSON.parse) {
+  // `read` makes the answer of its text.
   const response = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
-  const data = await response.json();
-  if (!response.ok) throw new Refused(response.status, data.errors?.[0] ?? `status ${response.status}`);
-  return data;
+  const text = await response.text();
+  if (!response.ok) throw new Refused(response.status, JSON.parse(text).errors?.[0] ?? `status ${response.status}`);
+  return read(text);
 }
 
-export const get = (path) => request(path, {});
+export const get = (path, read) => request(path, {}, read);
 
 export const getOrNull = (path) => get(path).catch((error) => {
   if (error instanceof Refused && error.status === 404) return null;
   throw error;
 });
 
-export const send = (method, path, body) => request(path, {
-  method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body ?? {}),
-});
+export const send = (method, path, body, read) => request(path, {
+  method, headers: { 'content-type': 'application/json' }, body: typeof body === 'string' ? body : JSON.stringify(body ?? {}),
+}, read);
 
 export async function finished(path, show = () => {}) {
   // The result of an operation, asked for until there is one.

@@ -1,5 +1,6 @@
 // The state of the job: what there is, how large it is and how it is spread, and the value of a key.
 import { BarChart } from './charts.js';
+import { keyJson, namespaceJson, parse, show } from './exact.js';
 import { get, getOrNull, send } from './server.js';
 import { bytes, count, percent, plural, span } from './texts.js';
 import { banner, card, Component, empty, html, table } from './view.js';
@@ -26,12 +27,13 @@ export class StatePage extends Component {
     event.preventDefault();
     const { base } = this.props, { key, namespace, source } = this.state, chosen = this.chosen(states);
     const [kind, place] = source.split(/:(.*)/s);
-    const query = { key, ...(namespace ? { namespace } : {}), ...(kind === 'checkpoint' ? { checkpoint: place } : kind === 'savepoint' ? { savepoint: place } : { consistency: kind }) };
+    const from = kind === 'checkpoint' ? { checkpoint: Number(place) } : kind === 'savepoint' ? { savepoint: place } : { consistency: kind };
+    const hasNamespace = Boolean(namespace && chosen['namespace-type']);
     this.setState({ failure: null, looks: true });
     try {
       const isPlain = PLAIN.test(chosen.operator) && PLAIN.test(chosen.state);
-      const answer = isPlain ? await get(`${base}/state/${chosen.operator}/${chosen.state}?${new URLSearchParams(query)}`)
-        : await send('POST', `${base}/state`, { operator: chosen.operator, state: chosen.state, keys: [asJson(key)], ...(kind === 'checkpoint' ? { checkpoint: Number(place) } : kind === 'savepoint' ? { savepoint: place } : { consistency: kind }) });
+      const answer = isPlain ? await get(`${base}/state/${chosen.operator}/${chosen.state}?${new URLSearchParams({ key, ...(hasNamespace ? { namespace } : {}), ...from })}`, exactly)
+        : await send('POST', `${base}/state`, bodyOf({ operator: chosen.operator, state: chosen.state, ...from }, `[${keyJson(key, chosen['key-types'])}]`, hasNamespace ? namespaceJson(namespace) : null), exactly);
       this.setState({ answer: { ...answer, key, of: idOf(chosen) }, looks: false });
     } catch (error) {
       this.setState({ answer: null, failure: error.message, looks: false });
@@ -86,13 +88,14 @@ const sources = (checkpoints) => [
   ...(checkpoints?.history ?? []).filter((found) => found.status === 'COMPLETED' && found.external_path && !found.discarded).map((found) => (found.is_savepoint ? [`savepoint:${found.external_path}`, `savepoint ${found.id}`] : [`checkpoint:${found.id}`, `checkpoint ${found.id}`])),
 ];
 
-function asJson(text) {
-  try { return JSON.parse(text); } catch { return text; }
-}
+// An answer whose values are as they were written.
+const exactly = (text) => ({ ...JSON.parse(text), values: parse(text).svalues });
+
+const bodyOf = (fields, keys, namespace) => `${JSON.stringify(fields).slice(0, -1)},"keys":${keys}${namespace === null ? '' : `,"namespace":${namespace}`}}`;
 
 function value(answer) {
   const [found] = answer.values ?? [null], where = answer.checkpoint ? `in checkpoint ${answer.checkpoint}` : `at the end of epoch ${answer.epoch}`;
-  return html`<p class="note">${answer.of}, key <code>${answer.key}</code>, ${where}</p>${found === null ? html`<p><strong>Nothing is stored for this key.</strong></p>` : html`<pre class="command">${JSON.stringify(found, null, 2)}</pre>`}`;
+  return html`<p class="note">${answer.of}, key <code>${answer.key}</code>, ${where}</p>${found === null ? html`<p><strong>Nothing is stored for this key.</strong></p>` : html`<pre class="command">${show(found)}</pre>`}`;
 }
 
 function skewOf(state) {

@@ -1,0 +1,46 @@
+"""What the page's scripts compute, where Node.js can run them."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.rest import page
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node.js; the browser's tests see the whole page")
+
+
+def run(folder: Path, expression: str) -> Any:
+    """The value of an expression that uses `exact.js`."""
+    assert NODE is not None
+    (folder / "exact.mjs").write_bytes(page.page_files()["exact.js"])
+    script = f"import * as exact from './exact.mjs'; console.log(JSON.stringify({expression}));"
+    (folder / "main.mjs").write_text(script, encoding="utf-8")
+    done = subprocess.run([NODE, "main.mjs"], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("9007199254740993", "-18446744073709551617", "1.50", "-3e+10", "true", "null", "[]", "{}"),
+        '"n5"',
+        '"a \\"quoted\\" 9007199254740993 \\\\"',
+        '{"2": 1, "1": 2, "__proto__": [{"$tuple": [1234567890123456789, "s"]}]}',
+    ],
+)
+def test_a_value_is_shown_as_the_server_wrote_it(tmp_path: Path, value: str) -> None:
+    shown = run(tmp_path, f"exact.show(exact.parse({json.dumps(value)}))")
+    assert "".join(shown.split()) == "".join(value.split())
+    assert json.loads(shown) == json.loads(value)
+
+
+def test_a_key_is_sent_as_it_was_typed(tmp_path: Path) -> None:
+    typed = [("9007199254740993", ["LONG"]), ("123", ["STRING"]), ("ada", ["LONG"]), ('["a", 1]', ["STRING", "LONG"])]
+    keys = ", ".join(f"exact.keyJson({json.dumps(text)}, {json.dumps(types)})" for text, types in typed)
+    assert run(tmp_path, f"[{keys}]") == ["9007199254740993", '"123"', '"ada"', '["a", 1]']
+    assert run(tmp_path, "exact.namespaceJson('[0, 5000]')") == '{"$tuple":[0, 5000]}'
