@@ -15,6 +15,7 @@ from penstock.graph.job_graph import StagePlan
 from penstock.model.execution import JobStatus
 from penstock.model.metric_readings import Figure
 from penstock.rest import builtin_metrics
+from penstock.rest.metric_names import operator_labels
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "penstock_"
@@ -82,7 +83,7 @@ def _function_samples(
     control: ControlledJob, stages: Iterable[StagePlan]
 ) -> Iterator[tuple[str, str, dict[str, str], float]]:
     """Metrics of functions. A meter has a count and a rate; a distribution is a summary with its extremes."""
-    known = {stage.id: {plan.uid: plan.name for plan in stage.operators} for stage in stages}
+    known = {stage.id: operator_labels(stage) for stage in stages}
     for subtask, reading in control.job.metrics():
         names = known.get(subtask.stage, {})
         labels = {

@@ -1,5 +1,6 @@
 """Vertices and subtasks, driver and TaskManagers, with Flink's names; and the metrics that every job has."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
+from penstock.common import Types
 from penstock.control.registry import FailureRecord, JobRecord, ProcessRecord, Registry
+from penstock.graph.job_graph import OperatorPlan
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.metric_readings import MetricReading
 from penstock.model.recent_epoch import EpochPhases, RecentEpoch
 from penstock.model.snapshot import BarrierFigures, StateSize
 from penstock.model.subtask_work import SubtaskFigures
+from penstock.model.types import resolve_type
+from penstock.rest.metric_names import operator_labels, operator_names
 from tests.records import A_ID, job_record
-from tests.rest.fake_job import JOB, READ, Served
+from tests.rest.fake_job import JOB, READ, STAGE, Served
 
 VERTEX = JOB + "/vertices/s0"
 PLACE = SubtaskId(StageId("s0"), 1)
@@ -154,6 +159,15 @@ def test_metrics_in_prometheus_text_are_read_by_its_own_parser(served: Served) -
     assert value("penstock_job_status", status="RUNNING") == 1
     assert value("penstock_job_last_epoch_functions") == 120
     assert "penstock_function_mood" not in families
+
+
+def test_two_operators_of_one_name_have_metrics_of_their_own() -> None:
+    names = {"a": "Map", "b": "Count it", "c": "Map", "d": "Map", "e": ""}
+    text = resolve_type(Types.STRING())
+    plans = [OperatorPlan(uid, name, "map", b"", text, text, (), False) for uid, name in names.items()]
+    stage = replace(STAGE, operators=tuple(plans))
+    assert operator_labels(stage) == {"a": "Map", "b": "Count it", "c": "Map 2", "d": "Map 3", "e": ""}
+    assert operator_names(stage) == {"a": "Map", "b": "Count_it", "c": "Map_2", "d": "Map_3", "e": ""}
 
 
 def test_the_cluster_is_the_job_with_its_taskmanagers(served: Served) -> None:
