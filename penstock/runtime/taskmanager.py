@@ -64,7 +64,8 @@ from penstock.runtime.process.messages import (
 )
 from penstock.runtime.process.passed_environment import take_environment
 from penstock.runtime.process.process_folder import make_folder, make_state_folder
-from penstock.runtime.process.rpc import RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.process.rpc import CALL_TIMEOUT_S, RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.process.strangers import FIRST_MESSAGE_BYTES, Strangers
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.process.subtask_log import current_log, redirect_output
 from penstock.runtime.process.task_listener import TaskListener, interrupt
@@ -104,6 +105,7 @@ class TaskManager:
         parent = tempfile.gettempdir()
         self._folder = make_folder("tm", Path(parent if len(parent) < LONGEST_PARENT else "/tmp"))
         self._state_folder: Path | None = None
+        self._strangers = Strangers()
         self._listener = TaskListener(str(self._folder), config.host, self._answer, self._clock)
         self._done = threading.Event()
 
@@ -155,11 +157,10 @@ class TaskManager:
         """Serve one connection: of a Spark task, or of the JobManager."""
         with connection:
             try:
-                message = receive(connection)
+                message = self._identify(connection)
                 if isinstance(message, TaskHeader):
                     self._serve_task(connection, message)
                 else:
-                    check_hello(message, self._hello)
                     send(connection, Ok())
                     self._serve_jobmanager(connection)
             except PenstockError as error:
@@ -167,6 +168,21 @@ class TaskManager:
                     send(connection, refusal(error))
             except OSError:
                 return  # the peer is gone; it asks again if it still needs the answer
+
+    def _identify(self, connection: socket.socket) -> TaskHeader | Hello:
+        """The first message, of a peer that knows the token."""
+        self._strangers.add(connection)
+        try:
+            connection.settimeout(CALL_TIMEOUT_S)
+            message = receive(connection, FIRST_MESSAGE_BYTES)
+            if isinstance(message, TaskHeader):
+                self._check_token(message)
+            else:
+                check_hello(message, self._hello)
+            connection.settimeout(None)
+        finally:
+            self._strangers.remove(connection)
+        return message
 
     # ---- the JobManager's orders
 
@@ -246,8 +262,9 @@ class TaskManager:
     # ---- a Spark task
 
     def _serve_task(self, connection: socket.socket, header: TaskHeader) -> None:
-        host = self._require_host(header)
-        connection.settimeout(None)
+        if self._host is None:
+            raise StateLostError("this TaskManager has not been given its subtasks")
+        host = self._host
         admitted = host.admit(header)
         if isinstance(admitted, Run):
             admitted.interrupt = lambda: interrupt(connection)
@@ -261,13 +278,10 @@ class TaskManager:
             with host.subtask(header.subtask).times.measured("handing"):
                 _send_output(connection, header.edge, admitted)
 
-    def _require_host(self, header: TaskHeader) -> SubtaskHost:
+    def _check_token(self, header: TaskHeader) -> None:
         is_known = hmac.compare_digest(header.token, self._config.token)
         if not is_known or header.epoch.attempt != self._config.attempt:
             raise StaleAttemptError(f"the task is of attempt {header.epoch.attempt}, this is {self._config.attempt}")
-        if self._host is None:
-            raise StateLostError("this TaskManager has not been given its subtasks")
-        return self._host
 
     def _execute(self, host: SubtaskHost, connection: socket.socket, header: TaskHeader, run: Run) -> Kept:
         current_log.set_subtask(header)

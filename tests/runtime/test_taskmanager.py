@@ -3,9 +3,10 @@
 import gc
 import pickle
 import socket
+import struct
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import RuntimeContext
 from penstock.model.ids import Version
 from penstock.model.types import TAGGED
+from penstock.model.units import MIB
 from penstock.runtime import taskmanager
 from penstock.runtime.exchange_rows import BARRIER, BARRIER_EDGE, EDGE, encode_barrier
 from penstock.runtime.process.batch_streams import receive_batches, send_batches
@@ -37,6 +39,7 @@ from penstock.runtime.process.messages import (
     TaskHeader,
 )
 from penstock.runtime.process.rpc import RpcClient, RpcServer, connect, raise_refusal, receive, send
+from penstock.runtime.process.strangers import MOST_STRANGERS
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
 from penstock.runtime.taskmanager import TaskManager
 from tests.runtime.subtasks import SUBTASK, driver_barrier, epoch_header, keyed_stage
@@ -219,6 +222,33 @@ def test_f25_nonsense_on_a_socket_is_not_answered_and_the_next_task_is_served(
         task.send(RECORDS)
         assert records_of(task.output()[1]) == [("a", 1), ("b", 1), ("a", 2)]
         silent.sendall(nonsense)
+
+
+def test_f25_strangers_take_neither_threads_nor_memory(cluster: Cluster) -> None:
+    """Each says that 60 MiB will follow; the TaskManager and the JobManager keep a limited number of them waiting."""
+    too_long, waiting = struct.pack(">I", 60 * MIB), struct.pack(">I", 100)
+    before = threading.active_count()
+    addresses = ((HOST, cluster.register.tcp_port), cluster.jobmanager.server.address)
+    for attempt, address in enumerate(addresses, 1):
+        with socket.create_connection(address, LIMIT_S) as long, suppress(ConnectionError):
+            long.sendall(too_long)
+            while long.recv(1 << 16):  # a refusal at most, and then the end
+                continue
+        with ExitStack() as stack:
+            strangers = [stack.enter_context(socket.create_connection(address, LIMIT_S)) for _ in range(300)]
+            for stranger in strangers:
+                stranger.sendall(waiting)
+            first, last = strangers[0], strangers[-1]
+            with suppress(ConnectionError):
+                while first.recv(1 << 16):
+                    continue
+            wait_until(lambda: threading.active_count() <= before + MOST_STRANGERS)
+            last.settimeout(0.0)
+            with pytest.raises(BlockingIOError):  # it is still waited for
+                last.recv(1)
+            task = cluster.task(epoch_header(), attempt)
+            assert task.admitted()
+            task.die()
 
 
 def test_a_task_that_dies_in_the_middle_leaves_nothing_behind(cluster: Cluster) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from penstock import errors
-from penstock.codec.socket_frames import recv_frame, send_frame
+from penstock.codec.socket_frames import MAX_FRAME_BYTES, recv_frame, send_frame
 from penstock.errors import PenstockError, RpcError, StaleAttemptError
 from penstock.runtime.process import messages
 from penstock.runtime.process.messages import Hello, Ok, Refused
+from penstock.runtime.process.strangers import FIRST_MESSAGE_BYTES, Strangers
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 5.0
@@ -33,6 +34,7 @@ class RpcServer:
         self._handle = handle
         self._disconnected = disconnected
         self._connections: set[socket.socket] = set()
+        self._strangers = Strangers()
         self._lock = threading.Lock()
         self._closed = False
         self._listener = socket.create_server((host, 0))
@@ -52,9 +54,11 @@ class RpcServer:
     def _serve(self, connection: socket.socket) -> None:
         sender = ""
         try:
+            self._strangers.add(connection)
             connection.settimeout(CALL_TIMEOUT_S)
-            hello = receive(connection)
+            hello = receive(connection, FIRST_MESSAGE_BYTES)
             check_hello(hello, self._hello)
+            self._strangers.remove(connection)
             sender = hello.sender
             send(connection, Ok())
             connection.settimeout(None)
@@ -66,6 +70,7 @@ class RpcServer:
         except PenstockError as error:
             _try_send(connection, refusal(error))
         finally:
+            self._strangers.remove(connection)
             with self._lock:
                 self._connections.discard(connection)
             connection.close()
@@ -134,10 +139,10 @@ def send(connection: socket.socket, message: Any) -> None:
     send_frame(connection, messages.encode(message))
 
 
-def receive(connection: socket.socket) -> Any:
-    """The next message. Raises RpcError if the connection has ended or the message is unreadable."""
+def receive(connection: socket.socket, limit: int = MAX_FRAME_BYTES) -> Any:
+    """The next message. Raises RpcError if the connection has ended or the message is unreadable or too long."""
     try:
-        return messages.decode(recv_frame(connection))
+        return messages.decode(recv_frame(connection, limit))
     except (msgspec.MsgspecError, RecursionError) as error:
         raise RpcError(f"unreadable message: {error}") from error
 
