@@ -16,6 +16,8 @@ from penstock.control.registry import SUSPENDED, JobRecord, Registry
 from penstock.runtime.process.log_lines import LEVELS, line_head
 
 RECENT_BYTES = 512 * 1024
+READ_BYTES = 16 * 1024
+"""Of one file at a time, about."""
 
 
 class JobSelection(Enum):
@@ -130,16 +132,21 @@ class LogTail:
 
     def _read(self, path: Path, *, last: bool) -> Iterator[LogLine]:
         newest = self._newest.get(path, LogLine(path.name, ""))
-        with path.open("rb") as file:
-            self._find_start(path, file)
-            for data in file:
+        while lines := self._next_lines(path):
+            for data in lines:
                 if not last and not data.endswith(b"\n"):
-                    break
+                    return
                 self._positions[path] = self._positions.get(path, 0) + len(data)
                 text = data.decode("utf-8", errors="replace").rstrip("\r\n")
                 head = line_head(text) or newest
                 self._newest[path] = newest = LogLine(path.name, text, head.time, head.level)
                 yield newest
+
+    def _next_lines(self, path: Path) -> list[bytes]:
+        """Some of the lines that were not read yet. The file is closed again: of many attempts there are many files."""
+        with path.open("rb") as file:
+            self._find_start(path, file)
+            return file.readlines(READ_BYTES)
 
     def _find_start(self, path: Path, file: BinaryIO) -> None:
         """Go to the first line that was not read yet."""

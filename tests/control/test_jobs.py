@@ -1,8 +1,19 @@
 """The use cases behind `list`, `status` and `logs`."""
 
+import os
+import resource
 from pathlib import Path
 
-from penstock.control.job_queries import JobSelection, LogLine, LogTail, job_logs, job_status, list_jobs
+from penstock.control.job_queries import (
+    JobSelection,
+    LogLine,
+    LogSelection,
+    LogTail,
+    job_logs,
+    job_status,
+    list_jobs,
+    recent_lines,
+)
 from penstock.control.registry import ProcessRecord, Registry
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
@@ -80,3 +91,23 @@ def test_a_tail_does_not_repeat_lines_and_sees_new_files(tmp_path: Path) -> None
     (tmp_path / "taskmanager-0.log").write_text("b\n", encoding="utf-8")
     assert [line.text for line in tail.read()] == ["b"]
     assert list(tail.read(last=True)) == []
+
+
+def test_the_logs_of_many_attempts_are_read_with_few_open_files(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    folder = registry.log_dir(A_ID)
+    folder.mkdir()
+    for number in range(300):
+        lines = (f"2026-05-04T10:{line:02}:{number % 60:02}.{number:03}Z INFO  x | {'y' * 200}\n" for line in range(60))
+        (folder / f"taskmanager-{number}-0.log").write_text("".join(lines), encoding="utf-8")
+    registry.write(job_record(log_dir=str(folder), status="FINISHED"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, hard))
+    try:
+        lines = list(job_logs(registry, A_ID))
+        recent = recent_lines(folder, LogSelection(last=100))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(lines) == 300 * 60
+    assert [line.time for line in lines] == sorted(line.time for line in lines)
+    assert recent == lines[-100:]
