@@ -174,7 +174,7 @@ class TaskManager:
         self._strangers.add(connection)
         try:
             connection.settimeout(CALL_TIMEOUT_S)
-            message = receive(connection, FIRST_MESSAGE_BYTES)
+            message: TaskHeader | Hello = receive(connection, FIRST_MESSAGE_BYTES)  # anything else is refused
             if isinstance(message, TaskHeader):
                 self._check_token(message)
             else:

@@ -1,4 +1,4 @@
-"""The statistics of all checkpoints of a job: each is counted once, and months of them take no more memory than days."""
+"""The statistics of all checkpoints of a job: each is counted once, and their number costs no memory."""
 
 import tracemalloc
 

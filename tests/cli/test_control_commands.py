@@ -345,7 +345,9 @@ def test_m_reaches_a_job_by_host_and_port(
     assert main(["savepoint", A_ID, "relative", *server]) == 2
 
 
-@pytest.mark.parametrize("server", ["nohost", "a:b", "ftp://a:1", "a b:1", "http://user:pw@a:1", "a:99999", "[:::]:80", "[1.2]:80"])
+@pytest.mark.parametrize(
+    "server", ["nohost", "a:b", "ftp://a:1", "a b:1", "http://user:pw@a:1", "a:99999", "[:::]:80", "[1.2]:80"]
+)
 def test_m_that_is_no_address_is_2(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_TOKEN", "x")
     assert main(["cancel", A_ID, "-m", server]) == 2

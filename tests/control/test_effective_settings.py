@@ -127,7 +127,7 @@ def test_a_misspelt_key_of_our_own_backends_is_an_error(kind: str, folders: dict
     "key",
     [
         *("spark.hadoop.fs.azure.account.key.a", "spark.ssl.keyPassword", "my.passphrase", "db.pwd", "DB_PASS"),
-        *("kafka.sasl.jaas.config", "rest.basic-auth", "metrics.http-headers", "service-key", "azure.connection.string"),
+        *("kafka.sasl.jaas.config", "rest.basic-auth", "metrics.http-headers", "service-key", "connection.string"),
         *("ssl.private_key", "spark.io.encryption.key", "proxy.auth-params", "user.passwd"),
     ],
 )

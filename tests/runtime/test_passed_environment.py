@@ -33,7 +33,15 @@ SECRETS = {
     "DB_PASS": "words",
     "FIELD_ENCRYPTION_KEY": "bytes",
 }
-OTHERS = {"PATH": "/bin", "AWS_REGION": "eu", "KEYBOARD": "us", "PWD": "/", "OLDPWD": "/", "MODEL_DIR": "/models", "NO_COLOR": "1"}
+OTHERS = {
+    "PATH": "/bin",
+    "AWS_REGION": "eu",
+    "KEYBOARD": "us",
+    "PWD": "/",
+    "OLDPWD": "/",
+    "MODELS": "/m",
+    "NO_COLOR": "1",
+}
 
 
 def test_security_s17_names_tell_secrets_from_other_variables() -> None:
