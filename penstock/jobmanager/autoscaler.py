@@ -93,6 +93,8 @@ class Autoscaler:
             self._job.request_rescale(decision.after, f"autoscaler: {decision.why}")()
         except PenstockError as error:
             self._job.log.write("job", f"autoscaler: the job was not rescaled: {error}", level="WARN")
+            self._window.interrupt()  # what was not done cannot have failed to help: it is tried again a window later
+            return
         self._window.begin(self._clock.monotonic_s(), decision.lagging_rate)
 
 

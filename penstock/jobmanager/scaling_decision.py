@@ -112,11 +112,14 @@ class LoadWindow:
         self._bounds = bounds
         self._last = LastStep(now_s)
         self._samples: deque[LoadSample] = deque()
+        self._parallelism: int | None = None
+        """Of the last sample; None until there is one since the last change."""
 
     def add(self, sample: LoadSample) -> ScalingDecision | None:
         """Take a sample; the change to make now, if any."""
-        if self._samples and self._samples[-1].parallelism != sample.parallelism:
-            self.begin(sample.at_s)  # somebody else has rescaled the job
+        if self._parallelism not in (None, sample.parallelism):
+            self.begin(sample.at_s)  # somebody else has rescaled the job, perhaps during an interruption
+        self._parallelism = sample.parallelism
         self._samples.append(sample)
         while len(self._samples) > 1 and sample.at_s - self._samples[1].at_s >= self._bounds.window_s:
             self._samples.popleft()
@@ -125,6 +128,7 @@ class LoadWindow:
     def begin(self, now_s: float, lagging_rate: float | None = None) -> None:
         """The job runs at another parallelism from now on: what was measured before says nothing about it."""
         self._samples.clear()
+        self._parallelism = None
         self._last = LastStep(now_s, lagging_rate)
 
     def interrupt(self) -> None:

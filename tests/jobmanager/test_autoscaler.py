@@ -141,6 +141,15 @@ def test_a_rescale_that_is_refused_is_logged_and_tried_again_a_window_later(tmp_
     assert len(run.watch(60, subtasks=subtasks(0.95, 0.95))) == 1
 
 
+def test_a_step_up_that_was_refused_does_not_count_as_one_that_did_not_help(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    lagging = {"subtasks": subtasks(0.95, 0.95), "has_backlog": True}
+    run.job.refusal = JobConflictError("the checkpoint before it has failed")
+    assert run.watch(70, **lagging) == []
+    run.job.refusal = None
+    assert [target for target, _ in run.watch(70, **lagging)] == [3]
+
+
 def test_it_ends_with_the_job(tmp_path: Path) -> None:
     run = Run(tmp_path)
     pauses: list[float] = []

@@ -137,6 +137,16 @@ def test_a_restart_or_a_rescale_by_somebody_else_begins_the_window_anew() -> Non
         assert decision is not None and decision.before == parallelism
 
 
+def test_a_rescale_by_somebody_else_is_not_undone_before_the_longer_interval() -> None:
+    """The job does not run during the rescale, so that the window was interrupted before it sees the change."""
+    window = LoadWindow(BOUNDS, 0.0)
+    for now_s in range(0, 400, STEP_S):
+        assert window.add(LoadSample(now_s, 2, 0.7, lags=False, rows_per_s=1.0)) is None
+    window.interrupt()
+    found = [(now_s, window.add(LoadSample(now_s, 8, 0.2, lags=False, rows_per_s=1.0))) for now_s in range(400, 720, 5)]
+    assert [now_s for now_s, decision in found if decision is not None][0] == 400 + BOUNDS.down_interval_s
+
+
 def test_the_reason_says_what_was_measured() -> None:
     window = LoadWindow(BOUNDS, 0.0)
     found = [window.add(LoadSample(now_s, 2, 0.93, lags=True, rows_per_s=10.0)) for now_s in range(0, 65, STEP_S)]
