@@ -4,13 +4,14 @@ import pytest
 
 from penstock import failpoint
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
-from penstock.errors import FencedError
+from penstock.errors import FencedError, StorageError
 from penstock.failpoint import Failpoint, InjectedCrash
 from penstock.jobmanager.attempt.attempt import Attempt, JobIdentity
 from penstock.jobmanager.attempt.recovery import RecoveryOptions, begin_attempt
-from penstock.storage.memory import MemoryStorage
+from penstock.storage.memory import Fault, MemoryStorage
 from penstock.testing.clocks import ManualClock
 from penstock.testing.graphs import FunctionProgram, function_graph
+from tests.checkpoint.logs import Script
 from tests.jobmanager.test_split_anew import Hook, Same
 
 JOB = JobIdentity("0" * 32, "job", "job.py")
@@ -40,6 +41,30 @@ def test_p4_a_driver_whose_job_was_taken_over_does_not_take_it_back() -> None:
         begin(storage, first)
     assert storage.files == files
     assert begin(storage, second).number == 3
+
+
+def test_p4_a_claim_that_the_storage_has_refused_is_tried_again() -> None:
+    script = Script()
+    storage, first, second = MemoryStorage(script), options(), options()
+    begin(storage, first)
+    script.add("put_new", "log/", Fault.FAIL)
+    with pytest.raises(StorageError):
+        begin(storage, second)
+    assert begin(storage, second).number == 2
+    with pytest.raises(FencedError, match="does not take it back"):
+        begin(storage, first)
+
+
+def test_p4_a_driver_that_was_replaced_once_and_claimed_again_is_not_replaced_by_a_retry() -> None:
+    script = Script()
+    storage, first, second = MemoryStorage(script), options(), options()
+    begin(storage, first)
+    script.add("put_new", "log/", Fault.FAIL)
+    with pytest.raises(StorageError):
+        begin(storage, second)
+    begin(storage, first)  # it is alive, and has restarted its job
+    with pytest.raises(FencedError, match="does not take it back"):
+        begin(storage, second)
 
 
 def test_p4_a_claim_after_which_the_attempt_failed_at_once_is_still_its_own() -> None:

@@ -78,7 +78,7 @@ class RecoveryOptions:
     first_checkpoint: int = 0
     """Above every number that this JobManager has used: a checkpoint that failed may have left no trace."""
     own_claims: set[str] = field(default_factory=set)
-    """Token hashes of this JobManager's claims. Once there is one, it only continues after a claim of its own."""
+    """Token hashes of this JobManager's claims, and of the one that it has replaced: it continues after no other."""
     start: StartOptions = StartOptions()
     rescaled: int | None = None
     """The parallelism that a rescale has set, for the next driver."""
@@ -152,6 +152,9 @@ def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOpti
     token = new_token()
     token_hash = digest(token.encode())
     require_own_claim(log, options.own_claims)
+    replaced = log.view().claim
+    if replaced is not None:  # if this claim fails, the next one may still replace it; a newer one of its driver differs
+        options.own_claims.add(replaced.token_hash)
     options.own_claims.add(token_hash)
     claim = Claim(
         log.view().attempt + 1,
