@@ -80,7 +80,7 @@ class Job:
         self._history = JobHistory(clock, known_failures(registry, self.job_id), registry.read_checkpoints(self.job_id))
         self._checkpoints = JobCheckpoints(self.job_id, settings, registry, self.log, self._history, self._release)
         self._savepoints = JobSavepoints(settings.savepoint_dir, self.log)
-        self._scaling = JobScaling(request, clock, self.log)
+        self._scaling = JobScaling(request, clock, self.log, self._storage)
         self.queries = LiveJobState(lambda: self._attempt, self.status, lambda: registry.read_sizes(self.job_id))
         self._restarts = Restarts(settings.restart, clock, lambda: random.uniform(-1, 1))
         self._recorder = JobRecorder(self._registry, self.record, request.report)

@@ -15,15 +15,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock.checkpoint.log.log_reader import read_log
+from penstock.checkpoint.restore.program_fit import require_same_chains
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.clock import Clock
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import RescaleRecord
 from penstock.control.terminal import print_message
-from penstock.errors import JobConflictError, JobFailedError, UsageError
+from penstock.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointMissingError,
+    JobConflictError,
+    JobFailedError,
+    PenstockError,
+    UsageError,
+)
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.jobmanager.job_request import JobRequest
 from penstock.model.execution import JobStatus
+from penstock.storage.storage import Storage
 
 POLL_S = 0.1
 KEPT = 16
@@ -58,13 +70,14 @@ class Rescale:
 class JobScaling:
     """Thread safe. `graph` is that of the attempt that runs or begins."""
 
-    def __init__(self, request: JobRequest, clock: Clock, log: DriverLog) -> None:
+    def __init__(self, request: JobRequest, clock: Clock, log: DriverLog, storage: Storage | None) -> None:
+        """`storage`: the job's checkpoint folder; None for a job without checkpoints, which is never rescaled."""
         self.graph = request.graph
         self.rescaled = request.rescaled
         self.last: RescaleRecord | None = None
         self._clock = clock
         self._log = log
-        self._has_log = request.settings.takes_checkpoints
+        self._storage = storage
         self._timeout_s = request.settings.attempt_settings.timeout_ms / 1000
         self._lock = threading.Lock()
         self._current: Rescale | None = None
@@ -102,6 +115,7 @@ class JobScaling:
         """
         with self._given_up_on_error(rescale):
             take_checkpoint()
+            self._require_places_for_rows(rescale)
         target = rescale.graph.default_parallelism
         self._log.write("job", f"the job is rescaled from {rescale.before} to {target}: {rescale.why}")
         rescale.paused_at_s = self._clock.monotonic_s()
@@ -151,7 +165,7 @@ class JobScaling:
         graph = self.graph
         if graph.batch:
             raise UsageError("a batch job cannot be rescaled: it has no checkpoints to go on from")
-        if not self._has_log:
+        if self._storage is None:
             raise UsageError("a job without checkpoints cannot be rescaled: call env.enable_checkpointing(…)")
         if not 1 <= parallelism <= graph.max_parallelism:
             raise UsageError(
@@ -169,14 +183,46 @@ class JobScaling:
     # ---- the threads of the job
 
     def switch(self) -> JobGraph:
-        """The graph for the attempt that begins."""
+        """The graph for the attempt that begins. The old one if the last checkpoint cannot be restored at the new one.
+
+        Raises StorageError if that cannot be found out: then the next attempt switches.
+        """
+        rescale = self._current
+        if rescale is None or not rescale.is_stopping or rescale.is_switched.is_set():
+            return self.graph
+        try:
+            self._require_places_for_rows(rescale)
+        except JobConflictError as error:
+            self._give_up(rescale, str(error), error)
+            return self.graph
         with self._lock:
-            rescale = self._current
-            if rescale is not None and rescale.is_stopping and not rescale.is_switched.is_set():
+            if self._current is rescale:
                 self.graph = rescale.graph
                 self.rescaled = rescale.graph.default_parallelism
                 rescale.is_switched.set()
         return self.graph
+
+    def _require_places_for_rows(self, rescale: Rescale) -> None:
+        """Raise JobConflictError if the newest checkpoint has rows in flight to a stage that would no longer exist.
+
+        Operators are chained at one parallelism and not at another if some of them set one of their own.
+        """
+        assert self._storage is not None, "checked when the rescale began"
+        lineage = read_log(self._storage).lineage
+        if not lineage:
+            return
+        try:
+            manifest = load_manifest(self._storage, lineage[-1])
+        except (CheckpointCorruptError, CheckpointMissingError):
+            return  # the attempt says what becomes of a damaged checkpoint
+        try:
+            require_same_chains(manifest, [stage.uids for stage in rescale.graph.stages])
+        except CheckpointError as error:
+            raise JobConflictError(
+                f"checkpoint {manifest.checkpoint_id} is unaligned and holds rows in flight to operators that run in "
+                f"one stage at parallelism {rescale.before}, but not at {rescale.graph.default_parallelism}; try again "
+                f"when the job has caught up, or give these operators the same parallelism"
+            ) from error
 
     def restored(self, attempt: Attempt) -> None:
         """An attempt owns the job, and knows what it starts from."""
@@ -198,11 +244,18 @@ class JobScaling:
         """The job has ended."""
         with self._lock:
             self._has_ended = True
-            rescale, self._current = self._current, None
-            if rescale is not None:
-                self._given_up(rescale, reason)
+            rescale = self._current
         if rescale is not None:
-            rescale.future.set_exception(JobFailedError(f"the job was not rescaled: {reason}"))
+            self._give_up(rescale, reason, JobFailedError(f"the job was not rescaled: {reason}"))
+
+    def _give_up(self, rescale: Rescale, reason: str, error: PenstockError) -> None:
+        """Who waits for the rescale gets the error, unless it was given up or done already."""
+        with self._lock:
+            if self._current is not rescale:
+                return
+            self._current = None
+            self._given_up(rescale, reason)
+        rescale.future.set_exception(error)
 
     def _resumed(self, rescale: Rescale) -> None:
         with self._lock:

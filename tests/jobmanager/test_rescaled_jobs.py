@@ -5,14 +5,23 @@ from pathlib import Path
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
+from penstock.checkpoint.log.job_log import JobLog
+from penstock.checkpoint.publication import complete
+from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.control.registry import RescaleRecord
 from penstock.errors import JobConflictError, JobError, JobFailedError, TaskManagerLostError, UsageError
-from penstock.jobmanager.attempt.attempt import Ended
+from penstock.graph.job_graph import JobGraph
+from penstock.graph.stages import GraphSettings, build_job_graph
+from penstock.graph.stream_graph import SinkSpec, SourceSpec, StreamGraph
+from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.job import Job
 from penstock.model.execution import JobStatus
+from penstock.model.types import TAGGED
+from tests.checkpoint.manifests import inline_file, snapshot
 from tests.jobmanager.fake_attempts import CHECKPOINTS, FakeAttempt, Place
-from tests.sim.job import Sinks, large_graph
+from tests.sim.job import EVERYTHING, MAX_PARALLELISM, ROWS_SINK, Everything, Sinks, add_keyed, large_graph
 from tests.waiting import LIMIT_S, wait_until
 
 
@@ -170,6 +179,61 @@ def test_e9_a_cancelled_job_does_not_begin_at_the_new_parallelism(
     job.cancel()
     assert isinstance(rescaling.result(), JobFailedError)
     assert job.status() is JobStatus.CANCELED and len(place.attempts) == 1
+
+
+def unchained_graph(sinks: Sinks) -> JobGraph:
+    """A function whose sink sets a parallelism of its own: only at 1 do both run in one stage."""
+    graph = StreamGraph()
+    source = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
+    function = add_keyed(graph, source, lambda event: event.key, Everything(), EVERYTHING)
+    sink = graph.add("sink", "rows", (function.id,), SinkSpec("sink", sinks.rows), TAGGED)
+    sink.uid, sink.parallelism = ROWS_SINK, 1
+    return build_job_graph(graph, GraphSettings(1, MAX_PARALLELISM))
+
+
+def complete_with_rows_in_flight(attempt: Attempt) -> None:
+    """Checkpoint 1, which holds rows that its barrier has overtaken."""
+    stage = attempt.graph.stages[-1]
+    whole, rows = snapshot(0, (0, MAX_PARALLELISM - 1)), [inline_file(b"rows")]
+    assert isinstance(attempt.log, JobLog)
+    first = load_manifest(attempt.log.storage, attempt.log.view().lineage[0])
+    overtaken = replace(whole, tables=[], operator_uids=list(stage.uids), spool=rows)
+    second = replace(first, checkpoint_id=1, epoch=4, parent=0, subtasks=[overtaken])
+    complete(second, attempt.log)
+
+
+def test_e9_a_job_with_rows_in_flight_to_a_stage_that_would_be_split_is_not_rescaled(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.graph = unchained_graph(Sinks())
+    job = running(place, monkeypatch)
+    monkeypatch.setattr(job._checkpoints, "take", lambda: complete_with_rows_in_flight(place.attempts[0].attempt))
+    with pytest.raises(JobConflictError, match="checkpoint 1 is unaligned and holds rows in flight"):
+        job.request_rescale(2)()
+    assert len(place.attempts) == 1 and not place.attempts[0].suspended.is_set() and job.graph.parallelism == 1
+    job.cancel()
+
+
+def test_e9_a_last_checkpoint_with_rows_in_flight_to_a_stage_that_would_be_split_goes_on_as_it_was(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.graph = unchained_graph(Sinks())
+    job = running(place, monkeypatch)
+
+    def suspend() -> Ended:
+        complete_with_rows_in_flight(place.attempts[0].attempt)
+        return Ended.SUSPENDED
+
+    place.attempts[0].on_suspend = suspend
+    rescaling = Rescaling(job, 2)
+    second = attempt_number(place, 2)
+    assert second.attempt.graph.parallelism == job.graph.parallelism == 1
+    found, claim = rescaling.result(), place.log().claim
+    assert isinstance(found, JobConflictError) and "one stage at parallelism 1, but not at 2" in str(found)
+    assert claim is not None and (claim.attempt, claim.rescaled) == (2, UNSET)
+    assert [record.failure for record in job.record().rescales] == [str(found)]
+    assert job.record().failures == [] and not second.suspended.is_set()
+    job.cancel()
 
 
 @pytest.mark.parametrize(
