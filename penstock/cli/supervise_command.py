@@ -1,7 +1,7 @@
 """`penstock supervise`: a `penstock run` that is started again when its driver dies or its job fails."""
 
-import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.flags import parse_settings
-from penstock.clock import Clock, SystemClock
+from penstock.clock import SystemClock
 from penstock.control.effective_settings import load_settings
 from penstock.control.registry import Registry, registry_of
 from penstock.control.supervision import DriverEnd, RestartBudget, has_ended
@@ -37,9 +37,8 @@ def supervise(
     if flags.get("detached"):
         raise UsageError("supervise stays with the job: leave out -d, or put the command itself in the background")
     configuration = load_settings(Configuration(), parse_settings(flags.get("settings"))).configuration
-    clock = SystemClock()
-    budget = RestartBudget(configuration, clock)
-    return DriverSupervisor(arguments, registry_of(configuration), budget, clock).run()
+    budget = RestartBudget(configuration, SystemClock())
+    return DriverSupervisor(arguments, registry_of(configuration), budget).run()
 
 
 def run_flags(arguments: Sequence[str]) -> dict[str, Any]:
@@ -64,14 +63,12 @@ class DriverSupervisor:
         arguments: Sequence[str],
         registry: Registry,
         budget: RestartBudget,
-        clock: Clock,
         command: Sequence[str] = (sys.executable, "-m", "penstock", "run"),
     ) -> None:
         self._arguments = arguments
         self._command = command
         self._registry = registry
         self._budget = budget
-        self._clock = clock
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped_by: signal.Signals | None = None
         self._stopped = threading.Event()
@@ -99,16 +96,18 @@ class DriverSupervisor:
                     return 128 + self._stopped_by
 
     def _run_driver(self, extra: Sequence[str]) -> DriverEnd:
-        started_ms = self._clock.now_ms()
         if self._stopped_by is not None:
             return DriverEnd(-self._stopped_by)
+        before = {record.job_id: record for record in self._registry.list()}
         # A session of its own: Ctrl-C at the terminal reaches it once, through this process.
         self._child = subprocess.Popen([*self._command, *extra, *self._arguments], start_new_session=True)
         if self._stopped_by is not None:  # it came while the process was started
             self._child.send_signal(PASSED_ON[self._stopped_by])
         exit_code = self._child.wait()
-        own = [record for record in self._registry.list() if record.pid == self._child.pid]
-        record = next((record for record in own if record.updated_ms >= started_ms), None)
+        # Compared with what was there, not by time: a clock that was set back must not make this a job that never was.
+        changed = [record for record in self._registry.list() if record != before.get(record.job_id)]
+        own = (self._child.pid, socket.gethostname())
+        record = next((record for record in changed if (record.pid, record.host) == own), None)
         return DriverEnd(exit_code, record, record is not None and has_ended(record))
 
     @contextmanager
@@ -124,4 +123,4 @@ class DriverSupervisor:
         self._stopped_by = self._stopped_by or signal.Signals(number)
         self._stopped.set()
         if self._child is not None and self._child.returncode is None:
-            os.kill(self._child.pid, PASSED_ON[signal.Signals(number)])
+            self._child.send_signal(PASSED_ON[signal.Signals(number)])  # nothing if it ends at this moment

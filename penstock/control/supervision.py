@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from penstock.clock import Clock
-from penstock.control.registry import JobRecord
+from penstock.control.registry import SUSPENDED, JobRecord
 from penstock.control.standby.active_driver import job_end
 from penstock.errors import CheckpointError, StorageError
 from penstock.model.configuration import Configuration
@@ -71,7 +71,7 @@ class DriverEnd:
 
     def needs_restart(self) -> bool:
         """Whether starting the driver again can help."""
-        if self.job_ended:
+        if self.job_ended or (self.record is not None and self.record.status == SUSPENDED):
             return False
         has_failed = self.record is not None and self.record.status == "FAILED"
         return self.is_killed or (self.exit_code == FAILED_EXIT and has_failed)

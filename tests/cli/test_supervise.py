@@ -31,8 +31,8 @@ starts = len(list(folder.glob("start-*")))
 (folder / f"start-{starts}").write_text(" ".join(sys.argv[2:]))
 
 
-def submit(status="RUNNING"):
-    Registry(folder / "registry").write(job_record(status=status, pid=os.getpid()))
+def submit(status="RUNNING", **changes):
+    Registry(folder / "registry").write(job_record(status=status, pid=os.getpid(), **changes))
 
 """
 
@@ -46,9 +46,8 @@ class Place:
 
     def supervisor(self, *arguments: str) -> DriverSupervisor:
         command = [sys.executable, str(self.folder / "driver.py"), str(self.folder)]
-        clock = SystemClock()
-        budget = RestartBudget(Configuration.from_dict(SETTINGS), clock)
-        return DriverSupervisor(arguments, Registry(self.folder / "registry"), budget, clock, command)
+        budget = RestartBudget(Configuration.from_dict(SETTINGS), SystemClock())
+        return DriverSupervisor(arguments, Registry(self.folder / "registry"), budget, command)
 
     def starts(self) -> list[str]:
         """The arguments of each start."""
@@ -65,6 +64,20 @@ def test_a_driver_that_was_killed_is_started_again_for_the_same_job(tmp_path: Pa
     place = Place(tmp_path, text)
     assert place.supervisor("-p", "2", "job.py").run() == 0
     assert place.starts() == ["-p 2 job.py", f"--restart --job-id {A_ID} -p 2 job.py"]
+
+
+def test_a_driver_whose_clock_was_set_back_is_started_again_for_the_same_job(tmp_path: Path) -> None:
+    text = "submit(updated_ms=1000)\nos.kill(os.getpid(), signal.SIGKILL) if not starts else None\n"
+    place = Place(tmp_path, text)
+    assert place.supervisor("job.py").run() == 0
+    assert place.starts() == ["job.py", f"--restart --job-id {A_ID} job.py"]
+
+
+def test_a_driver_on_another_machine_that_has_the_same_pid_is_another_one(tmp_path: Path) -> None:
+    text = "submit(host='elsewhere')\nos.kill(os.getpid(), signal.SIGKILL) if not starts else None\n"
+    place = Place(tmp_path, text)
+    assert place.supervisor("job.py").run() == 0
+    assert place.starts() == ["job.py", "job.py"]
 
 
 def test_a_job_that_has_failed_is_started_again(tmp_path: Path) -> None:

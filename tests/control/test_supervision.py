@@ -54,6 +54,7 @@ def test_without_restarts_there_is_none() -> None:
         (0, "FINISHED", False),
         (130, "SUSPENDED", False),
         (143, "SUSPENDED", False),
+        (-9, "SUSPENDED", False),  # killed after it had suspended its job
         (2, None, False),
         (3, None, False),
         (4, "FAILED", False),  # another driver owns the job
