@@ -49,7 +49,7 @@ def _take_over(found: Takeover, folder: HaFolder, overrides: dict[str, str]) -> 
     text = f"taking over job {program.name!r} ({program.job_id})"
     _report(StandbyNotice("lost", text, job_id=program.job_id, name=program.name))
     found.lease.start()  # it is renewed while Spark starts
-    driver = ActiveDriver(folder, found.lease, program)
+    driver = ActiveDriver(folder, found.lease, program, was_suspended=found.was_suspended)
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-standby-") as unpacked:  # mode 0700
             submission = found.unpack(Path(unpacked), folder.address, overrides)

@@ -32,14 +32,21 @@ ENDED_IN_LOG = {"finished": "FINISHED", "cancelled": "CANCELED", "failed": "FAIL
 class ActiveDriver:
     """The process that drives the job of a `--ha` folder. `close` it when the program has ended."""
 
-    def __init__(self, folder: HaFolder, lease: Lease, program: KeptProgram | None) -> None:
-        """`lease`: taken, and renewed from now on. `program`: the one that is in the folder already."""
+    def __init__(
+        self, folder: HaFolder, lease: Lease, program: KeptProgram | None, *, was_suspended: bool = False
+    ) -> None:
+        """`lease`: taken, and renewed from now on. `program`: the one that is in the folder already.
+
+        `was_suspended`: taking the lease has removed the mark of a suspended job.
+        """
         self._folder = folder
         self._lease = lease
         self._program = program
+        self._was_suspended = was_suspended
         self._started: StartingJob | None = None
         self._submission: Submission | None = None
         self._settings: Mapping[str, str] = {}
+        self._has_run = False
         self._has_ended = False
 
     @property
@@ -79,6 +86,7 @@ class ActiveDriver:
 
     def report(self, record: JobRecord) -> None:
         """The job's newest record; what it says of the job's end, the folder says too."""
+        self._has_run = True
         if not record.ended or self._started is None:
             return
         self._has_ended = True
@@ -92,13 +100,17 @@ class ActiveDriver:
         self._lease.close()
 
     def close(self) -> None:
-        """The program has ended. What it leaves behind without a job is removed."""
+        """The program has ended. What it leaves behind without a job is removed; a suspended job stays suspended."""
         self._lease.close()
         with suppress(StorageError, CheckpointError):
             listing = self._folder.listing()
+            if listing.term != self._lease.term:
+                return
             is_own = listing.program is None or (self._started is not None and self._program is None)
-            if listing.term == self._lease.term and is_own and not (self._has_ended or self._has_begun()):
+            if is_own and not (self._has_ended or self._has_begun()):
                 self._folder.clear(listing)
+            elif self._was_suspended and not self._has_run:
+                self._folder.put_suspended(self._lease.term)
 
     def _has_begun(self) -> bool:
         """Whether a driver has claimed the job in its log."""
@@ -151,15 +163,15 @@ def begin(
         listing = folder.listing()
     lease = Lease.take(folder, listing, timeout_ms, clock)
     lease.start()
-    return ActiveDriver(folder, lease, program)
+    return ActiveDriver(folder, lease, program, was_suspended=listing.is_suspended)
 
 
 def _require_silence(
     folder: HaFolder, listing: HaListing, timeout_ms: int, clock: Clock, wait: Callable[[float], object]
 ) -> None:
     """Return once no driver has shown itself for the timeout; JobConflictError as soon as one does."""
-    if listing.beat is None:
-        return
+    if listing.beat is None and listing.program is None:
+        return  # with a program but no sign of life, that file may be lost, and comes back if the driver lives
     step_s = timeout_ms / 1000 / LOOKS_PER_TIMEOUT
     silence = Silence(2 * step_s)
     while silence.look(folder.listing().beat, clock.monotonic_s()) * 1000 < timeout_ms:

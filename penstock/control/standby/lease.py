@@ -86,7 +86,7 @@ class Lease:
     def take(folder: HaFolder, seen: HaListing, timeout_ms: int, clock: Clock) -> "Lease":
         """The lease of the term above what was seen. JobConflictError if somebody else has taken that term."""
         lease = Lease(folder, seen.term + 1, timeout_ms, clock)
-        if not folder.put_beat(lease.term, 0, lease._about):
+        if not lease._begin_term(lease.term):
             raise JobConflictError(f"another process has just taken over the job in {folder.address}")
         folder.remove_beats(seen.leases)
         folder.remove_suspended(lease.term)
@@ -108,14 +108,25 @@ class Lease:
             silent_s = self._silence.look(listing.beat, self._clock.monotonic_s())
             if silent_s < self._timeout_s or listing.is_suspended:
                 return False
-            term = listing.term + 1
-            if not self._folder.put_beat(term, 0, self._about):
+            if not self._begin_term(listing.term + 1):
                 return False
-            self.term, self._beat = term, 0
         else:
             self._beat += 1
             self._folder.put_beat(self.term, self._beat, self._about)
         self._folder.remove_beats(old for old in listing.leases if old != (self.term, self._beat))
+        return True
+
+    def _begin_term(self, term: int) -> bool:
+        """Take this term; False if another process has it.
+
+        Its first sign of life may be gone by now, because it has written others, so that the name alone proves nothing.
+        """
+        if not self._folder.put_beat(term, 0, self._about):
+            return False
+        newest = self._folder.listing().beat
+        if newest is not None and newest > (term, 0):
+            return False
+        self.term, self._beat = term, 0
         return True
 
     def close(self) -> None:

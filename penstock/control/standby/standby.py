@@ -46,6 +46,8 @@ class Takeover:
     lease: Lease
     program: KeptProgram
     archive: bytes
+    was_suspended: bool = False
+    """The user has suspended the job, and this standby resumes it."""
 
     def unpack(self, folder: Path, ha: str, overrides: Mapping[str, str]) -> Submission:
         """The program in an empty folder, to be run as it was started. `overrides` are settings of this machine."""
@@ -142,6 +144,9 @@ class Standby:
         return self._take(program, listing)
 
     def _take(self, program: KeptProgram, listing: HaListing) -> Takeover | StandbyNotice:
+        if listing.program is None or self._folder.read_program(listing.program) != self._archive:
+            self._term = None  # that of another job, stored while nobody looked: terms begin anew in a cleared folder
+            return self._wait_on(program)
         if (status := job_end(program.job_address)) is not None:
             clear(self._folder, program.job_id)  # its driver died while it did that
             return _ended(program, status)
@@ -149,8 +154,11 @@ class Standby:
             lease = Lease.take(self._folder, listing, self._limit_ms(program), self._clock)
         except JobConflictError:  # another standby was first
             self._silence = Silence(self._step_s(program) * 2)
-            return self._said or StandbyNotice(RUNNING, f"standing by for job {program.name!r} ({program.job_id})")
-        return Takeover(lease, program, self._archive)
+            return self._wait_on(program)
+        return Takeover(lease, program, self._archive, listing.is_suspended)
+
+    def _wait_on(self, program: KeptProgram) -> StandbyNotice:
+        return self._said or StandbyNotice(RUNNING, f"standing by for job {program.name!r} ({program.job_id})")
 
     def _read(self, listing: HaListing) -> None:
         """The program that the folder holds; kept until another one is there."""

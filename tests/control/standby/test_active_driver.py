@@ -153,6 +153,35 @@ def test_a_suspended_job_is_resumed_at_once(tmp_path: Path) -> None:
     driver.close()
 
 
+def test_a_driver_whose_lease_file_is_lost_is_not_replaced_as_long_as_it_lives(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.log()
+    driver = place.driver()
+    place.folder.remove_beats(place.folder.listing().leases)
+
+    def wait(seconds: float) -> None:
+        place.pass_time(1000 * seconds)
+        driver._lease.renew()
+
+    with pytest.raises(JobConflictError, match=r"driven by process \d+ on"):
+        begin(place.folder, TIMEOUT_MS, place.clock, wait, resumes=True)
+
+
+def test_a_suspended_job_stays_suspended_if_its_program_ends_before_it_runs(tmp_path: Path) -> None:
+    """Ctrl-C while Spark starts, or an error in the program."""
+    place = Place(tmp_path)
+    place.log()
+    place.driver().report(job_record(status="SUSPENDED"))
+    start(place, resumes=True).close()
+    assert place.folder.listing().is_suspended
+    running = start(place, resumes=True)
+    running.stores(Submission(place.program, job_id=A_ID), {})
+    running.starting(place.starting())
+    running.report(job_record())
+    running.close()
+    assert not place.folder.listing().is_suspended, "its end is not known, so that a standby goes on with it"
+
+
 @pytest.mark.parametrize("resumes", [True, False])
 def test_what_a_job_left_that_has_ended_is_removed_by_the_next_one(tmp_path: Path, *, resumes: bool) -> None:
     place = Place(tmp_path)

@@ -38,6 +38,17 @@ def test_u1_of_two_that_take_the_same_term_one_gets_it(tmp_path: Path) -> None:
     assert place.folder.listing().beat == (first.term, 0)
 
 
+def test_u1_a_term_whose_first_sign_of_life_is_gone_again_is_not_free(tmp_path: Path) -> None:
+    """Two standbys see the same folder, and the slower one decides when the other has renewed its lease already."""
+    place = Place(tmp_path)
+    seen = place.folder.listing()
+    first = Lease.take(place.folder, seen, TIMEOUT_MS, place.clock)
+    assert first.renew() and place.folder.listing().leases == ((1, 1),)
+    with pytest.raises(JobConflictError, match="has just taken over"):
+        Lease.take(place.folder, seen, TIMEOUT_MS, place.clock)
+    assert first.renew() and place.folder.listing().leases == ((1, 2),)
+
+
 def test_a_renewal_leaves_one_file(tmp_path: Path) -> None:
     place = Place(tmp_path)
     lease = place.lease()

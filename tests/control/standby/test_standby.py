@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from penstock.checkpoint.job_folders import find_jobs
+from penstock.control.standby.active_driver import ActiveDriver
 from penstock.control.standby.ha_folder import HaFolder
 from penstock.control.standby.standby import Standby, StandbyNotice, Takeover
+from penstock.control.submission import Submission
 from penstock.errors import StorageError
 from penstock.storage.paths import Paths
 from tests.control.standby.places import STEP_MS, TIMEOUT_MS, Place
-from tests.records import A_ID, job_record
+from tests.records import A_ID, B_ID, job_record
 
 
 def states(place: Place) -> list[str]:
@@ -133,7 +135,8 @@ def test_a_suspended_job_is_taken_at_once_by_a_standby_that_resumes(tmp_path: Pa
     place = Place(tmp_path)
     place.log()
     place.driver().report(job_record(status="SUSPENDED"))
-    assert isinstance(place.standby(resumes=True).look(), Takeover)
+    found = place.standby(resumes=True).look()
+    assert isinstance(found, Takeover) and found.was_suspended
     assert not place.folder.listing().is_suspended
 
 
@@ -218,6 +221,21 @@ def test_a_program_that_takes_the_place_of_another_is_the_one_that_is_taken_over
     assert isinstance(found, Takeover)
     (tmp_path / "unpacked").mkdir()
     assert "second" in found.unpack(tmp_path / "unpacked", "/ha", {}).job_file.read_text(encoding="utf-8")
+
+
+def test_a_standby_that_has_missed_the_next_job_of_the_folder_takes_that_one_over(tmp_path: Path) -> None:
+    """Terms begin anew when a folder is cleared, so that both programs have the same name."""
+    place = Place(tmp_path)
+    log, driver, standby = place.log(), place.driver(), place.standby()
+    standby.look()
+    place.end_job(log, "finished")
+    driver.report(job_record(status="FINISHED"))
+    following = ActiveDriver(place.folder, place.lease(), None)
+    following.stores(Submission(place.program), {})
+    following.starting(place.starting(B_ID))
+    assert place.folder.listing().programs == (1,)
+    found = look_for(place, standby, 3 * TIMEOUT_MS)
+    assert isinstance(found, Takeover) and found.program.job_id == B_ID
 
 
 def test_the_folder_may_be_the_checkpoint_folder_itself(tmp_path: Path) -> None:
