@@ -121,14 +121,18 @@ def continues_job(submission: Submission | None) -> bool:
     return submission is not None and (submission.resume or submission.restarts)
 
 
-def resume_command() -> str:
-    """The command that resumes the job of this program, however the program was started."""
+def resume_command(*, sets_parallelism: bool = True) -> str:
+    """The command that resumes the job of this program, however the program was started.
+
+    Without `sets_parallelism` it leaves out `-p`, which would undo a rescale.
+    """
     submission = current_submission()
     if submission is None:
         file = getattr(sys.modules.get("__main__"), "__file__", None)
         submission = Submission(Path(sys.argv[0] if file else "job.py"), arguments=tuple(sys.argv[1:] if file else ()))
     again = replace(
         submission,
+        parallelism=submission.parallelism if sets_parallelism else None,
         resume=True,
         resume_only=False,
         savepoint_path=None,

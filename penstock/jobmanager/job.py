@@ -67,6 +67,7 @@ class Job:
         settings = request.settings
         self._request = request
         self._resume_command = resume_command()  # now: the program's submission ends before the job is suspended
+        self._resume_rescaled = resume_command(sets_parallelism=False)
         self._spark = spark
         self._clock = clock
         self._registry = registry = Registry(settings.registry_dir)
@@ -192,7 +193,8 @@ class Job:
             return f"job {self.name!r} is {self._history.status.name}"
         checkpoint = self._checkpoints.last_completed
         where = f"at checkpoint {checkpoint}" if checkpoint is not None else "before its first checkpoint"
-        return f"job {self.name!r} is suspended {where}; resume it with: {self._resume_command}"
+        command = self._resume_command if self._scaling.rescaled is None else self._resume_rescaled
+        return f"job {self.name!r} is suspended {where}; resume it with: {command}"
 
     def checkpoint(self, *, full: bool = False) -> int:
         """Take a checkpoint now; its number, once it is complete. `full`: it inherits nothing."""

@@ -112,7 +112,10 @@ def _identify(settings: JobSettings, configuration: Configuration, name: str) ->
         _require_free(settings, configuration, name)
     if submission is not None and submission.job_id is not None:
         job_id = JobId(submission.job_id)
-        return JobIdentity(job_id, name, _program()), _has_begun(settings, job_id)
+        has_begun = _has_begun(settings, job_id)
+        if submission.resume and not (has_begun or submission.restarts):  # its driver died before it claimed the job
+            note_new_job(settings, name, is_allowed=not submission.resume_only)
+        return JobIdentity(job_id, name, _program()), has_begun
     if submission is None or not submission.resume:
         _note_suspended(Registry(settings.registry_dir), name)
         return JobIdentity(new_job_id(), name, _program()), False

@@ -11,6 +11,7 @@ from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.publication import complete
 from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.control.registry import RescaleRecord
+from penstock.control.submission import Submission, submitted
 from penstock.errors import JobConflictError, JobError, JobFailedError, TaskManagerLostError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
@@ -96,6 +97,19 @@ def test_e9_a_later_attempt_and_a_resumed_job_keep_the_parallelism(
     claim = place.log().claim
     assert claim is not None and claim.rescaled == 3
     job.cancel()
+
+
+def test_e9_the_command_that_resumes_a_rescaled_job_does_not_undo_the_rescale(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with submitted(Submission(Path("totals.py"), parallelism=1)):
+        job = running(place, monkeypatch)
+    assert job._resume_command.endswith("run -p 1 --resume totals.py")
+    rescaling = Rescaling(job, 3)
+    attempt_number(place, 2).waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord)
+    job.suspend(KeyboardInterrupt())
+    assert job.describe_end().endswith("run --resume totals.py")
 
 
 def test_e9_a_crash_in_the_pause_leaves_a_job_that_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

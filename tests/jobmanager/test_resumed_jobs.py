@@ -1,11 +1,13 @@
 """Which job `--resume` continues, also if other jobs cannot be read (PROTOCOL R6)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.control.submission import Submission, submitted
 from penstock.errors import JobConflictError, JobNotFoundError, LogCorruptError
-from penstock.jobmanager.job_submission import _resumable, note_new_job
+from penstock.jobmanager.job_submission import _identify, _resumable, note_new_job
 from penstock.jobmanager.settings.job_settings import JobSettings
 from penstock.model.configuration import Configuration
 from penstock.storage.local import LocalStorage
@@ -63,3 +65,21 @@ def test_a_job_that_is_not_there_is_a_new_one_unless_only_a_resume_is_allowed(
     with pytest.raises(JobNotFoundError, match=where) as refusal:
         note_new_job(settings(tmp_path), "job", is_allowed=False)
     assert refusal.value.exit_code == 3
+
+
+def test_u2_a_job_of_an_ha_folder_that_nobody_has_claimed_is_a_new_one_unless_only_a_resume_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its driver died between storing the program and the claim."""
+    submission = Submission(tmp_path / "job.py", resume=True, job_id="c" * 32)
+    with submitted(submission):
+        assert _identify(settings(tmp_path), Configuration(), "job")[1] is False
+    assert "THIS IS A NEW JOB, with empty state" in capsys.readouterr().err
+    with submitted(replace(submission, resume_only=True)), pytest.raises(JobNotFoundError):
+        _identify(settings(tmp_path), Configuration(), "job")
+    with submitted(replace(submission, restarts=True)):  # with the flags of the first start
+        assert _identify(settings(tmp_path), Configuration(), "job")[1] is False
+    assert capsys.readouterr().err == ""
+    claimed_log(LocalStorage(tmp_path / ("c" * 32)))
+    with submitted(replace(submission, resume_only=True)):
+        assert _identify(settings(tmp_path), Configuration(), "job")[1] is True
