@@ -12,7 +12,7 @@ from penstock.clock import Clock, SystemClock
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import JobRecord, RescaleRecord
 from penstock.control.terminal import print_message, print_warning
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.scaling_decision import LoadSample, LoadWindow, ScalingBounds, ScalingDecision
 from penstock.model.configuration import Configuration
@@ -48,6 +48,8 @@ class Autoscaler:
         self._bounds = bounds
         self._clock = clock
         self._window = LoadWindow(bounds, clock.monotonic_s())
+        self._scaled: tuple[JobGraph, frozenset[str]] | None = None
+        """A graph, and which of its stages a rescale changes."""
         self._lag: tuple[float, int] | None = None
         """When the watermark was looked at last, and how far behind it was, in milliseconds."""
 
@@ -63,8 +65,11 @@ class Autoscaler:
             self._window.interrupt()
             self._lag = None
             return
-        parallelism = self._job.graph.default_parallelism
-        busy = busy_share(record.subtasks, parallelism)
+        graph = self._job.graph
+        if self._scaled is None or self._scaled[0] is not graph:
+            self._scaled = graph, scaled_stages(graph)
+        parallelism, stages = graph.default_parallelism, self._scaled[1]
+        busy = busy_share([subtask for subtask in record.subtasks if subtask.vertex in stages], parallelism)
         sample = LoadSample(self._clock.monotonic_s(), parallelism, busy, self._lags(record, busy), record.rows_per_s)
         decision = self._window.add(sample)
         if decision is not None:
@@ -96,6 +101,22 @@ class Autoscaler:
             self._window.interrupt()  # what was not done cannot have failed to help: it is tried again a window later
             return
         self._window.begin(self._clock.monotonic_s(), decision.lagging_rate)
+
+
+def scaled_stages(graph: JobGraph) -> frozenset[str]:
+    """The ids of the stages that a rescale changes: not those whose operators all set a parallelism of their own."""
+    default = graph.default_parallelism
+    another = default + 1 if default < graph.max_parallelism else default - 1
+    found = {stage.id for stage in graph.stages if stage.parallelism == default}
+    if graph.at_parallelism is None or another < 1:
+        return frozenset(found)
+    try:
+        changed = graph.at_parallelism(another)
+    except UsageError:  # it would not fit the program, which the rescale says then
+        return frozenset(found)
+    fixed = {uid for stage in changed.stages if stage.parallelism == default for uid in stage.uids}
+    kept = {stage.id for stage in graph.stages if stage.uids and fixed.issuperset(stage.uids)}
+    return frozenset(found - kept)
 
 
 def busy_share(subtasks: Sequence[SubtaskFigures], parallelism: int) -> float:

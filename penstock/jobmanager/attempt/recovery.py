@@ -153,7 +153,7 @@ def _claim(job: JobIdentity, graph: JobGraph, log: JobLog, options: RecoveryOpti
     token_hash = digest(token.encode())
     require_own_claim(log, options.own_claims)
     replaced = log.view().claim
-    if replaced is not None:  # if this claim fails, the next one may still replace it; a newer one of its driver differs
+    if replaced is not None:  # so that another claim may replace it if this one fails
         options.own_claims.add(replaced.token_hash)
     options.own_claims.add(token_hash)
     claim = Claim(
