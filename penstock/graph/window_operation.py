@@ -39,14 +39,16 @@ class WindowOperation:
         return isinstance(self.assigner, MergingWindowAssigner)
 
     @property
+    def combine(self) -> Any:
+        """The program's function that reduces or aggregates records; None if all of them are kept."""
+        if isinstance(self.contents, ReducingStateDescriptor):
+            return self.contents.get_reduce_function()
+        return self.contents.get_agg_function() if isinstance(self.contents, AggregatingStateDescriptor) else None
+
+    @property
     def functions(self) -> list[Any]:
         """The program's functions: what reduces or aggregates, and what evaluates a window."""
-        found: list[Any] = []
-        if isinstance(self.contents, ReducingStateDescriptor):
-            found.append(self.contents.get_reduce_function())
-        elif isinstance(self.contents, AggregatingStateDescriptor):
-            found.append(self.contents.get_agg_function())
-        return [*found, *([] if self.function is None else [self.function])]
+        return [function for function in (self.combine, self.function) if function is not None]
 
     @property
     def with_context(self) -> bool:

@@ -1,5 +1,7 @@
 """Windows on the harness: when they fire, what they contain, what survives (features A5, B12)."""
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from penstock.datastream.window import (
     CountTrigger,
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     GlobalWindows,
     ProcessingTimeSessionWindows,
     PurgingTrigger,
@@ -270,6 +273,71 @@ def test_b12_state_of_a_window_and_of_its_key() -> None:
     assert harness.output == [("a", 0, 1, 1, 1), ("a", 0, 2, 2, 2), ("a", 10, 1, 1, 3), ("a", 20, 1, 1, 4)]
     assert harness.state("firings", "a", namespace=(0, 10)) is None, "clear() was called"
     assert harness.state("all firings", "a") == 4
+
+
+MADE: list[Any] = []
+"""References to the descriptors that `MakesDescriptors` has made."""
+
+
+class MakesDescriptors(ProcessWindowFunction[Any, Any, Any, Any]):
+    """Makes a descriptor whenever it needs one, as Flink's documentation does."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        descriptor = ValueStateDescriptor("firings", Types.LONG())
+        MADE.append(weakref.ref(descriptor))
+        context.window_state().get_state(descriptor).update(1)
+        yield key
+
+
+def test_descriptors_that_a_function_makes_for_each_window_are_not_kept() -> None:
+    MADE.clear()
+    harness = windows(MakesDescriptors())
+    for end in range(9, 200, 10):
+        harness.feed([("a", end, 1), Watermark(end)])
+    gc.collect()
+    assert len(MADE) == 20
+    assert len([made for made in MADE if made() is not None]) <= 1
+
+
+class CountsPerKey(CountAndSum):
+    """Counts the records of each key in a state of its own."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        self.seen.update((self.seen.value() or 0) + 1)
+        return super().add(value, accumulator)
+
+
+def test_a_function_that_combines_records_has_the_state_of_their_key() -> None:
+    harness = windows(CountsPerKey()).feed([("a", 1, 1), ("b", 2, 1), ("a", 3, 1), ("a", 4, 1), Watermark(9)])
+    assert harness.output == [(3, 3), (1, 1)]
+    assert (harness.state("seen", "a"), harness.state("seen", "b")) == (3, 1)
+
+
+class AddsToFirst(ReduceFunction):
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        value1[2] += value2[2]
+        return value1
+
+
+class AddsToSecond(ReduceFunction):
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        value2[2] += value1[2]
+        return value2
+
+
+@pytest.mark.parametrize("function", [AddsToFirst(), AddsToSecond()])
+@pytest.mark.parametrize("trigger", [None, PurgingTrigger.of(EventTimeTrigger.create())])
+@pytest.mark.parametrize("between", [[], [CHECKPOINT]], ids=["one epoch", "two epochs"])
+def test_a_function_that_changes_a_record_does_not_change_it_in_other_windows(
+    function: Any, trigger: Any, between: list[Any]
+) -> None:
+    sliding = SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5))
+    harness = windows(function, sliding, trigger=trigger)
+    harness.feed([["a", 7, 1], ["a", 8, 2], *between, ["a", 9, 4], Watermark(30)])
+    assert [record[2] for record in harness.output] == [7, 7]
 
 
 def test_b12_merging_windows_have_no_state_of_their_own() -> None:

@@ -63,14 +63,14 @@ class WindowStates:
     def __init__(self, backend: KeyedBackend, namespace_type: TypeInformation) -> None:
         self._backend = backend
         self._type = namespace_type
-        self._handles: dict[int, tuple[StateDescriptor, Any]] = {}
-        """By the id of the descriptor, which is kept so that no other one gets its id."""
+        self._handles: dict[str, tuple[StateDescriptor, Any]] = {}
+        """By name, with the descriptor that was last used: a function may make a new one for every call."""
 
     def get(self, descriptor: StateDescriptor) -> Any:
         """The handle of a state, for the current key and namespace."""
-        known = self._handles.get(id(descriptor))
-        if known is None:
-            known = self._handles[id(descriptor)] = (descriptor, self._backend.table(descriptor, self._type))
+        known = self._handles.get(descriptor.name)
+        if known is None or known[0] is not descriptor:
+            known = self._handles[descriptor.name] = (descriptor, self._backend.table(descriptor, self._type))
         return known[1]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.graph.window_operation import WindowOperation
 from penstock.model.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
+from penstock.model.functions import Function
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.model.window_assigners import (
     SlidingEventTimeWindows,
@@ -40,8 +41,13 @@ Remainder = tuple[Any, Any, int, list[int], bool]
 
 
 def is_foldable(operation: WindowOperation) -> bool:
-    """Return whether these are tumbling or sliding time windows that fire at their end."""
-    return _TRIGGERS.get(type(operation.assigner)) is type(operation.trigger)
+    """Return whether these are tumbling or sliding time windows that fire at their end.
+
+    A function that combines records must not look at state: records are added without their key being the current one.
+    """
+    is_timed = _TRIGGERS.get(type(operation.assigner)) is type(operation.trigger)
+    combine = operation.combine
+    return is_timed and (combine is None or type(combine).open is Function.open)
 
 
 class WindowFolding:
@@ -108,7 +114,7 @@ class WindowFolding:
     def _sliding(self, rows: Rows, watermark: int) -> Iterator[Remainder]:
         size, slide, offset, add = self.size, self._slide, self._offset, self._add
         first_open = watermark - size + 2
-        touched = self._touched
+        touched, copy = self._touched, self._panes.copy_record
         for row in rows:
             record, key, timestamp = row
             starts = range(timestamp - (timestamp - offset) % slide, timestamp - size, -slide)
@@ -116,7 +122,8 @@ class WindowFolding:
             for start in starts:
                 if start >= first_open:
                     window = touched.get(start)
-                    add(self._window(start) if window is None else window, row, _NO_ROWS, start, start + size)
+                    own = row if copy is None else (copy(record), key, timestamp)
+                    add(self._window(start) if window is None else window, own, _NO_ROWS, start, start + size)
                 else:
                     fired.append(start)
             if fired or not starts:

@@ -30,6 +30,7 @@ from penstock.runtime.operators.window_contexts import (
 )
 from penstock.runtime.operators.window_timers import WindowTimers
 from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.value_guard import guard_of
 
 
 class WindowPanes:
@@ -46,6 +47,11 @@ class WindowPanes:
             states.get(descriptor)
         for descriptor in _assigner_states(operation):
             backend.table(descriptor)
+        self.copy_record = None if operation.combine is None else guard_of(operator.plan.input_type).load
+        """Makes the copy of a record that one of several windows gets, because functions may change what they combine.
+
+        None if records are immutable, or kept in lists, which copy them.
+        """
         self.is_event_time = operation.assigner.is_event_time()
         self.serializer = serializer
         self.timers = timers
