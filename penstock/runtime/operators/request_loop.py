@@ -126,10 +126,10 @@ class RequestLoop:
     async def _run(self, request: Request) -> None:
         try:
             outcome = await self._ask_in_time(request.record)
-        except asyncio.CancelledError as error:
+        except BaseException as error:  # cancelled by the user's own code, or something that is no Exception
             if self._is_closing:
                 raise
-            outcome = RequestOutcome([], error, "async_invoke()")  # cancelled by the user's own code
+            outcome = RequestOutcome([], error, "async_invoke()")
         with self._changed:
             request.outcome = outcome
             self._finished.append(request)
@@ -158,13 +158,21 @@ class RequestLoop:
             attempts += 1
             try:
                 outcome = RequestOutcome(_records(await self._function.async_invoke(record), "async_invoke"))
-                is_bad = self._is_bad_result(outcome.results)
             except USER_ERRORS as error:
                 outcome = RequestOutcome([], error, "async_invoke()")
-                is_bad = isinstance(error, Exception) and self._is_bad_error(error)
-            if not is_bad or not self._strategy.can_retry(attempts):
-                return outcome
-            await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
+            try:
+                if not self._is_bad(outcome) or not self._strategy.can_retry(attempts):
+                    return outcome
+                pause_s = self._strategy.get_backoff_time_millis(attempts) / 1000
+            except USER_ERRORS as error:
+                return RequestOutcome([], error, "the retry strategy")
+            await asyncio.sleep(pause_s)
+
+    def _is_bad(self, outcome: RequestOutcome) -> bool:
+        """Whether the strategy's predicate accepts the results or the error."""
+        if outcome.error is None:
+            return self._is_bad_result(outcome.results)
+        return isinstance(outcome.error, Exception) and self._is_bad_error(outcome.error)
 
 
 def _records(results: Any, method: str) -> list[Any]:
