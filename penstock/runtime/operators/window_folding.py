@@ -114,11 +114,12 @@ class WindowFolding:
     def _sliding(self, rows: Rows, watermark: int) -> Iterator[Remainder]:
         size, slide, offset, add = self.size, self._slide, self._offset, self._add
         first_open = watermark - size + 2
-        touched, copy = self._touched, self._panes.copy_record
+        touched, copy_of = self._touched, self._panes.copy_of
         for row in rows:
             record, key, timestamp = row
             starts = range(timestamp - (timestamp - offset) % slide, timestamp - size, -slide)
             fired = []
+            copy = copy_of(record)
             for start in starts:
                 if start >= first_open:
                     window = touched.get(start)

@@ -85,7 +85,7 @@ class WindowOperator(Operator):
         self, record: Any, timestamp: int, windows: Iterable[Any], out: WindowOutput, *, is_added: bool = False
     ) -> None:
         """Add a record to windows. `is_added`: it is in another window already."""
-        panes, to_namespace, copy = self._panes, self._serializer.to_namespace, self._panes.copy_record
+        panes, to_namespace, copy = self._panes, self._serializer.to_namespace, self._panes.copy_of(record)
         for window in windows:
             if not panes.is_event_time or panes.cleanup_time(window) > self.watermark:
                 is_added = True

@@ -30,7 +30,7 @@ from penstock.runtime.operators.window_contexts import (
 )
 from penstock.runtime.operators.window_timers import WindowTimers
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.value_guard import guard_of
+from penstock.state.backend.value_guard import guard_of, is_plain_value
 
 
 class WindowPanes:
@@ -47,11 +47,8 @@ class WindowPanes:
             states.get(descriptor)
         for descriptor in _assigner_states(operation):
             backend.table(descriptor)
-        self.copy_record = None if operation.combine is None else guard_of(operator.plan.input_type).load
-        """Makes the copy of a record that one of several windows gets, because functions may change what they combine.
-
-        None if records are immutable, or kept in lists, which copy them.
-        """
+        self._copy = None if operation.combine is None else guard_of(operator.plan.input_type).load
+        """None if records cannot be changed, or are kept in lists, which copy them."""
         self.is_event_time = operation.assigner.is_event_time()
         self.serializer = serializer
         self.timers = timers
@@ -85,6 +82,10 @@ class WindowPanes:
             self._cleanup_timers.register(cleanup)
         elif self._complete_once_fired and result is TriggerResult.FIRE:
             self.remove(window, place)
+
+    def copy_of(self, record: Any) -> Callable[[Any], Any] | None:
+        """What makes a window's own copy of a record, because a function may change what it combines; None: no need."""
+        return None if self._copy is None or is_plain_value(record) else self._copy
 
     def on_timer(self, timestamp: int, domain: TimeDomain, window: Any, place: Any, out: "WindowOutput") -> bool:
         """Handle a timer of the current key and a window. Returns whether the window is removed."""

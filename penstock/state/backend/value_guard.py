@@ -70,6 +70,11 @@ class Guard:
         return [self.element(value) for value in values]
 
 
+def is_plain_value(value: Any) -> bool:
+    """Whether nobody can change a value or anything in it. A wrong False only costs time."""
+    return type(value) in _INNER_PLAIN or (isinstance(value, tuple) and _INNER_PLAIN.issuperset(map(type, value)))
+
+
 def guard_of(type_info: TypeInformation) -> Guard:
     """The guard of a state's values."""
     if type_info.kind == "tagged":
