@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import timezone
 from typing import Any
 
+import numpy as np
+
 from penstock.model.types import TypeInformation
 
 
@@ -57,6 +59,11 @@ def _of_number(value: Any) -> str:
     return _scientific(number)
 
 
+def _of_float(value: Any) -> str:
+    """A number of 32 bits with the digits that it needs: 0.1, not those of the same number in 64 bits."""
+    return _of_number(str(np.float32(value)))
+
+
 def _scientific(number: float) -> str:
     """The shortest digits that give the number, one of them before the point, and the exponent."""
     digits = repr(number)
@@ -95,7 +102,7 @@ def _of_bytes(value: Any) -> str:
 
 _SCALARS: dict[str, Callable[[Any], str]] = {
     "BOOLEAN": _of_boolean,
-    "FLOAT": _of_number,
+    "FLOAT": _of_float,
     "DOUBLE": _of_number,
     "TIME": _of_time,
     "TIMESTAMP": _of_timestamp,

@@ -1,4 +1,5 @@
 import datetime
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -60,3 +61,20 @@ def test_the_text_of_a_value(kind: Any, value: Any, text: str) -> None:
 )
 def test_numbers_are_written_as_in_java(number: float, text: str) -> None:
     assert flink_text(Types.DOUBLE())(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.1, "0.1"),
+        (1.5, "1.5"),
+        (3.14159, "3.14159"),
+        (123456.7, "123456.7"),
+        (-2.5e-10, "-2.5E-10"),
+        (2.0**24, "1.6777216E7"),
+    ],
+)
+def test_a_number_of_32_bits_has_only_the_digits_that_it_needs(number: float, text: str) -> None:
+    (stored,) = struct.unpack("<f", struct.pack("<f", number))
+    assert flink_text(Types.FLOAT())(stored) == text
+    assert flink_text(Types.FLOAT())(float("-inf")) == "-Infinity"
