@@ -38,6 +38,8 @@ class TwoStreamWindows:
         self._streams = first._values(), second._values()
         self._selectors: list[KeySelector] = []
         self._key_types: list[Any] = []
+        self._field_types: list[TypeInformation | None] = []
+        """Of keys that are fields, if the type of the records is declared."""
         self._windows: WindowedStream | None = None
         self._graph.unfinished[self] = (
             f"{self._call}() ({site_line(creation_site())}) does nothing yet; write first.{self._call}(second)"
@@ -59,10 +61,14 @@ class TwoStreamWindows:
     def _add_key(self: _Self, key_selector: KeyOf, key_type: Any, method: str, index: int) -> _Self:
         if len(self._selectors) != index:
             raise UsageError(f"call {method}() once, {'first' if index == 0 else 'after where()'}")
+        field_type = None
         if isinstance(key_selector, str):
             selector: Any = FieldKey(key_selector)
+            record_type = self._streams[index].get_type()
+            field_type = record_type.field(key_selector) if record_type.names is not None else None
         else:
             selector = as_function(key_selector, KeySelector, CallableKeySelector)
+        self._field_types.append(field_type)
         check_function(selector, "key_by")
         self._selectors.append(selector)
         self._key_types.append(key_type)
@@ -72,12 +78,7 @@ class TwoStreamWindows:
         """Set the windows in which records of both streams meet."""
         if len(self._selectors) < 2:
             raise UsageError(f"window() of {self._call}() comes after where(key) and equal_to(key)")
-        types = [None if key_type is None else resolve_type(key_type) for key_type in self._key_types]
-        if None not in types and types[0] != types[1]:
-            raise TypeMismatchError(
-                f"The key types for the two inputs are not equal: where() has {types[0]}, equal_to() has {types[1]}"
-            )
-        key_type = next((found for found in types if found is not None), None)
+        key_type = self._key_type()
         sides = [
             stream._operator("map", f"{name} of {self._call}", TagSide(number), self._union_type())
             for number, name, stream in zip((1, 2), ("First", "Second"), self._streams, strict=True)
@@ -88,6 +89,17 @@ class TwoStreamWindows:
         self._windows = keyed.window(window_assigner)
         self._graph.unfinished.pop(self._windows, None)  # the message of this object says more
         return self
+
+    def _key_type(self) -> TypeInformation | None:
+        """The declared type of the key; an error if keys of the two streams can never be equal."""
+        types = [None if key_type is None else resolve_type(key_type) for key_type in self._key_types]
+        first, second = (declared or field for declared, field in zip(types, self._field_types, strict=True))
+        is_declared = None not in types
+        if first and second and (first != second if is_declared else _are_never_equal(first, second)):
+            raise TypeMismatchError(
+                f"The key types for the two inputs are not equal: where() has {first}, equal_to() has {second}"
+            )
+        return next((found for found in types if found is not None), None)
 
     def trigger(self: _Self, trigger: Trigger[Any, Any]) -> _Self:
         """Set when windows are evaluated, instead of the assigner's default trigger."""
@@ -113,6 +125,17 @@ class TwoStreamWindows:
         stream = windows.apply(SidesOfWindow(function), output_type)  # type: ignore[arg-type]
         self._graph.unfinished.pop(self, None)
         return stream.name(name)
+
+
+_INTEGERS, _FLOATS = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"}), frozenset({"FLOAT", "DOUBLE"})
+_DECIMALS = frozenset({"DECIMAL", "BIG_DEC"})
+
+
+def _are_never_equal(first: TypeInformation, second: TypeInformation) -> bool:
+    """Whether no value of one type is the same key as a value of the other: 1, 1.0 and "1" are three keys."""
+    if first.kind != "arrow" or second.kind != "arrow" or first.name == second.name:
+        return False
+    return not any({first.name, second.name} <= alike for alike in (_INTEGERS, _FLOATS, _DECIMALS))
 
 
 class JoinedStreams(TwoStreamWindows):

@@ -183,6 +183,20 @@ def test_joins_by_window_are_checked_when_the_program_is_built(env: Env) -> None
         first.join(second).where(str).equal_to(str).window(TEN).apply(lambda a: a)
 
 
+def test_fields_that_can_never_be_equal_are_refused_as_keys(env: Env) -> None:
+    orders = timed(env).map(str, "id int, at bigint, total double")
+    payments = timed(env).map(str, "id string, at bigint, total float")
+    with pytest.raises(TypeMismatchError, match=r"not equal: where\(\) has INT, equal_to\(\) has STRING"):
+        orders.join(payments).where("id").equal_to("id").window(TEN)
+    with pytest.raises(TypeMismatchError, match=r"not equal: where\(\) has LONG, equal_to\(\) has STRING"):
+        orders.co_group(payments).where(lambda r: r.id, Types.LONG()).equal_to("id").window(TEN)
+    with pytest.raises(UsageError, match="there is no field 'customer' in ROW"):
+        orders.join(payments).where("customer")
+    for first, second in (("id", "at"), ("total", "total")):  # integers and floating point numbers of any size
+        orders.join(payments).where(first).equal_to(second).window(TEN)
+    orders.join(payments).where("id").equal_to(lambda r: int(r.id)).window(TEN)
+
+
 def test_a_join_without_a_function_is_an_error_of_the_program(env: Env) -> None:
     first = timed(env)
     first.join(first).where(str).equal_to(str).window(TEN)
