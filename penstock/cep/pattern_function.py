@@ -46,6 +46,11 @@ class PatternFunction(KeyedProcessFunction):
         self._function = function
         self._settings = settings
 
+    @property
+    def inner_functions(self) -> list[PatternProcessFunction]:
+        """The program's function, which may have operator state."""
+        return [self._function]
+
     def open(self, runtime_context: RuntimeContext) -> None:
         """Get the state handles."""
         comparator = self._settings.comparator

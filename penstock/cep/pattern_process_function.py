@@ -84,6 +84,11 @@ class SelectMatches(PatternProcessFunction):
         self._select = select
         self._is_flat = is_flat
 
+    @property
+    def inner_functions(self) -> list[Function]:
+        """The program's functions, which may have operator state."""
+        return self._functions
+
     def open(self, runtime_context: Any) -> None:
         """Open the user's functions."""
         for function in self._functions:

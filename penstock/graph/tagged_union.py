@@ -49,6 +49,11 @@ class SidesOfWindow(WindowFunction[Any, Any, Any, Any]):
     def __init__(self, function: JoinFunction | FlatJoinFunction | CoGroupFunction) -> None:
         self.function: Function = function
 
+    @property
+    def inner_functions(self) -> list[Function]:
+        """The program's function, which may have operator state."""
+        return [self.function]
+
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the program's function."""
         self.function.open(runtime_context)

@@ -20,7 +20,11 @@ from penstock.model.subtask_work import PassedRows
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import channel
 from penstock.runtime.operators.batch import Batch
-from penstock.runtime.operators.checkpointed_functions import initialize_function, notify_function, snapshot_function
+from penstock.runtime.operators.checkpointed_functions import (
+    initialize_functions,
+    notify_functions,
+    snapshot_functions,
+)
 from penstock.runtime.operators.function_context import OperatorContext, SubtaskInfo
 from penstock.runtime.operators.held_output import HeldOutput
 from penstock.runtime.operators.operator_kinds import make_operator
@@ -112,7 +116,7 @@ class OperatorChain:
                 continue
             make = partial(self._new_operator, position, watermark, max_timestamps)
             operator: Operator = self._call(plan, "when it was made", make)
-            step = partial(initialize_function, operator.function, operator.context, restored_checkpoint)
+            step = partial(initialize_functions, operator.functions, operator.context, restored_checkpoint)
             self._call(plan, "in initialize_state()", step)
             self._call(plan, "in open()", operator.open)
             self._operators[position] = operator
@@ -158,7 +162,7 @@ class OperatorChain:
         """Notify the functions of the newest completed checkpoint and of aborted ones."""
         if completed is not None or aborted:
             for operator in self._operators.values():
-                step = partial(notify_function, operator.function, completed, aborted)
+                step = partial(notify_functions, operator.functions, completed, aborted)
                 self._call(operator.plan, "when it was notified of a checkpoint,", step)
 
     # ---- records
@@ -313,7 +317,7 @@ class OperatorChain:
     def snapshot_functions(self, header: EpochHeader) -> None:
         """Call `snapshot_state` of every function that has it."""
         for operator in self._operators.values():
-            step = partial(snapshot_function, operator.function, operator.context, header)
+            step = partial(snapshot_functions, operator.functions, operator.context, header)
             self._call(operator.plan, f"in snapshot_state() in epoch {header.epoch}", step)
             operator.snapshot()
 

@@ -1,5 +1,6 @@
 """Calls into functions that take part in checkpoints: CheckpointedFunction and CheckpointListener."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.model.functions import KeyedStateStore
@@ -68,26 +69,39 @@ def _raw_state(operator: OperatorContext) -> RawState:
     return raw
 
 
-def initialize_function(function: Any, operator: OperatorContext, restored_checkpoint: int | None) -> None:
-    """Give a new function object the state of its subtask."""
+def initialize_functions(
+    functions: Iterable[Any], operator: OperatorContext, restored_checkpoint: int | None
+) -> None:
+    """Give the new function objects of an operator the state of its subtask."""
     operator.operator_states.start_function()
-    if isinstance(function, CheckpointedFunction):
-        function.initialize_state(InitializationContext(operator, restored_checkpoint))
+    for function in with_inner(functions):
+        if isinstance(function, CheckpointedFunction):
+            function.initialize_state(InitializationContext(operator, restored_checkpoint))
 
 
-def snapshot_function(function: Any, operator: OperatorContext, header: EpochHeader) -> None:
-    """Let a function write its state at the end of every epoch (PROTOCOL R11)."""
-    if isinstance(function, CheckpointedFunction):
+def snapshot_functions(functions: Iterable[Any], operator: OperatorContext, header: EpochHeader) -> None:
+    """Let the functions of an operator write their state at the end of every epoch (PROTOCOL R11)."""
+    checkpointed = [function for function in with_inner(functions) if isinstance(function, CheckpointedFunction)]
+    if checkpointed:
         raw = operator.operator_states.raw
         raw.begin_snapshot()
-        function.snapshot_state(SnapshotContext(operator, header))
+        for function in checkpointed:
+            function.snapshot_state(SnapshotContext(operator, header))
         raw.end_snapshot()
 
 
-def notify_function(function: Any, completed: int | None, aborted: list[int]) -> None:
-    """Notify a function of aborted checkpoints, then of the newest completed one, which covers all before it."""
-    if isinstance(function, CheckpointListener):
-        for checkpoint_id in aborted:
-            function.notify_checkpoint_aborted(checkpoint_id)
-        if completed is not None:
-            function.notify_checkpoint_complete(completed)
+def notify_functions(functions: Iterable[Any], completed: int | None, aborted: list[int]) -> None:
+    """Notify functions of aborted checkpoints, then of the newest completed one, which covers all before it."""
+    for function in with_inner(functions):
+        if isinstance(function, CheckpointListener):
+            for checkpoint_id in aborted:
+                function.notify_checkpoint_aborted(checkpoint_id)
+            if completed is not None:
+                function.notify_checkpoint_complete(completed)
+
+
+def with_inner(functions: Iterable[Any]) -> Iterator[Any]:
+    """The functions, and the program's functions inside them, such as those of a join by window or a pattern."""
+    for function in functions:
+        yield function
+        yield from with_inner(getattr(function, "inner_functions", ()))

@@ -45,6 +45,11 @@ class Operator(ABC):
         self.function.close()
 
     @property
+    def functions(self) -> list[Any]:
+        """The program's functions that the operator calls."""
+        return [self.function]
+
+    @property
     def position(self) -> int:
         """Index in the batch of the record that is being processed."""
         return self._count - length_hint(self._records) - 1 if self._records is not None else -1

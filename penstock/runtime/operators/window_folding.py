@@ -12,6 +12,7 @@ from typing import Any
 from penstock.graph.window_operation import WindowOperation
 from penstock.model.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
 from penstock.model.functions import Function
+from penstock.model.operator_state import CheckpointedFunction
 from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.model.window_assigners import (
     SlidingEventTimeWindows,
@@ -47,7 +48,10 @@ def is_foldable(operation: WindowOperation) -> bool:
     """
     is_timed = _TRIGGERS.get(type(operation.assigner)) is type(operation.trigger)
     combine = operation.combine
-    return is_timed and (combine is None or type(combine).open is Function.open)
+    uses_state = combine is not None and (
+        type(combine).open is not Function.open or isinstance(combine, CheckpointedFunction)
+    )
+    return is_timed and not uses_state
 
 
 class WindowFolding:

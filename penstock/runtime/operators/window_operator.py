@@ -36,9 +36,13 @@ class WindowOperator(Operator):
         self._serializer = serializer_of(self._operation.assigner)
         self._timers = WindowTimers(context.backend(), self._serializer.namespace_type)
 
+    @property
+    def functions(self) -> list[Any]:
+        return self._operation.functions
+
     def open(self) -> None:
         operation, backend = self._operation, self.context.backend()
-        for function in operation.functions:
+        for function in self.functions:
             function.open(self.context)
         self._panes = WindowPanes(self, operation, self._serializer, self._timers)
         self._merging = MergingWindows(operation, self._serializer, backend) if operation.merges else None
@@ -46,7 +50,7 @@ class WindowOperator(Operator):
         self._assigner_context = AssignerContext(WindowClock(self), self.context)
 
     def close(self) -> None:
-        for function in self._operation.functions:
+        for function in self.functions:
             function.close()
 
     def process(self, batch: Batch) -> Batch | None:
