@@ -48,7 +48,7 @@ def from_frame(frame: Any, type_info: TypeInformation, time_zone: str) -> list[A
 
 def _to_array(series: Any, name: str, field: TypeInformation, time_zone: str) -> pa.Array:
     if field.name == "TIMESTAMP" and getattr(series.dtype, "kind", "") == "M" and series.dt.tz is None:
-        series = series.dt.tz_localize(time_zone)
+        series = series.dt.tz_localize(time_zone, ambiguous=False)  # as in Spark: when clocks go back, winter time
     try:
         return pa.array(series, type=field.arrow, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -266,6 +266,15 @@ def test_the_pandas_form_gets_and_yields_frames() -> None:
     assert [(sensor, total, last) for sensor, total, last in h.output] == expected
 
 
+def test_a_timestamp_of_the_hour_that_clocks_repeat_is_taken_as_winter_time_as_in_spark() -> None:
+    typed = resolve_type("sensor string, value double, at timestamp")
+    summer, winter = (datetime(2026, 10, 25, hour, 30, tzinfo=timezone.utc) for hour in (0, 1))  # both 2:30 in Oslo
+    settings: dict[str, Any] = {"form": "pandas", "input_type": typed, "time_zone": "Europe/Oslo"}
+    h = harness(Frames(), "sensor string, total double, last timestamp", **settings)
+    h.feed([row_class(("sensor", "value", "at")).make((key, 1.0, at)) for key, at in (("a", summer), ("b", winter))])
+    assert [last for _, _, last in h.output] == [winter, winter]
+
+
 class Nested(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.last = handle.getValueState("last", "at timestamp, place struct<x: int, y: int>, tags array<string>")
