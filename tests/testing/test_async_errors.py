@@ -27,7 +27,7 @@ class Failing(AsyncFunction):
 
 def message(error: BaseException | None, strategy: AsyncRetryStrategy | None = None) -> str:
     """What the job fails with."""
-    more = {} if strategy is None else {"async_retry_strategy": strategy}
+    more: Any = {} if strategy is None else {"async_retry_strategy": strategy}
     harness = Harness.non_keyed(AsyncFunctionDescriptor(Failing(error), 60_000, **more))
     with pytest.raises(UserFunctionError) as raised:
         harness.feed(["ada"]).finish()

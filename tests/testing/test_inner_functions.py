@@ -41,7 +41,7 @@ class Counts(Function, CheckpointedFunction, CheckpointListener):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         COMPLETED.append(checkpoint_id)
 
-    def next(self) -> int:
+    def next(self) -> Any:
         self.count += 1
         return self.count
 

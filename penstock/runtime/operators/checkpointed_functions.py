@@ -69,9 +69,7 @@ def _raw_state(operator: OperatorContext) -> RawState:
     return raw
 
 
-def initialize_functions(
-    functions: Iterable[Any], operator: OperatorContext, restored_checkpoint: int | None
-) -> None:
+def initialize_functions(functions: Iterable[Any], operator: OperatorContext, restored_checkpoint: int | None) -> None:
     """Give the new function objects of an operator the state of its subtask."""
     operator.operator_states.start_function()
     for function in with_inner(functions):
