@@ -360,8 +360,7 @@ class Job:
         )
         attempt = begin_attempt(request.identity, graph, self._storage, options, self._checkpoints, self._clock)
         self._attempt_number = attempt.number
-        if request.claimed is not None:
-            request.claimed()
+        request.claimed()
         self._checkpoints.attach(attempt)
         self._scaling.restored(attempt)
         return attempt

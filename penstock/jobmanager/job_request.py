@@ -28,5 +28,5 @@ class JobRequest:
     """Where the job's control server listens."""
     report: Callable[[JobRecord], None] | None = None
     """Called with every new record of the job."""
-    claimed: Callable[[], None] | None = None
+    claimed: Callable[[], None] = lambda: None
     """Called when an attempt has claimed the job: no driver that began before owns it any more."""

@@ -76,7 +76,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         start=start,
         rest=control.address if control is not None else None,
         report=submission.report if submission is not None else None,
-        claimed=control.claimed if control is not None else None,
+        claimed=control.claimed if control is not None else lambda: None,
     )
     if submission is None or submission.suspends:
         INTERRUPTS.install()  # a session that the program has made brings a handler of its own

@@ -94,7 +94,7 @@ class Place:
         own = {"execution.checkpointing.dir": str(self.folder), "penstock.registry.dir": str(self.folder / "registry")}
         return JobSettings.of("job", Configuration.from_dict({**own, **values}))
 
-    def job(self, settings: JobSettings, *, resumed: bool = False, claimed: Callable[[], None] | None = None) -> Job:
+    def job(self, settings: JobSettings, *, resumed: bool = False, claimed: Callable[[], None] = lambda: None) -> Job:
         identity = JobIdentity(JOB_ID, "job", "job.py")
         request = JobRequest(identity, self.graph, settings, resumed=resumed, claimed=claimed)
         return Job(request, MagicMock(), ManualClock())
