@@ -18,7 +18,6 @@ from penstock.clock import Clock
 from penstock.control.driver_log import DriverLog, Level
 from penstock.control.interrupts import INTERRUPTS
 from penstock.control.registry import JobRecord, Registry, RescaleRecord
-from penstock.control.submission import resume_command
 from penstock.control.terminal import print_message, print_warning
 from penstock.errors import (
     CheckpointCorruptError,
@@ -47,6 +46,7 @@ from penstock.jobmanager.job_savepoints import JobSavepoints
 from penstock.jobmanager.job_scaling import JobScaling
 from penstock.jobmanager.live_state import LiveJobState
 from penstock.jobmanager.restart_strategy import Restarts, is_final
+from penstock.jobmanager.resume_advice import ResumeAdvice
 from penstock.jobmanager.row_counts import RowCounts
 from penstock.model.execution import JobExecutionResult, JobStatus
 from penstock.model.ids import SubtaskId
@@ -66,8 +66,7 @@ class Job:
     def __init__(self, request: JobRequest, spark: Any, clock: Clock) -> None:
         settings = request.settings
         self._request = request
-        self._resume_command = resume_command()  # now: the program's submission ends before the job is suspended
-        self._resume_rescaled = resume_command(sets_parallelism=False)
+        self._advice = ResumeAdvice(request.identity.name, settings)
         self._spark = spark
         self._clock = clock
         self._registry = registry = Registry(settings.registry_dir)
@@ -186,15 +185,8 @@ class Job:
 
     def describe_end(self) -> str:
         """What an interrupted program says about the job last: how it has ended, and how to resume it."""
-        if not self._request.settings.is_resumable:
-            what = "no checkpoints" if self._storage is None else "checkpoints in the JobManager's memory only"
-            return f"job {self.name!r} has {what}: its state is gone with its process"
-        if self._history.status is not JobStatus.SUSPENDED:
-            return f"job {self.name!r} is {self._history.status.name}"
-        checkpoint = self._checkpoints.last_completed
-        where = f"at checkpoint {checkpoint}" if checkpoint is not None else "before its first checkpoint"
-        command = self._resume_command if self._scaling.rescaled is None else self._resume_rescaled
-        return f"job {self.name!r} is suspended {where}; resume it with: {command}"
+        is_rescaled = self._scaling.rescaled is not None
+        return self._advice.text(self.status(), self._checkpoints.last_completed, is_rescaled=is_rescaled)
 
     def checkpoint(self, *, full: bool = False) -> int:
         """Take a checkpoint now; its number, once it is complete. `full`: it inherits nothing."""
@@ -273,9 +265,11 @@ class Job:
                     return
                 self._set_status(JobStatus.RESTARTING)  # at another parallelism
                 delay_s: float | None = 0.0
-            except (FencedError, JobConflictError, UsageError):
-                raise  # the job belongs to another driver, or will never run: no new attempt
+            except (FencedError, JobConflictError):
+                raise  # the job belongs to another driver: no new attempt
             except PenstockError as error:
+                if isinstance(error, UsageError) and not self._scaling.is_untried:
+                    raise  # the job will never run: no new attempt
                 delay_s = self._delay_after(error)
                 if delay_s is None:
                     self._give_up(error)
@@ -303,11 +297,16 @@ class Job:
         is_new = self._history.failed(error, self._attempt_number)
         self._set_status(JobStatus.FAILING)
         self._checkpoints.check_fenced()  # PROTOCOL R4: a fenced driver does not claim again, whatever failed first
-        delay_s = None if is_final(error) else self._restarts.after_failure()
+        delay_s: float | None = 0.0
+        if self._scaling.go_back(error):  # part of the rescale: no restart of the restart strategy
+            then = f"the job goes back to parallelism {self.graph.default_parallelism}"
+        else:
+            delay_s = None if is_final(error) else self._restarts.after_failure()
+            then = f"the job restarts in {delay_s or 0:.3g} s"
         if delay_s is not None:
-            text = f"attempt {self._attempt_number} has failed, the job restarts in {delay_s:.3g} s: {last_line(error)}"
+            text = f"attempt {self._attempt_number} has failed, {then}: {last_line(error)}"
             print_message(f"{text}\n{error}" if is_new and isinstance(error, UserFunctionError) else text)
-            self._log_failure(f"the job restarts in {delay_s:.3g} s", error, level="WARN")
+            self._log_failure(then, error, level="WARN")
             self._set_status(JobStatus.RESTARTING)
         return delay_s
 
@@ -492,8 +491,7 @@ class Job:
             rows_per_s=self._rows.per_second,
             processes=[driver, *taskmanagers],
             failure=str(self._failure) if self._failure is not None else None,
-            transitions=self._history.transitions(),
-            failures=self._history.failures(),
+            **self._history.figures(),
             metrics=self._metrics.merged(),
             subtasks=self._metrics.work.subtasks(epoch_runs=epoch_rows > 0),
             last_epoch=self._rows.last,

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.file_names import CHECKPOINT_FOLDERS
@@ -96,6 +97,10 @@ class JobHistory:
         """The last failures, oldest first."""
         with self._lock:
             return list(self._failures)
+
+    def figures(self) -> dict[str, Any]:
+        """What the job's record says of its history."""
+        return {"transitions": self.transitions(), "failures": self.failures()}
 
 
 class SlowCheckpoints:

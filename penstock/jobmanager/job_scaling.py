@@ -4,6 +4,9 @@ A rescale takes a checkpoint while the job runs, so that little is left to write
 if the job were suspended (PROTOCOL R32), with a last checkpoint, and the next attempt begins at the new parallelism.
 Its claim records that parallelism. So a crash before the claim leaves a job at the old parallelism, and one after it a
 job at the new one; to recovery both are an attempt that died after its last checkpoint.
+
+If that attempt fails before it reads rows, the job goes back: the next claim records what the old attempts' claims did.
+It starts from the same checkpoint, because the failed attempt has committed no epoch.
 """
 
 import threading
@@ -62,6 +65,8 @@ class Rescale:
     """The attempt at the old parallelism is ending."""
     is_switched: threading.Event = field(default_factory=threading.Event)
     """The next attempt begins."""
+    replaced: tuple[JobGraph, int | None] | None = None
+    """Since then: what the job had before, to go back to."""
     paused_at_s: float = 0.0
     checkpoint: int = 0
     future: "Future[RescaleRecord]" = field(default_factory=Future)
@@ -197,6 +202,7 @@ class JobScaling:
             return self.graph
         with self._lock:
             if self._current is rescale:
+                rescale.replaced = self.graph, self.rescaled
                 self.graph = rescale.graph
                 self.rescaled = rescale.graph.default_parallelism
                 rescale.is_switched.set()
@@ -230,6 +236,24 @@ class JobScaling:
         if rescale is not None and attempt.manifest is not None:
             rescale.checkpoint = attempt.manifest.checkpoint_id
 
+    @property
+    def is_untried(self) -> bool:
+        """The attempt that runs or begins is the first one at its parallelism, and has not read rows yet."""
+        rescale = self._current
+        return rescale is not None and rescale.replaced is not None
+
+    def go_back(self, error: PenstockError) -> bool:
+        """An attempt has failed. True if the next one gets the old parallelism, because this one was the first at a new
+        one and has read no rows. Whatever the reason was: the job ran at the old one.
+        """
+        rescale = self._current
+        if rescale is None or rescale.replaced is None:
+            return False
+        target = rescale.graph.default_parallelism
+        reason = f"its first attempt at parallelism {target} has failed: {error.summary}"
+        failure = JobFailedError(f"the job goes back to parallelism {rescale.before}: {reason}")
+        return self._give_up(rescale, reason, failure, back_to=rescale.replaced)
+
     def committed(self, rows: int) -> None:
         """An epoch is committed."""
         rescale = self._current
@@ -248,14 +272,19 @@ class JobScaling:
         if rescale is not None:
             self._give_up(rescale, reason, JobFailedError(f"the job was not rescaled: {reason}"))
 
-    def _give_up(self, rescale: Rescale, reason: str, error: PenstockError) -> None:
-        """Who waits for the rescale gets the error, unless it was given up or done already."""
+    def _give_up(
+        self, rescale: Rescale, reason: str, error: PenstockError, back_to: tuple[JobGraph, int | None] | None = None
+    ) -> bool:
+        """Who waits for the rescale gets the error. False if it was given up or done already."""
         with self._lock:
             if self._current is not rescale:
-                return
+                return False
             self._current = None
+            if back_to is not None:
+                self.graph, self.rescaled = back_to
             self._given_up(rescale, reason)
         rescale.future.set_exception(error)
+        return True
 
     def _resumed(self, rescale: Rescale) -> None:
         with self._lock:

@@ -7,12 +7,21 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from penstock.checkpoint.log.entries import Claim
 from penstock.checkpoint.log.job_log import JobLog
 from penstock.checkpoint.publication import complete
 from penstock.checkpoint.snapshot.manifest import load_manifest
 from penstock.control.registry import RescaleRecord
 from penstock.control.submission import Submission, submitted
-from penstock.errors import JobConflictError, JobError, JobFailedError, TaskManagerLostError, UsageError
+from penstock.errors import (
+    JobConflictError,
+    JobError,
+    JobFailedError,
+    PenstockError,
+    StorageError,
+    TaskManagerLostError,
+    UsageError,
+)
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.graph.stream_graph import SinkSpec, SourceSpec, StreamGraph
@@ -20,8 +29,10 @@ from penstock.jobmanager.attempt.attempt import Attempt, Ended
 from penstock.jobmanager.job import Job
 from penstock.model.execution import JobStatus
 from penstock.model.types import TAGGED
+from penstock.storage.local import LocalStorage
+from tests.checkpoint.logs import claimed_log
 from tests.checkpoint.manifests import inline_file, snapshot
-from tests.jobmanager.fake_attempts import CHECKPOINTS, FakeAttempt, Place
+from tests.jobmanager.fake_attempts import CHECKPOINTS, JOB_ID, FakeAttempt, Place
 from tests.sim.job import EVERYTHING, MAX_PARALLELISM, ROWS_SINK, Everything, Sinks, add_keyed, large_graph
 from tests.waiting import LIMIT_S, wait_until
 
@@ -104,7 +115,7 @@ def test_e9_the_command_that_resumes_a_rescaled_job_does_not_undo_the_rescale(
 ) -> None:
     with submitted(Submission(Path("totals.py"), parallelism=1)):
         job = running(place, monkeypatch)
-    assert job._resume_command.endswith("run -p 1 --resume totals.py")
+    assert job._advice.command.endswith("run -p 1 --resume totals.py")
     rescaling = Rescaling(job, 3)
     attempt_number(place, 2).waits_for_rows = True
     assert isinstance(rescaling.result(), RescaleRecord)
@@ -248,6 +259,99 @@ def test_e9_a_last_checkpoint_with_rows_in_flight_to_a_stage_that_would_be_split
     assert [record.failure for record in job.record().rescales] == [str(found)]
     assert job.record().failures == [] and not second.suspended.is_set()
     job.cancel()
+
+
+@pytest.mark.parametrize("error", [TaskManagerLostError("no resources"), UsageError("no resources")])
+def test_e9_a_job_whose_first_attempt_at_the_new_parallelism_fails_goes_back_to_the_old_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch, error: PenstockError
+) -> None:
+    """Also without a restart strategy: the way back is part of the rescale."""
+    job = place.running(**CHECKPOINTS, **{"restart-strategy.type": "none"})
+    monkeypatch.setattr(job._checkpoints, "take", lambda: 0)
+    rescaling = Rescaling(job, 4)
+    attempt_number(place, 2).end(error)
+    third = attempt_number(place, 3)
+    assert third.attempt.graph.parallelism == job.graph.parallelism == job.record().parallelism == 1
+    assert third.attempt.manifest is not None and third.attempt.manifest.checkpoint_id == 0
+    found, claim = rescaling.result(), place.log().claim
+    assert isinstance(found, JobFailedError)
+    reason = "its first attempt at parallelism 4 has failed: no resources"
+    assert str(found) == f"the job goes back to parallelism 1: {reason}"
+    assert claim is not None and (claim.attempt, claim.parallelism, claim.rescaled) == (3, 1, UNSET)
+    record = job.record()
+    assert [(one.before, one.after, one.failure) for one in record.rescales] == [(1, 4, reason)]
+    assert record.rescale is None and [(one.attempt, one.error) for one in record.failures] == [
+        (2, type(error).__name__)
+    ]
+    log = (Path(record.log_dir) / "driver.log").read_text(encoding="utf-8")
+    assert f"the job was not rescaled to 4 (requested): {reason}" in log
+    assert "attempt 2 has failed, the job goes back to parallelism 1" in log
+    third.end(TaskManagerLostError("gone"))  # from here on a failure is one as any other
+    job.wait_for_end()
+    assert job.status() is JobStatus.FAILED and len(place.attempts) == 3
+
+
+def test_e9_a_job_goes_back_to_the_parallelism_of_the_rescale_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    rescaling = Rescaling(job, 2)
+    attempt_number(place, 2).waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord)
+    rescaling = Rescaling(job, 4)
+    attempt_number(place, 3).end(TaskManagerLostError("gone"))
+    assert attempt_number(place, 4).attempt.graph.parallelism == 2
+    claim = place.log().claim
+    assert claim is not None and (claim.parallelism, claim.rescaled) == (2, 2)
+    assert isinstance(rescaling.result(), JobFailedError)
+    rescaling = Rescaling(job, 3)  # nothing of the failed one stands in the way
+    attempt_number(place, 5).waits_for_rows = True
+    assert isinstance(rescaling.result(), RescaleRecord) and job.graph.parallelism == 3
+    job.cancel()
+
+
+def test_e9_a_job_whose_claim_at_the_new_parallelism_fails_goes_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    claims: list[int] = []
+
+    def claim(self: JobLog, entry: Claim, *, reopen: bool = False) -> None:
+        claims.append(entry.parallelism)
+        if len(claims) == 1:
+            raise StorageError("away")
+        real_claim(self, entry, reopen=reopen)
+
+    real_claim = JobLog.claim
+    monkeypatch.setattr(JobLog, "claim", claim)
+    rescaling = Rescaling(job, 4)
+    assert attempt_number(place, 2).attempt.graph.parallelism == 1
+    assert claims == [4, 1] and isinstance(rescaling.result(), JobFailedError)
+    job.cancel()
+
+
+def test_e9_a_driver_that_lost_its_job_in_the_pause_does_not_go_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    rescaling = Rescaling(job, 4)
+    second = attempt_number(place, 2)
+    other = claimed_log(LocalStorage(place.folder / JOB_ID))
+    second.end(TaskManagerLostError("gone"))
+    job.wait_for_end()
+    assert job.status() is JobStatus.FAILED and len(place.attempts) == 2 and other.view().attempt == 3
+    assert isinstance(rescaling.result(), JobFailedError)
+
+
+def test_e9_a_job_that_is_suspended_before_its_first_attempt_at_the_new_parallelism_fails_stays_suspended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(place, monkeypatch)
+    rescaling = Rescaling(job, 4)
+    attempt_number(place, 2).on_suspend = lambda: TaskManagerLostError("gone")
+    job.suspend(KeyboardInterrupt())
+    assert job.status() is JobStatus.SUSPENDED and len(place.attempts) == 2
+    assert isinstance(rescaling.result(), JobFailedError)
 
 
 @pytest.mark.parametrize(
