@@ -12,7 +12,7 @@ from penstock.clock import Clock, SystemClock
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import JobRecord, RescaleRecord
 from penstock.control.terminal import print_message, print_warning
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import JobFailedError, PenstockError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.jobmanager.scaling_decision import LoadSample, LoadWindow, ScalingBounds, ScalingDecision
 from penstock.model.configuration import Configuration
@@ -52,6 +52,8 @@ class Autoscaler:
         """A graph, and which of its stages a rescale changes."""
         self._lag: tuple[float, int] | None = None
         """When the watermark was looked at last, and how far behind it was, in milliseconds."""
+        self._error = ""
+        """Why the last look failed; empty if it did not."""
 
     @property
     def step_s(self) -> float:
@@ -76,10 +78,23 @@ class Autoscaler:
             self._rescale(decision)
 
     def run(self, pause: Callable[[float], object]) -> None:
-        """Look until the job has ended."""
+        """Look until the job has ended. A look that fails is logged: the next one may succeed."""
         while not self._job.status().is_terminal_state():
             pause(self.step_s)
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # a bug, or Spark is gone: nobody waits for this thread
+                self._window.interrupt()
+                self._log_once(error)
+            else:
+                self._error = ""
+
+    def _log_once(self, error: Exception) -> None:
+        """One that repeats itself with every look is in the log once."""
+        text = f"{type(error).__name__}: {error}"
+        if text != self._error:
+            self._job.log.write_error("job", "autoscaler: it could not look at the job, and tries again", error)
+        self._error = text
 
     def _lags(self, record: JobRecord, busy: float) -> bool:
         """Whether more input waits than the job can read: files, rows in spools, or a watermark that falls behind."""
@@ -98,7 +113,10 @@ class Autoscaler:
             self._job.request_rescale(decision.after, f"autoscaler: {decision.why}")()
         except PenstockError as error:
             self._job.log.write("job", f"autoscaler: the job was not rescaled: {error}", level="WARN")
-            self._window.interrupt()  # what was not done cannot have failed to help: it is tried again a window later
+            if isinstance(error, JobFailedError):  # it could not start there
+                self._window.failed(decision, self._clock.monotonic_s())
+            else:  # what was not done cannot have failed to help: it is tried again a window later
+                self._window.interrupt()
             return
         self._window.begin(self._clock.monotonic_s(), decision.lagging_rate)
 

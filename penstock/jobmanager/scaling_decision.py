@@ -2,9 +2,10 @@
 
 The rule is that of Flink's autoscaler. If the subtasks of an operator are busy for 90 % of the time at parallelism 4,
 and should be for 70 %, the operator needs 4 * 0.9 / 0.7 = 5.1 subtasks, so 6. A job that lags uses all it has: it
-counts as busy all the time, whatever part of the time Spark takes. Four things keep it from going up and down in turn:
+counts as busy all the time, whatever part of the time Spark takes. Five things keep it from going up and down in turn:
 the margin around the target; measurements over a whole stabilization window, which begin anew after a change; the
-longer interval before it goes down; and that a change which did not help is not followed by more of the same.
+longer interval before it goes down; that a change which did not help is not followed by more of the same; and that a
+parallelism at which the job could not start is left alone for some time.
 """
 
 import math
@@ -20,6 +21,8 @@ LEAST_BUSY = 0.1
 LEAST_GAIN = 1.1
 """By which factor the rate of a job that lags must have grown with the last step up, if another one is to follow."""
 MOSTLY = 0.5
+LONGEST_HOLD_S = 24 * 3600.0
+"""For which a parallelism at which the job could not start is left alone."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,10 @@ class LoadWindow:
         self._samples: deque[LoadSample] = deque()
         self._parallelism: int | None = None
         """Of the last sample; None until there is one since the last change."""
+        self._failed: ScalingDecision | None = None
+        """The last change that the job could not start at, until it runs at that parallelism."""
+        self._hold_s = 0.0
+        self._hold_until_s = 0.0
 
     def add(self, sample: LoadSample) -> ScalingDecision | None:
         """Take a sample; the change to make now, if any."""
@@ -123,7 +130,11 @@ class LoadWindow:
         self._samples.append(sample)
         while len(self._samples) > 1 and sample.at_s - self._samples[1].at_s >= self._bounds.window_s:
             self._samples.popleft()
-        return decide(self._samples, self._bounds, self._last)
+        if self._failed is not None and _reaches(sample.parallelism, self._failed):
+            self._failed = None  # somebody else has made it run there
+        decision = decide(self._samples, self._bounds, self._last)
+        is_held = self._failed is not None and decision is not None and _reaches(decision.after, self._failed)
+        return None if is_held and sample.at_s < self._hold_until_s else decision
 
     def begin(self, now_s: float, lagging_rate: float | None = None) -> None:
         """The job runs at another parallelism from now on: what was measured before says nothing about it."""
@@ -131,6 +142,20 @@ class LoadWindow:
         self._parallelism = None
         self._last = LastStep(now_s, lagging_rate)
 
+    def failed(self, decision: ScalingDecision, now_s: float) -> None:
+        """The job could not start at this parallelism, and runs on at the old one. It is tried again after the interval
+        before a step down, and twice as long after each further failure.
+        """
+        is_first = self._failed is None
+        self._hold_s = self._bounds.down_interval_s if is_first else min(LONGEST_HOLD_S, 2 * self._hold_s)
+        self._failed, self._hold_until_s = decision, now_s + self._hold_s
+        self.interrupt()
+
     def interrupt(self) -> None:
         """The job does not run at this moment: a restart is no time to measure."""
         self._samples.clear()
+
+
+def _reaches(parallelism: int, step: ScalingDecision) -> bool:
+    """Whether a parallelism is the one after the step, or lies beyond it."""
+    return parallelism >= step.after if step.after > step.before else parallelism <= step.after

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import JobRecord, PhaseRecord, RescaleRecord
-from penstock.errors import JobConflictError
+from penstock.errors import JobConflictError, JobFailedError
 from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.graph.stream_graph import SourceSpec, StreamGraph
 from penstock.jobmanager.autoscaler import Autoscaler, busy_share, scaled_stages, start_autoscaler
@@ -171,6 +171,52 @@ def test_a_step_up_that_was_refused_does_not_count_as_one_that_did_not_help(tmp_
     assert run.watch(70, **lagging) == []
     run.job.refusal = None
     assert [target for target, _ in run.watch(70, **lagging)] == [3]
+
+
+def test_a_parallelism_that_the_job_could_not_start_at_is_left_alone_and_longer_each_time(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    busy = {"subtasks": subtasks(0.95, 0.95)}
+    run.job.refusal = JobFailedError("the job goes back to parallelism 2")
+    tried = []
+    for minute in range(12):
+        before = log_of(tmp_path).count("goes back")
+        run.watch(60, **busy)
+        tried += [minute] * (log_of(tmp_path).count("goes back") - before)
+    assert tried == [1, 3, 7], "the interval before a step down is two minutes"
+    run.job.refusal = None
+    assert [target for target, _ in run.watch(600, **busy)][:1] == [3]
+
+
+def test_a_step_the_other_way_is_not_held_back_by_one_that_failed(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.job.refusal = JobFailedError("the job goes back to parallelism 2")
+    run.watch(120, subtasks=subtasks(0.95, 0.95))
+    run.job.refusal = None
+    assert [target for target, _ in run.watch(75, subtasks=subtasks(0.1, 0.1))] == [1]
+
+
+def test_a_look_that_fails_is_logged_once_and_does_not_end_it(tmp_path: Path) -> None:
+    run, looks = Run(tmp_path), iter(range(6))
+    record = run.job.record
+
+    def fail() -> JobRecord:
+        raise ZeroDivisionError("a bug")
+
+    def pause(_: float) -> None:
+        look = next(looks)
+        run.job.record = fail if look in (0, 1, 3) else record  # type: ignore[method-assign]
+        run.job.changes = {"status": "FINISHED" if look == 5 else "RUNNING"}
+
+    run.job.status = lambda: JobStatus[run.job.changes.get("status", "RUNNING")]  # type: ignore[method-assign]
+    run.scaler.run(pause)
+    assert list(looks) == []
+    log = log_of(tmp_path)
+    assert log.count("autoscaler: it could not look at the job") == 2
+    assert "ZeroDivisionError: a bug" in log and "Traceback" in log
+
+
+def log_of(folder: Path) -> str:
+    return (folder / "driver.log").read_text(encoding="utf-8") if (folder / "driver.log").exists() else ""
 
 
 def test_it_ends_with_the_job(tmp_path: Path) -> None:
