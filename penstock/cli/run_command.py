@@ -139,15 +139,13 @@ def run_highly_available(submission: Submission, address: str) -> int:
     from penstock.control.standby.active_driver import begin  # few runs need it
     from penstock.control.standby.ha_folder import HaFolder
 
-    settings = load_settings(Configuration(), submission.overrides).configuration
+    timeout_ms = load_settings(Configuration(), submission.overrides).configuration.get(HA_TIMEOUT)
     resumes = submission.resume or submission.restarts
-    driver = begin(
-        HaFolder.open(address), settings.get(HA_TIMEOUT), SystemClock(), threading.Event().wait, resumes=resumes
-    )
+    driver = begin(HaFolder.open(address), timeout_ms, SystemClock(), threading.Event().wait, resumes=resumes)
     try:
-        job_id = driver.job_id or submission.job_id
-        driver.stores(replace(submission, job_id=job_id), settings.to_dict())
-        return run_attached(replace(submission, job_id=job_id), driver)
+        submission = driver.continued(submission)
+        driver.stores(submission, load_settings(Configuration(), submission.overrides).configuration.to_dict())
+        return run_attached(submission, driver)
     finally:
         driver.close()
 

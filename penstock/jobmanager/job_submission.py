@@ -16,7 +16,7 @@ from penstock.clock import SystemClock
 from penstock.control.interrupts import INTERRUPTS, is_interactive
 from penstock.control.job_guarantees import job_guarantees, start_lines
 from penstock.control.registry import SUSPENDED, Registry
-from penstock.control.submission import StartingJob, continues_job, current_submission
+from penstock.control.submission import StartingJob, Submission, continues_job, current_submission
 from penstock.control.takeover import require_free
 from penstock.control.terminal import print_message, print_warning
 from penstock.errors import JobConflictError, JobNotFoundError, UsageError
@@ -114,7 +114,7 @@ def _identify(settings: JobSettings, configuration: Configuration, name: str) ->
         job_id = JobId(submission.job_id)
         has_begun = _has_begun(settings, job_id)
         if submission.resume and not (has_begun or submission.restarts):  # its driver died before it claimed the job
-            note_new_job(settings, name, is_allowed=not submission.resume_only)
+            _note_unclaimed(settings, configuration, name, submission)
         return JobIdentity(job_id, name, _program()), has_begun
     if submission is None or not submission.resume:
         _note_suspended(Registry(settings.registry_dir), name)
@@ -123,6 +123,15 @@ def _identify(settings: JobSettings, configuration: Configuration, name: str) ->
     if found is None:
         note_new_job(settings, name, is_allowed=not submission.resume_only)
     return JobIdentity(found or new_job_id(), name, _program()), found is not None
+
+
+def _note_unclaimed(settings: JobSettings, configuration: Configuration, name: str, submission: Submission) -> None:
+    """Say what a job starts from that was to be resumed, but has no state of its own yet."""
+    path = start_options(configuration).path
+    if path is None:
+        note_new_job(settings, name, is_allowed=not submission.resume_only)
+    else:
+        print_message(f"job {submission.job_id} has not begun yet: it starts from {path}, as its first start was to")
 
 
 def _has_begun(settings: JobSettings, job_id: JobId) -> bool:

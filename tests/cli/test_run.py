@@ -11,8 +11,11 @@ import pytest
 from penstock import compat
 from penstock.cli.main import main
 from penstock.control.registry import JobRecord
-from penstock.control.submission import Submission, current_submission, resume_command, to_arguments
+from penstock.control.standby.active_driver import ActiveDriver
+from penstock.control.submission import StartingJob, Submission, current_submission, resume_command, to_arguments
 from penstock.control.terminal import MODE
+from penstock.storage.local import LocalStorage
+from tests.checkpoint.logs import claimed_log
 from tests.records import A_ID, job_record
 
 
@@ -27,6 +30,15 @@ def print_submission() -> None:
     submission = current_submission()
     assert submission is not None
     print({name: value for name, value in vars(submission).items() if name not in ("job_file", "report", "announce")})
+
+
+def print_start() -> None:
+    """Print which job starts from what, and that it starts; called by a program whose driver is then lost."""
+    submission = current_submission()
+    assert submission is not None and submission.starting is not None
+    print(submission.job_id, submission.savepoint_path, submission.claim_mode, submission.allow_non_restored)
+    folder = submission.job_file.parent / "checkpoints"
+    submission.starting(StartingJob(A_ID, "job", str(folder), str(folder / A_ID)))
 
 
 def report_job(status: str, failure: str | None = None) -> None:
@@ -342,3 +354,20 @@ def test_security_s2_the_token_of_another_server_does_not_reach_the_job(
     job = program(tmp_path, "import os; print('PENSTOCK_TOKEN' in os.environ)")
     assert main(["run", job]) == 0
     assert capsys.readouterr().out == "False\n"
+
+
+def test_u2_a_job_that_died_between_storing_its_program_and_its_claim_keeps_its_savepoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ActiveDriver, "close", lambda driver: driver._lease.close())  # as a kill leaves the folder
+    job = program(tmp_path, "from tests.cli.test_run import print_start; print_start()")
+    savepoint = next((Path(__file__).parents[1] / "golden" / "0.1.0" / "hashmap-canonical").glob("savepoint-*"))
+    flags = ["run", "--ha", str(tmp_path / "ha"), "-Dpenstock.ha.timeout=500 ms"]
+    assert main([*flags, "-s", str(savepoint), "-cm", "claim", "-n", job]) == 0
+    assert capsys.readouterr().out == f"None {savepoint} claim True\n"
+    for _ in range(2):
+        assert main([*flags, "--resume", job]) == 0
+        assert capsys.readouterr().out == f"{A_ID} {savepoint} claim True\n"
+    claimed_log(LocalStorage(tmp_path / "checkpoints" / A_ID))
+    assert main([*flags, "--resume", job]) == 0
+    assert capsys.readouterr().out == f"{A_ID} None None False\n"

@@ -80,6 +80,12 @@ def test_u2_a_job_of_an_ha_folder_that_nobody_has_claimed_is_a_new_one_unless_on
     with submitted(replace(submission, restarts=True)):  # with the flags of the first start
         assert _identify(settings(tmp_path), Configuration(), "job")[1] is False
     assert capsys.readouterr().err == ""
+    start = Configuration.from_dict({"execution.state-recovery.path": "/savepoints/1"})
+    with submitted(replace(submission, resume_only=True)):  # with the snapshot of the first start
+        assert _identify(settings(tmp_path), start, "job")[1] is False
+    assert capsys.readouterr().err == (
+        f"job {'c' * 32} has not begun yet: it starts from /savepoints/1, as its first start was to\n"
+    )
     claimed_log(LocalStorage(tmp_path / ("c" * 32)))
     with submitted(replace(submission, resume_only=True)):
         assert _identify(settings(tmp_path), Configuration(), "job")[1] is True

@@ -7,6 +7,7 @@ A process that is killed leaves everything, and a standby goes on. One whose job
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.checkpoint.log.log_reader import read_log
@@ -21,12 +22,22 @@ from penstock.control.submission import StartingJob, Submission
 from penstock.errors import CheckpointError, JobConflictError, StorageError, UsageError
 from penstock.model.configuration import Configuration
 from penstock.model.options.availability_options import HA_FILES
-from penstock.model.options.checkpointing_options import DIRECTORY
+from penstock.model.options.checkpointing_options import (
+    CLAIM_MODE,
+    DIRECTORY,
+    IGNORE_UNCLAIMED_STATE,
+    RECOVERY_PATH,
+)
 from penstock.storage.address import parse_address
 from penstock.storage.storage import open_storage
 
 ENDED_IN_LOG = {"finished": "FINISHED", "cancelled": "CANCELED", "failed": "FAILED"}
 """How a job has ended for good, in its log and for users."""
+PATH_KEYS = (RECOVERY_PATH.key, *RECOVERY_PATH.old_keys)
+START_KEYS = frozenset(
+    (*PATH_KEYS, *(key for one in (CLAIM_MODE, IGNORE_UNCLAIMED_STATE) for key in (one.key, *one.old_keys)))
+)
+"""What a job starts from."""
 
 
 class ActiveDriver:
@@ -53,6 +64,29 @@ class ActiveDriver:
     def job_id(self) -> str | None:
         """The job that is in the folder already."""
         return self._program.job_id if self._program is not None else None
+
+    def continued(self, submission: Submission) -> Submission:
+        """How the user's program is to be run: as the job of the folder, if there is one.
+
+        A job that no driver has claimed yet starts from the snapshot that its first start named, unless this one names
+        another: the log does not know it.
+        """
+        program = self._program
+        if program is None:
+            return submission
+        again = replace(submission, job_id=program.job_id)
+        if has_begun(program.job_address) or not submission.overrides.keys().isdisjoint(PATH_KEYS):
+            return again
+        if submission.savepoint_path is not None:  # the same flags again, from a supervisor
+            return again
+        kept = {key: value for key, value in program.settings.items() if key in START_KEYS}
+        return replace(
+            again,
+            savepoint_path=program.savepoint_path,
+            claim_mode=submission.claim_mode or program.claim_mode,
+            allow_non_restored=submission.allow_non_restored or program.allow_non_restored,
+            overrides={**kept, **submission.overrides},
+        )
 
     def stores(self, submission: Submission, settings: Mapping[str, str]) -> None:
         """This process was started by the user: its program takes the place of the one in the folder.
@@ -107,20 +141,19 @@ class ActiveDriver:
             if listing.term != self._lease.term:
                 return
             is_own = listing.program is None or (self._started is not None and self._program is None)
-            if is_own and not (self._has_ended or self._has_begun()):
+            address = self._started.address if self._started is not None else None
+            if is_own and not (self._has_ended or has_begun(address)):
                 self._folder.clear(listing)
             elif self._was_suspended and not self._has_run:
                 self._folder.put_suspended(self._lease.term)
 
-    def _has_begun(self) -> bool:
-        """Whether a driver has claimed the job in its log."""
-        address = self._started.address if self._started is not None else None
-        return address is not None and is_there(address) and read_log(open_storage(address)).attempt > 0
-
     def _pack(self, submission: Submission, job: StartingJob) -> bytes:
         assert job.address is not None and job.checkpoints is not None, "checked by the caller"
         job_file = submission.job_file.resolve()
-        patterns = (Configuration.from_dict(dict(self._settings)).get(HA_FILES) or "").split(";")
+        settings = Configuration.from_dict(dict(self._settings))
+        patterns = (settings.get(HA_FILES) or "").split(";")
+        path = settings.get(RECOVERY_PATH)
+        start = {RECOVERY_PATH.key: full_address(path)} if path is not None else {}
         program = KeptProgram(
             job_id=job.job_id,
             name=job.name,
@@ -129,7 +162,7 @@ class ActiveDriver:
             folder=str(job_file.parent),
             working_folder=os.getcwd(),
             arguments=submission.arguments,
-            settings={**self._settings, DIRECTORY.key: job.checkpoints},
+            settings={**self._settings, **start, DIRECTORY.key: job.checkpoints},
             parallelism=submission.parallelism,
             savepoint_path=full_address(submission.savepoint_path) if submission.savepoint_path else None,
             claim_mode=submission.claim_mode,
@@ -199,6 +232,11 @@ def job_end(address: str | None) -> str | None:
         return None
     status = read_log(open_storage(address)).status
     return ENDED_IN_LOG.get(status.status) if status is not None else None
+
+
+def has_begun(address: str | None) -> bool:
+    """Whether a driver has claimed the job with this folder in its log."""
+    return address is not None and is_there(address) and read_log(open_storage(address)).attempt > 0
 
 
 def is_there(address: str) -> bool:

@@ -8,6 +8,8 @@ from penstock.control.standby.active_driver import ActiveDriver, begin, read_pro
 from penstock.control.standby.lease import Lease
 from penstock.control.submission import StartingJob, Submission
 from penstock.errors import JobConflictError, UsageError
+from penstock.model.configuration import Configuration
+from penstock.model.options.checkpointing_options import CLAIM_MODE, RECOVERY_PATH
 from tests.control.standby.places import TIMEOUT_MS, Place
 from tests.records import A_ID, B_ID, job_record
 
@@ -141,6 +143,53 @@ def test_a_driver_that_died_is_replaced_by_resume_after_the_timeout(tmp_path: Pa
     driver.starting(place.starting())
     assert place.folder.listing().programs == (2,), "the program of the user takes the place of the old one"
     driver.close()
+
+
+def resumed_submission(place: Place, **flags: object) -> Submission:
+    """How a user's `--resume` is run, after the first driver of the folder's job has died."""
+    driver = start(place, resumes=True)
+    found = driver.continued(Submission(place.program, resume=True, **flags))  # type: ignore[arg-type]
+    driver._lease.close()
+    return found
+
+
+def test_u2_a_job_whose_driver_died_before_its_claim_starts_from_the_snapshot_of_its_first_start(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    path = str(tmp_path / "savepoint-1")
+    place.driver(savepoint_path=path, claim_mode="claim", allow_non_restored=True)
+    found = resumed_submission(place)
+    assert (found.job_id, found.savepoint_path, found.claim_mode) == (A_ID, path, "claim")
+    assert found.allow_non_restored and found.resume
+    again = start(place, resumes=True)
+    again.stores(found, {})
+    again.starting(place.starting())  # and this driver dies at the same moment
+    assert resumed_submission(place) == found
+    other = {"execution.state-recovery.path": "/another"}
+    assert resumed_submission(place, overrides=other).savepoint_path is None, "its own start names another one"
+    place.log()
+    found = resumed_submission(place)
+    assert (found.job_id, found.savepoint_path, found.claim_mode) == (A_ID, None, None), "the log knows it now"
+    assert not found.allow_non_restored
+
+
+def test_u2_the_snapshot_of_the_first_start_may_be_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    driver = ActiveDriver(place.folder, place.lease(), None)
+    settings = {
+        "execution.savepoint.path": "savepoint-1",
+        "execution.state-recovery.claim-mode": "claim",
+        "parallelism.default": "3",
+    }
+    driver.stores(Submission(place.program), settings)
+    driver.starting(place.starting())
+    found = resumed_submission(place, overrides={"spark.master": "local[1]"})
+    configuration = Configuration.from_dict(found.overrides)
+    assert configuration.get(RECOVERY_PATH) == str(tmp_path / "savepoint-1"), "wherever it is resumed"
+    assert configuration.get(CLAIM_MODE) == "claim" and found.overrides["spark.master"] == "local[1]"
+    assert "parallelism.default" not in found.overrides, "the rest is that of the new start"
 
 
 def test_a_suspended_job_is_resumed_at_once(tmp_path: Path) -> None:
