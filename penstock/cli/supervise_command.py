@@ -6,24 +6,39 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from penstock.cli.flags import parse_settings
+from penstock.cli.flags import DebugFlag, JsonFlag, parse_settings
 from penstock.clock import SystemClock
 from penstock.control.effective_settings import load_settings
 from penstock.control.registry import Registry, registry_of
 from penstock.control.supervision import DriverEnd, RestartBudget, has_ended
-from penstock.control.terminal import print_message
-from penstock.errors import UsageError
+from penstock.control.terminal import MODE, print_message, print_result
+from penstock.errors import StorageError, UsageError
 from penstock.model.configuration import Configuration
 
 PASSED_ON = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 """What the supervisor gets, and what the driver gets then: a terminal that closes suspends the job, too."""
+
+
+class SupervisorNotice(msgspec.Struct, frozen=True):
+    """What the supervisor does after the end of a driver."""
+
+    state: str
+    """`restarting`, or `given-up`: no restart is left."""
+    text: str
+    exit_code: int
+    """Of the driver, as shells count."""
+    job_id: str | None = None
+    name: str | None = None
+    delay_s: float | None = None
+    """Until the restart."""
 
 
 def supervise(
@@ -31,8 +46,12 @@ def supervise(
     arguments: Annotated[
         list[str], typer.Argument(metavar="[FLAGS] job.py [args]", help="The same as for `penstock run`.")
     ],
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
 ) -> int:
     """Run a program as a job, and start it again when its driver dies or the job fails."""
+    shared = {"--json": json, "--debug": debug}  # behind a flag with a value they are among the arguments
+    arguments = [*(flag for flag, is_set in shared.items() if is_set), *arguments]
     flags = run_flags(arguments)
     if flags.get("detached"):
         raise UsageError("supervise stays with the job: leave out -d, or put the command itself in the background")
@@ -83,14 +102,12 @@ class DriverSupervisor:
                     return end.shell_code
                 delay_s = self._budget.next_delay_s()
                 if delay_s is None:
-                    print_message(
-                        f"{end.describe()}; it was started again {self._budget.limit} times within "
-                        f"{self._budget.window_s:g} s, and is given up now"
-                    )
+                    limit = f"{self._budget.limit} times within {self._budget.window_s:g} s"
+                    report(end, "given-up", f"it was started again {limit}, and is given up now")
                     return end.shell_code
                 if end.record is not None:
                     extra = ["--restart", "--job-id", end.record.job_id]
-                print_message(f"{end.describe()}; starting it again in {delay_s:g} s")
+                report(end, "restarting", f"starting it again in {delay_s:g} s", delay_s)
                 if self._stopped.wait(delay_s):
                     assert self._stopped_by is not None, "set together"
                     return 128 + self._stopped_by
@@ -124,3 +141,14 @@ class DriverSupervisor:
         self._stopped.set()
         if self._child is not None and self._child.returncode is None:
             self._child.send_signal(PASSED_ON[signal.Signals(number)])  # nothing if it ends at this moment
+
+
+def report(end: DriverEnd, state: str, consequence: str, delay_s: float | None = None) -> None:
+    """A line on stderr, or with `--json` a document on stdout, among those of the drivers."""
+    text, job = f"{end.describe()}; {consequence}", end.record
+    if not MODE.json:
+        print_message(text)
+        return
+    job_id, name = (job.job_id, job.name) if job is not None else (None, None)
+    with suppress(StorageError):  # a driver is started whether or not this can be printed
+        print_result(text, SupervisorNotice(state, text, end.shell_code, job_id, name, delay_s))

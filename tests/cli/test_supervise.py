@@ -1,5 +1,6 @@
 """`penstock supervise`, with small programs in place of drivers."""
 
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from penstock.cli.supervise_command import DriverSupervisor
 from penstock.clock import SystemClock
 from penstock.control.registry import Registry
 from penstock.control.supervision import RestartBudget
+from penstock.control.terminal import MODE
 from penstock.model.configuration import Configuration
 from tests.records import A_ID
 from tests.waiting import wait_until
@@ -91,6 +93,45 @@ def test_it_gives_up_after_the_last_restart(tmp_path: Path, capfd: pytest.Captur
     assert place.supervisor("job.py").run() == 128 + signal.SIGKILL
     assert place.starts() == ["job.py"] * 3
     assert "started again 2 times" in capfd.readouterr().err
+
+
+def test_restarts_are_documents_with_json(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MODE, "json", True)
+    place = Place(tmp_path, "submit()\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    assert place.supervisor("job.py").run() == 128 + signal.SIGKILL
+    output = capfd.readouterr()
+    documents = [json.loads(line) for line in output.out.splitlines()]
+    text = f"the driver of job 'totals' ({A_ID}) was killed by signal 9; "
+    common = {"job_id": A_ID, "name": "totals", "exit_code": 128 + signal.SIGKILL}
+    assert documents == [
+        {**common, "state": "restarting", "delay_s": 0.001, "text": text + "starting it again in 0.001 s"},
+        {**common, "state": "restarting", "delay_s": 0.002, "text": text + "starting it again in 0.002 s"},
+        {
+            **common,
+            "state": "given-up",
+            "delay_s": None,
+            "text": text + "it was started again 2 times within 3600 s, and is given up now",
+        },
+    ]
+    assert output.err == ""
+
+
+@pytest.mark.parametrize("flags", [["--json", "-p", "2"], ["-p", "2", "--json"]])
+def test_the_json_flag_is_one_of_the_supervisor_and_of_its_drivers(
+    tmp_path: Path, flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job.py").touch()
+    started: list[tuple[list[str], bool]] = []
+
+    def run(supervisor: DriverSupervisor) -> int:
+        started.append((list(supervisor._arguments), MODE.json))
+        return 0
+
+    monkeypatch.setattr(DriverSupervisor, "run", run)
+    assert main(["supervise", *flags, str(tmp_path / "job.py"), "--json"]) == 0
+    assert started == [([*flags, str(tmp_path / "job.py"), "--json"], True)]
 
 
 def test_a_program_that_is_wrong_is_not_started_again(tmp_path: Path) -> None:
