@@ -7,7 +7,13 @@ from typing import Any
 from penstock import compat
 from penstock.codec.row_codec import RowCodec
 from penstock.connectors.function_source import FunctionSource
-from penstock.connectors.kafka.kafka_source import PARTITION_COLUMN, TIMESTAMP_COLUMN, KafkaSource
+from penstock.connectors.kafka.kafka_source import (
+    PARTITION_COLUMN,
+    TIMESTAMP_COLUMN,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+)
 from penstock.connectors.position_sources import DataGeneratorSource, IteratorSource, SocketSource
 from penstock.connectors.source_connectors import CollectionSource, FileSource, NumberSequenceSource
 from penstock.errors import ArgumentError, TypeMismatchError, UnsupportedValueError, UsageError
@@ -35,7 +41,7 @@ def dataframe_source(
     df: Any, event_time: str | None, max_out_of_orderness: Any, *, replayable: bool = False
 ) -> SourceSpec:
     """A source of the rows of a DataFrame. One that is not streaming is bounded, and needs batch mode."""
-    from penstock.spark.dataframe_checks import check_source, check_static_source, describe
+    from penstock.spark.dataframe_checks import check_source, check_static_source, describe, has_fixed_start
 
     refuse_connect(df, "DataFrame")
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
@@ -49,7 +55,9 @@ def dataframe_source(
         check_static_source(df)
     record_type = describe(df)
     time = _event_time(event_time, max_out_of_orderness, record_type)
-    return SourceSpec("dataframe" if df.isStreaming else "static", df, record_type, time, bounded=not df.isStreaming)
+    if not df.isStreaming:
+        return SourceSpec("static", df, record_type, time, bounded=True)
+    return SourceSpec("dataframe", df, record_type, time, fixed_start=has_fixed_start(df))
 
 
 def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:
@@ -111,7 +119,19 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
         raise TypeMismatchError(
             f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"
         )
-    return SourceSpec(kind, source, source.record_type, bounded=source.bounded, delivery=source.delivery)
+    return SourceSpec(
+        kind,
+        source,
+        source.record_type,
+        bounded=source.bounded,
+        delivery=source.delivery,
+        fixed_start=not isinstance(source, KafkaSource) or _is_fixed(source.starting),
+    )
+
+
+def _is_fixed(starting: KafkaOffsetsInitializer) -> bool:
+    """Whether it stands for the same offsets each time, and not for those behind the newest records."""
+    return starting.kind != "latest" and starting.reset is not KafkaOffsetResetStrategy.LATEST
 
 
 def has_own_event_time(source: Any, strategy: WatermarkStrategy) -> bool:

@@ -5,7 +5,7 @@ Each may lose or repeat records after a failure; the output is as weak as the we
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
@@ -28,6 +28,15 @@ VISIBLE_EARLY = (
 )
 PRINTED = Delivery.at_least_once(
     "lines since the last checkpoint are printed again after a failure", "for exact output, write to a FileSink"
+)
+STARTS_AT_THE_NEWEST = (
+    "without checkpoints it begins at the newest records again after a failure, and those in between are lost",
+    "call env.enable_checkpointing(…), or let it begin at a fixed place",
+)
+COMMITTED_ONCE = Delivery.at_least_once(
+    "in BATCH mode the job takes none: if its driver dies while it commits the output, or just after, a part of it or "
+    "all is visible, and a new run writes it again",
+    "run the program in STREAMING mode with env.enable_checkpointing(…)",
 )
 WRITTEN_BY_SPARK = Delivery.at_least_once(
     "the rows of an epoch may be handed to the writer again after a failure",
@@ -70,15 +79,24 @@ class FaultTolerance:
     """Whether checkpoints are in files, so that another driver can resume the job."""
     restarts: bool = True
     """Whether the job restarts by itself after a failure."""
+    batch: bool = False
+    """The job takes no checkpoints and commits its output at its end. After a failure it reads everything again."""
 
     @property
     def replays(self) -> bool:
         """Whether records can be processed again at all."""
-        return self.mode is not None or self.restarts
+        return self.mode is not None or self.restarts or self.batch
+
+    @property
+    def forgets_positions(self) -> bool:
+        """Whether the sources begin where the program says again after a failure."""
+        return self.mode is None and self.restarts
 
     @property
     def delivery(self) -> Delivery:
         """The guarantee that the settings allow to a sink that commits with checkpoints."""
+        if self.batch:
+            return COMMITTED_ONCE
         if self.mode is None and not self.restarts:
             return Delivery.at_most_once(
                 "the job takes none and ends at its first failure: records that are not written yet are lost", ENABLE
@@ -95,10 +113,6 @@ class FaultTolerance:
             reason="; ".join(reason for reason, _ in weak),
             remedy="; ".join(remedy for _, remedy in weak),
         )
-
-
-BATCH = FaultTolerance()
-"""A batch job commits its output once, at its end; after a failure it reads everything again."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +199,11 @@ class GuaranteeReport:
 
 def report_guarantees(graph: JobGraph, tolerance: FaultTolerance) -> GuaranteeReport:
     """The guarantees of the job with these settings."""
-    tolerance = BATCH if graph.batch else tolerance
-    origins = _Origins(graph)
+    if graph.batch:
+        tolerance = replace(tolerance, mode=None, batch=True)
+    origins = _Origins(graph, tolerance)
     outputs = [_output(sink, origins.of(origins_of_sink), tolerance) for sink, origins_of_sink in _sinks(graph)]
-    sources = [_source(source) for source in graph.sources]
+    sources = [_source(source, tolerance) for source in graph.sources]
     weak = [part for output in outputs for part in output.weak_parts]
     weak += [part for part in sources if not part.delivery.is_exact]
     if tolerance.delivery.may_lose:
@@ -224,8 +239,17 @@ def _checkpoints(tolerance: FaultTolerance) -> Part:
     return Part("checkpoints", "", "", tolerance.delivery)
 
 
-def _source(source: SourcePlan) -> Part:
-    return Part("source", source.uid, source.name, source.spec.delivery)
+def _source(source: SourcePlan, tolerance: FaultTolerance) -> Part:
+    delivery = source.spec.delivery
+    if tolerance.forgets_positions and not source.spec.fixed_start:
+        reason, remedy = STARTS_AT_THE_NEWEST
+        delivery = replace(
+            delivery,
+            may_lose=True,
+            reason="; ".join(filter(None, (delivery.reason, reason))),
+            remedy="; ".join(filter(None, (delivery.remedy, remedy))),
+        )
+    return Part("source", source.uid, source.name, delivery)
 
 
 def _sinks(graph: JobGraph) -> Iterator[tuple[Part, list[Origin]]]:
@@ -234,7 +258,7 @@ def _sinks(graph: JobGraph) -> Iterator[tuple[Part, list[Origin]]]:
     for stage in graph.stages:
         for operator in stage.operators:
             if operator.uid in plans:
-                delivery = _sink_delivery(plans[operator.uid])
+                delivery = _sink_delivery(plans[operator.uid], batch=graph.batch)
             elif operator.kind == SINK_FUNCTION:
                 delivery = loads(operator.function).delivery
             else:
@@ -248,24 +272,28 @@ def _sinks(graph: JobGraph) -> Iterator[tuple[Part, list[Origin]]]:
         )
 
 
-def _sink_delivery(plan: SinkPlan) -> Delivery:
+def _sink_delivery(plan: SinkPlan, *, batch: bool) -> Delivery:
     if plan.spec.kind == "sink":
         sink: Sink = plan.spec.config
         return sink.delivery
-    return PRINTED if plan.spec.kind == "print" else Delivery.exactly_once()
+    if plan.spec.kind == "print":
+        return PRINTED
+    # What a batch job collects goes to the program, which dies with the driver: nothing of it is left to be repeated.
+    return Delivery.exactly_once(is_idempotent=batch)
 
 
 class _Origins:
     """The sources that records at a position of a stage are computed from."""
 
-    def __init__(self, graph: JobGraph) -> None:
+    def __init__(self, graph: JobGraph, tolerance: FaultTolerance) -> None:
         self._graph = graph
+        self._tolerance = tolerance
         self._found: dict[StageOutput, frozenset[int]] = {}
 
     def of(self, origins: Iterable[Origin]) -> list[Part]:
         """The sources, in the order of the program."""
         ids = {source_id for origin in origins for source_id in self._sources(origin)}
-        return [_source(source) for source in self._graph.sources if source.id in ids]
+        return [_source(source, self._tolerance) for source in self._graph.sources if source.id in ids]
 
     def _sources(self, origin: Origin) -> frozenset[int]:
         if isinstance(origin, SourceRef):

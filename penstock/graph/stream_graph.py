@@ -48,6 +48,8 @@ class SourceSpec:
     bounded: bool = False
     delivery: Delivery = Delivery()
     """The guarantee of the source."""
+    fixed_start: bool = True
+    """Whether a job without a position begins at the same record each time, and not after the newest one."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """DataFrames as sources: the type of their records, and which ones are refused."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -22,6 +23,8 @@ STATEFUL_NODES = {
 }
 REPLAYABLE = frozenset({"rate", "rate-micro-batch", "kafka"})
 IN_MEMORY = frozenset({"socket", "textSocket", "memory", "MemoryStream"})
+_AT_THE_END = re.compile(r":\s*-1\b")
+"""In Spark's JSON of offsets: after the last record of a partition."""
 IN_KEYED_STATE = "do it after from_dataframe() with keyed state, which is part of every snapshot"
 
 
@@ -62,6 +65,30 @@ def check_static_source(frame: DataFrame) -> None:
             "the DataFrame contains an expression that gives another value each time, such as rand() or uuid(): rows "
             "that are read again after a failure would differ; compute it in a function after key_by()"
         )
+
+
+def has_fixed_start(frame: DataFrame) -> bool:
+    """Whether a query without a position begins at the same rows each time. Spark's Kafka source may not."""
+    nodes = _streaming_nodes(frame._jdf.queryExecution().analyzed())
+    relations = [node for node in nodes if str(node.nodeName()) == "StreamingRelationV2"]
+    return all(has_fixed_offsets(_options(leaf)) for leaf in relations if str(leaf.sourceName()) == "kafka")
+
+
+def _options(relation: Any) -> dict[str, str]:
+    """The options of a source, with their names in lower case."""
+    return {str(key).lower(): str(value) for key, value in relation.extraOptions().items()}
+
+
+def has_fixed_offsets(options: Mapping[str, str]) -> bool:
+    """Whether Spark's Kafka source with these options, whose names are in lower case, begins at fixed offsets.
+
+    >>> has_fixed_offsets({}), has_fixed_offsets({"startingoffsets": "earliest"})
+    (False, True)
+    """
+    if "startingtimestamp" in options or "startingoffsetsbytimestamp" in options:
+        return True
+    starting = options.get("startingoffsets", "latest").strip().lower()
+    return starting != "latest" and _AT_THE_END.search(starting) is None
 
 
 def _check_file_source(relation: Any) -> None:

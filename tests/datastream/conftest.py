@@ -20,6 +20,7 @@ class FakeFrame:
 
     ddl: str = "customer string, amount double, at timestamp"
     isStreaming: bool = True
+    fixed_start: bool = True
 
     @property
     def schema(self) -> str:
@@ -99,6 +100,7 @@ def spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakeSpark:
             "describe": lambda df: resolve_type(df.ddl),
             "check_source": lambda df, **options: None,
             "check_static_source": lambda df: None,
+            "has_fixed_start": lambda df: df.fixed_start,
         },
         "penstock.spark.source_frames": {"apply_sql": apply_sql},
         "penstock.spark.session": {"make_session": fake.make_session},

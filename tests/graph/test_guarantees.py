@@ -162,11 +162,52 @@ def test_printed_lines_and_functions_are_at_least_once() -> None:
     }
 
 
-def test_a_batch_job_is_exact_without_checkpoints() -> None:
+def in_batch_mode(config: SinkSpec, tolerance: FaultTolerance) -> GuaranteeReport:
     program = Program()
-    sink(program, program.map(program.source(bounded=True)), TRANSACTIONS)
-    graph = program.build(mode=RuntimeExecutionMode.BATCH)
-    assert report_guarantees(graph, NOTHING).guarantee is Guarantee.EXACTLY_ONCE
+    rows = program.map(program.source(bounded=True))
+    program.graph.add("sink", "Writer", [rows.id], config, rows.output_type)
+    return report_guarantees(program.build(mode=RuntimeExecutionMode.BATCH), tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [NOTHING, FROM_THE_START, EXACT])
+def test_a_batch_job_whose_driver_dies_in_its_commit_is_run_again_as_a_new_job(tolerance: FaultTolerance) -> None:
+    found = in_batch_mode(SinkSpec("sink", Answering(TRANSACTIONS)), tolerance)
+    assert found.lines == [
+        "delivery: at least once; state is exactly once",
+        "  checkpoints: in BATCH mode the job takes none: if its driver dies while it commits the output, or just "
+        "after, a part of it or all is visible, and a new run writes it again; run the program in STREAMING mode with "
+        "env.enable_checkpointing(…)",
+    ]
+    assert in_batch_mode(SinkSpec("sink", Answering(UPSERT)), tolerance).guarantee is Guarantee.EFFECTIVELY_ONCE
+
+
+def test_what_a_batch_job_collects_is_not_there_twice() -> None:
+    assert in_batch_mode(SinkSpec("collect"), NOTHING).guarantee.is_exact
+
+
+def starting_at_the_newest(read: Delivery, tolerance: FaultTolerance) -> GuaranteeReport:
+    program = Program()
+    node = source(program, read)
+    node.payload = replace(node.payload, fixed_start=False)
+    sink(program, program.map(node), TRANSACTIONS)
+    return report_guarantees(program.build(), tolerance)
+
+
+def test_a_restart_without_a_position_passes_over_what_came_before_it() -> None:
+    found = starting_at_the_newest(REPLAYABLE, FROM_THE_START)
+    assert (found.guarantee, found.state) == (Guarantee.NONE, Guarantee.AT_MOST_ONCE)
+    assert found.weak_parts[0].advice == (
+        "source 'orders': without checkpoints it begins at the newest records again after a failure, and those in "
+        "between are lost; call env.enable_checkpointing(…), or let it begin at a fixed place"
+    )
+    assert starting_at_the_newest(REPLAYABLE, EXACT).guarantee is Guarantee.EXACTLY_ONCE
+    assert starting_at_the_newest(REPLAYABLE, NOTHING).guarantee is Guarantee.AT_MOST_ONCE
+
+
+def test_a_weak_source_without_a_fixed_start_says_both() -> None:
+    part = starting_at_the_newest(SOCKET, FROM_THE_START).weak_parts[0]
+    assert part.delivery.reason.startswith("its rows are not kept; without checkpoints")
+    assert part.delivery.remedy.startswith("write them to files; call env.enable_checkpointing")
 
 
 def test_a_job_without_a_sink_reports_its_state() -> None:
