@@ -30,7 +30,21 @@ IN_KEYED_STATE = "do it after from_dataframe() with keyed state, which is part o
 
 def describe(frame: Any) -> TypeInformation:
     """The row type of a DataFrame's records."""
-    return resolve_type(frame.schema)
+    found = resolve_type(frame.schema)
+    for name, column in zip(found.names or (), found.children, strict=True):
+        refuse_time(name, column)
+    return found
+
+
+def refuse_time(name: str, column: TypeInformation) -> None:
+    """Raise UsageError for a column with Spark's type TIME, whose hash and numbers are of other units than ours."""
+    if column.name == "TIME":
+        raise UsageError(
+            f"column {name!r} has Spark's type TIME, which Penstock does not read; make it a text, a number or a "
+            f"timestamp: df.withColumn({name!r}, F.col({name!r}).cast('string'))"
+        )
+    for child in column.children:
+        refuse_time(name, child)
 
 
 def check_source(frame: DataFrame, *, replayable: bool = False) -> None:

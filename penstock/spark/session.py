@@ -42,6 +42,8 @@ SESSION_SETTINGS: dict[str, str] = {
     "spark.driver.memory": "2g",
     "spark.cleaner.periodicGC.interval": "10min",
 }
+COLLATED_HASHES = "spark.sql.legacy.collationAwareHashFunctions"
+"""With it the hash of a key depends on its collation; ours depends on its characters alone."""
 QUERY_SETTINGS: dict[str, str] = {
     # PROTOCOL R15: with AQE an empty exchange runs no task at all.
     "spark.sql.adaptive.enabled": "false",
@@ -53,6 +55,8 @@ QUERY_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
+    # Also for a DataFrame of another session than the one that is checked.
+    COLLATED_HASHES: "false",
 }
 """Set on the session of each query only."""
 
@@ -162,6 +166,15 @@ def check_session(session: SparkSession) -> None:
         raise UsageError("spark.speculation is true; a subtask's epoch runs once: set spark.speculation=false")
     if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise UsageError("spark.dynamicAllocation.enabled is true; state lives on the executors: set it to false")
+    require_plain_hashes(session)
+
+
+def require_plain_hashes(session: SparkSession) -> None:
+    """Raise if Spark and Penstock would compute different hashes, and so different owners, of one key."""
+    if str(session.conf.get(COLLATED_HASHES, "false")).lower() == "true":
+        raise UsageError(
+            f"{COLLATED_HASHES} is true; the key group of a key is made of the hash of its characters: set it to false"
+        )
 
 
 def require_classic(session: SparkSession) -> None:

@@ -11,6 +11,7 @@ from penstock.errors import UsageError
 from penstock.model.ddl import arrow_to_ddl
 from penstock.model.type_information import TypeInformation
 from penstock.model.types import resolve_type
+from penstock.spark.dataframe_checks import refuse_time
 from penstock.spark.state_writer import StoredColumn, to_stored
 from penstock.state.format.schema_evolution import widens
 
@@ -45,7 +46,10 @@ def stamps(frame: DataFrame, name: str, *, is_list: bool) -> Column:
 
 def _fitted(frame: DataFrame, column: StoredColumn) -> Column:
     found = resolve_type(frame.schema[column.name].dataType)
-    if has_untyped(column.type) or found.arrow == column.type.arrow:
+    if has_untyped(column.type):
+        return F.col(column.name)
+    refuse_time(column.name, found)
+    if found.arrow == column.type.arrow:
         return F.col(column.name)
     if widens(found, column.type) or _is_list_of_wider(found, column.type):
         return F.col(column.name).cast(arrow_to_ddl(column.type.arrow)).alias(column.name)

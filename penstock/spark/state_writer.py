@@ -29,6 +29,7 @@ from penstock.model.snapshot import OperatorStateInfo, StateFile, StateTableInfo
 from penstock.model.type_information import TypeInformation
 from penstock.model.units import MIB
 from penstock.spark.pipe import SUBTASK
+from penstock.spark.session import require_plain_hashes
 from penstock.spark.state_frames import schema_ddl
 from penstock.state.format.keyed_parquet import (
     EXPIRES_COLUMN,
@@ -71,6 +72,7 @@ class Target:
 
 def hashed(frame: DataFrame) -> DataFrame:
     """The frame with the hash of its stored key, as the exchange of a job computes it."""
+    require_plain_hashes(frame.sparkSession)
     return frame.withColumn(HASH_COLUMN, F.hash(F.col(KEY_COLUMN)))
 
 

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import UsageError
-from penstock.spark.dataframe_checks import check_source
-from penstock.spark.session import check_session
+from penstock.spark.dataframe_checks import _options, _streaming_nodes, check_source, has_fixed_start
+from penstock.spark.session import check_session, clone_session
 from tests.spark.counting_source import CountingSource
 from tests.spark.jobs import Jobs
 
@@ -101,18 +101,37 @@ def test_r27_sources_that_write_down_where_they_began_are_fine(jobs: Jobs) -> No
     check_source(reader.format("text").load(str(jobs.folder)))
 
 
+def test_whether_a_source_begins_at_a_fixed_place_is_read_from_its_options(jobs: Jobs, orders: DataFrame) -> None:
+    rate = jobs.spark.readStream.format("rate").option("rowsPerSecond", 3).option("numPartitions", 1).load()
+    (leaf,) = [node for node in _streaming_nodes(rate._jdf.queryExecution().analyzed()) if not node.children().size()]
+    assert leaf.nodeName() == "StreamingRelationV2"
+    assert _options(leaf) == {"rowspersecond": "3", "numpartitions": "1"}
+    assert has_fixed_start(rate.select("value")) and has_fixed_start(orders)
+
+
+def test_a_column_of_spark_s_type_time_is_refused_also_as_a_step_in_sql(jobs: Jobs) -> None:
+    jobs = Jobs(clone_session(jobs.spark, {"spark.sql.timeType.enabled": "true"}), jobs.folder)
+    orders = jobs.json_stream(SCHEMA)
+    with pytest.raises(UsageError, match="column 'clock' has Spark's type TIME"):
+        jobs.environment().from_dataframe(orders.withColumn("clock", F.expr("cast('12:30:00' as time)")))
+    with pytest.raises(UsageError, match="column 'clock' has Spark's type TIME"):
+        jobs.environment().from_dataframe(orders).with_column("clock", "cast('12:30:00' as time)")
+
+
 def session_with(**settings: str) -> Any:
     """As much of a session as the check looks at."""
     by_key = {key.replace("_", "."): value for key, value in settings.items()}
-    return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: by_key))
+    return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: by_key), conf=by_key)
 
 
-def test_speculation_and_dynamic_allocation_are_refused() -> None:
+def test_speculation_dynamic_allocation_and_hashes_by_collation_are_refused() -> None:
     check_session(session_with())
     with pytest.raises(UsageError, match="spark.speculation=false"):
         check_session(session_with(spark_speculation="true"))
     with pytest.raises(UsageError, match="spark.dynamicAllocation.enabled"):
         check_session(session_with(spark_dynamicAllocation_enabled="true"))
+    with pytest.raises(UsageError, match="collationAwareHashFunctions"):
+        check_session(session_with(spark_sql_legacy_collationAwareHashFunctions="true"))
 
 
 def test_spark_connect_is_refused() -> None:
