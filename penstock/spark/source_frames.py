@@ -7,6 +7,7 @@ one offset log reads them all.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -42,10 +43,26 @@ class EpochLimits:
 
 def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) -> DataFrame:
     """The streaming DataFrame of all sources of the job."""
-    frames = [_open(session, source, index, limits) for index, source in enumerate(graph.sources)]
+    streams = first_streams(graph.sources)
+    frames = [_open(session, source, stream, limits) for source, stream in zip(graph.sources, streams, strict=True)]
     frame = frames[0] if len(frames) == 1 else combine(frames)
     _require_distinct(frame)
     return frame
+
+
+def first_streams(sources: Sequence[SourcePlan]) -> list[int]:
+    """For each source the number of its first stream, by which Spark names its offset and its log.
+
+    A DataFrame may have several streams, as a union has; every other source is one.
+    """
+    counts = [len(_streams(source.spec.object)) if source.spec.kind == "dataframe" else 1 for source in sources]
+    return [sum(counts[:index]) for index in range(len(counts))]
+
+
+def _streams(frame: DataFrame) -> list[Any]:
+    """The leaves of a DataFrame's plan that are streams, in Spark's order."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming()]
 
 
 def read_sources(session: SparkSession, graph: JobGraph) -> DataFrame:
@@ -81,8 +98,7 @@ def _require_distinct(frame: DataFrame) -> None:
     Spark writes one offset for each use of a stream, but one log for each stream. With several of both it is not known
     which belong together.
     """
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    streams = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.isStreaming()]
+    streams = _streams(frame)
     distinct = [leaf for index, leaf in enumerate(streams) if not any(leaf.equals(o) for o in streams[:index])]
     if 1 < len(distinct) < len(streams):
         raise UsageError(
@@ -150,10 +166,10 @@ def event_time_ms(frame: DataFrame, column: str):  # type: ignore[no-untyped-def
     )
 
 
-def _open(session: SparkSession, source: SourcePlan, index: int, limits: EpochLimits) -> DataFrame:
+def _open(session: SparkSession, source: SourcePlan, stream: int, limits: EpochLimits) -> DataFrame:
     given = source.spec.object
     if isinstance(given, KafkaSource):
-        folder = None if limits.folder is None else limits.folder / "sources" / str(index)
+        folder = None if limits.folder is None else limits.folder / "sources" / str(stream)
         return read_kafka(session, given, limits.max_rows, folder, first_rows=limits.first_rows)
     if isinstance(given, CollectionSource):
         return read_collection(session, given, limits.max_rows)

@@ -117,6 +117,44 @@ def test_a_savepoint_is_restored_at_another_parallelism_with_partitions_added_me
 
 
 @pytest.mark.e2e
+def test_a_source_behind_a_union_of_two_folders_has_a_log_and_offsets_of_its_own(
+    kafka: RunningService, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark counts streams, of which the union has two."""
+    jobs = Jobs(spark, tmp_path)
+    topic = Topic(kafka.address, 1)
+    source = reading(topic).set_group_id(topic.name).build()
+    folders = [tmp_path / "a", tmp_path / "b"]
+
+    def start_both(settings: dict[str, str]) -> JobClient:
+        environment = jobs.environment(2, {"execution.checkpointing.interval": "1 s", **settings})
+        files = jobs.json_stream("n bigint", folders[0]).union(jobs.json_stream("n bigint", folders[1]))
+        rows = environment.from_dataframe(files).uid("files")
+        messages = environment.from_source(source, NO_TIME, "topic").uid("topic")
+        found = messages.map(lambda value: Row(n=int(value)), "n bigint").uid("numbers").union(rows)
+        out = FileSink.for_row_format(str(tmp_path / "out"), "json").build()
+        found.map(lambda row: Row(n=row.n), "n bigint").uid("all").sink_to(out).uid("out")
+        return environment.execute_async("both")
+
+    def fill(first: int) -> None:
+        topic.fill((0, n) for n in range(first, first + 10))
+        for place, folder in enumerate(folders):
+            rows = [{"n": n} for n in range(first + 10 * (place + 1), first + 10 * (place + 2))]
+            jobs.write_json(f"{first}.json", rows, folder)
+
+    fill(0)
+    client = start_both({})
+    wait_until(lambda: sum(numbers(jobs).values()) == 30)
+    path = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    fill(100)
+    client = start_both({"execution.savepoint.path": path})
+    wait_until(lambda: sum(numbers(jobs).values()) >= 60)
+    wait_until(lambda: topic.committed(topic.name, 1) == [20])
+    client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    assert numbers(jobs) == Counter([*range(30), *range(100, 130)])
+
+
+@pytest.mark.e2e
 def test_topics_that_match_a_pattern_are_read_when_they_appear(
     kafka: RunningService, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from penstock.errors import ConnectorError
 from penstock.graph.job_graph import JobGraph
 from penstock.model.snapshot import Manifest
 from penstock.spark.offset_log import last_offsets
+from penstock.spark.source_frames import first_streams
 from penstock.storage.storage import Storage
 
 CLOSE_TIMEOUT_S = 5.0
@@ -25,11 +26,10 @@ class SourceGroups:
 
     def __init__(self, graph: JobGraph, storage: Storage | None, log: Callable[[str], None]) -> None:
         objects = [source.spec.object for source in graph.sources]
-        self._groups = {
-            index: GroupOffsets(source)
-            for index, source in enumerate(objects)
-            if isinstance(source, KafkaSource) and source.commits_offsets
-        }
+        telling = {i: o for i, o in enumerate(objects) if isinstance(o, KafkaSource) and o.commits_offsets}
+        streams = first_streams(graph.sources) if telling else []
+        self._groups = {streams[index]: GroupOffsets(source) for index, source in telling.items()}
+        """By the number of the stream."""
         self._storage = storage
         self._log = log
         self._newest: Manifest | None = None
@@ -78,10 +78,10 @@ class SourceGroups:
             return
         data = file.inline if file.inline is not None else verify_file(_present(self._storage), file)
         offsets = last_offsets(data)
-        for index, group in self._groups.items():
-            if index < len(offsets) and offsets[index] is not None:
+        for stream, group in self._groups.items():
+            if stream < len(offsets) and offsets[stream] is not None:
                 try:
-                    group.commit(from_json_form(offsets[index]))
+                    group.commit(from_json_form(offsets[stream]))
                 except ConnectorError as error:
                     self._log(f"the consumer group was not told of checkpoint {manifest.checkpoint_id}: {error}")
 
