@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from penstock.checkpoint.snapshot import table_reader
+from penstock.checkpoint.snapshot.manifest import verify_file
 from penstock.checkpoint.snapshot.readable_state import DeclaredTypes, readable
 from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, StoredSnapshot, open_stored
+from penstock.checkpoint.snapshot.table_reader import ranges_of
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import CheckpointCorruptError, SnapshotNotFoundError, UsageError
-from penstock.model.snapshot import InlineLimits
+from penstock.model.snapshot import InlineLimits, StateFile
 from penstock.storage.local import LocalStorage
+from penstock.storage.storage import Storage
 from penstock.testing import CHECKPOINT, Harness
 from penstock.testing.clocks import START_MS
 from tests.checkpoint.snapshots import FAR_MS, FORMS, RECORDS, TOTALS, TTL_MS, checkpoint
@@ -98,6 +102,40 @@ def test_large_files_are_read_a_range_of_key_groups_at_a_time(tmp_path: Path, mo
     monkeypatch.setattr(table_reader, "HELD_BYTES", 10)
     tables = list(snapshot.state("function", "total").read(snapshot.storage))
     assert len(tables) > 2 and rows(snapshot, "total") == whole
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_some_key_groups_are_read_and_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, form: str
+) -> None:
+    snapshot = open_stored(saved(tmp_path / "job", form, backend, Types.STRING()))
+    state = snapshot.state("function", "total")
+    assert isinstance(state, KeyedState)
+    whole = pa.concat_tables(state.read(snapshot.storage)).to_pylist()
+    reads: Counter[int] = Counter()
+
+    def verified(storage: Storage, file: StateFile) -> bytes:
+        reads[id(file)] += 1
+        return verify_file(storage, file)
+
+    monkeypatch.setattr(table_reader, "verify_file", verified)
+    for groups in ([], [3], [1, 3, 14], [15, 0, 7, 8, 9]):
+        reads.clear()
+        found = [row for table in state.read_groups(snapshot.storage, groups) for row in table.to_pylist()]
+        assert [row for row in found if row["key_group"] in groups] == [r for r in whole if r["key_group"] in groups]
+        assert all(row in whole for row in found) and len({row["key"] for row in found}) == len(found)
+        assert set(reads.values()) <= {1} and bool(reads) == bool(groups)
+
+
+def test_many_key_groups_are_a_few_ranges() -> None:
+    assert ranges_of([]) == []
+    assert ranges_of([5]) == [(5, 5)]
+    assert ranges_of(range(100)) == [(0, 99)]
+    found = ranges_of([*range(0, 200, 2), *range(1000, 2000, 100)])
+    assert len(found) == table_reader.MOST_RANGES
+    assert found[-10:] == [(group, group) for group in range(1000, 2000, 100)]
+    assert all(any(first <= group <= last for first, last in found) for group in range(0, 200, 2))
 
 
 def test_untyped_keys_are_json_or_what_they_are_declared_to_be(tmp_path: Path) -> None:

@@ -8,16 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.checkpoint.snapshot.stored_snapshot import open_stored
+from penstock.checkpoint.snapshot.stored_snapshot import StoredSnapshot, open_stored
 from penstock.common import Types
+from penstock.control.inspect import snapshot_lookup
 from penstock.control.inspect.snapshot_lookup import SnapshotLookup, scan
 from penstock.control.state_query import MAX_QUERIES, QueryAdmission, StateQuery
 from penstock.errors import RequestRefusedError
 from penstock.model.descriptors import ValueStateDescriptor
 from penstock.model.functions import KeyedProcessFunction
+from penstock.model.key_groups import spark_hash
 from penstock.model.snapshot import StateTableInfo
 from penstock.state.format.table_rows import Rows, encode_rows, key_codec_of
 from penstock.testing import Harness
+from tests.checkpoint.snapshots import FORMS
+from tests.checkpoint.snapshots import snapshot as saved
 
 VALUES = StateTableInfo("op", "total", "value", ["STRING"], "LONG")
 MAPS = StateTableInfo("op", "seen", "map", ["STRING"], "LONG", map_key_type="STRING")
@@ -92,6 +96,51 @@ def test_a_scan_of_a_savepoint_leaves_the_files_of_other_subtasks_unread(tmp_pat
     place.write_bytes(bytes(len(place.read_bytes())))  # whoever reads it finds it damaged
     found = SnapshotLookup().read(path, "function", "total", StateQuery(limit=3))
     assert (len(found.values), found.more) == (3, True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_keys_of_a_state_that_is_too_large_to_be_held_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, form: str
+) -> None:
+    path = saved(tmp_path / "job", form, backend, Types.STRING())
+    whole, apart = SnapshotLookup(), SnapshotLookup()
+    for name in ("total", "counts", "seen"):
+        for keys in ((b'"k7"',), (b'"k1"', b'"absent"', b'"k49"', b'"k1"'), tuple(b'"k%d"' % n for n in range(50))):
+            expected = whole.read(path, "function", name, StateQuery(keys))
+            with monkeypatch.context() as patch:
+                patch.setattr(snapshot_lookup, "HELD_BYTES", 100)
+                for _ in range(2):
+                    assert apart.read(path, "function", name, StateQuery(keys)) == expected
+    assert whole._held is not None and apart._held is None
+
+
+def test_of_a_large_state_only_the_files_with_the_key_groups_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_lookup, "HELD_BYTES", 100)
+    harness = Harness.keyed(Count(), key=lambda record: record, key_type=Types.STRING(), parallelism=4)
+    harness.feed([f"key-{number}" for number in range(100)])
+    path = harness.savepoint(tmp_path)
+    snapshot = open_stored(path)
+    for subtask in snapshot.manifest.subtasks:
+        for file in subtask.files:
+            place = Path(path, file.path or "")
+            kept = place.read_bytes()
+            place.write_bytes(bytes(len(kept)))  # whoever reads it finds it damaged
+            others = [
+                number
+                for number in range(100)
+                if not subtask.key_groups[0] <= group_of(number, snapshot) <= subtask.key_groups[1]
+            ]
+            keys = tuple(b'"key-%d"' % number for number in others)
+            found = SnapshotLookup().read(path, "function", "total", StateQuery(keys))
+            assert [bytes(value) for value in found.values] == [b"1"] * len(keys) and len(keys) > 50
+            place.write_bytes(kept)
+
+
+def group_of(number: int, snapshot: StoredSnapshot) -> int:
+    return spark_hash([f"key-{number}"], [Types.STRING()]) % snapshot.manifest.max_parallelism
 
 
 def test_s14_eight_queries_are_admitted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """A savepoint or checkpoint at a path, as a set of named states that can be read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
@@ -73,6 +73,16 @@ class KeyedState:
         """Its rows, subtask by subtask."""
         for part in self.parts:
             yield from part.read(storage, key_groups)
+
+    def read_groups(self, storage: Storage, key_groups: Collection[int]) -> Iterator[pa.Table]:
+        """The rows of some key groups, and maybe of others between them. Other subtasks' files are not read."""
+        for part in self.parts:
+            yield from part.read_groups(storage, key_groups)
+
+    @property
+    def table_bytes(self) -> int:
+        """Of the files that hold this state alone; its rows take more memory."""
+        return sum(part.table_bytes for part in self.parts)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ verified. Nothing is unpickled. Only some key groups of one subtask are in memor
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,8 @@ SLICE_BYTES = 64 * 1024 * 1024
 """The approximate amount of a subtask's files in our own format that is decoded at once."""
 HELD_BYTES = 256 * 1024 * 1024
 """Files of one subtask up to this size are kept in memory while they are read; of more, one at a time."""
+MOST_RANGES = 16
+"""Of key groups that are read one by one."""
 SUBTASK_COLUMN = "subtask"
 
 
@@ -60,34 +63,50 @@ class KeyedRows:
         """The time between the last access to an entry and its `expires_at`; 0 if it is unknown."""
         return max((table.ttl_ms for _, table in self._tables()), default=0)
 
+    @property
+    def table_bytes(self) -> int:
+        """Of the files that hold this state alone. Rows in memory are larger, because the files are compressed."""
+        return sum(file.size for file, _ in self._tables())
+
     def read(self, storage: Storage, key_groups: tuple[int, int] | None = None) -> Iterator[pa.Table]:
         """All rows, or those of some key groups, as tables of `parquet_schema(info)`; none of them is empty."""
         overlap = self._overlap(key_groups or (0, self.max_parallelism - 1))
-        if overlap is None:
-            return
-        for table in self._read(storage, overlap):
-            if len(table):
-                yield table
+        return self._tables_of(storage, [overlap] if overlap is not None else [])
 
-    def _read(self, storage: Storage, key_groups: tuple[int, int]) -> Iterator[pa.Table]:
+    def read_groups(self, storage: Storage, key_groups: Collection[int]) -> Iterator[pa.Table]:
+        """The rows of some key groups, and maybe of others between them. A file is read once, whatever their number."""
+        first, last = self.snapshot.key_groups
+        return self._tables_of(storage, ranges_of([group for group in key_groups if first <= group <= last]))
+
+    def _tables_of(self, storage: Storage, ranges: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
+        if ranges:
+            yield from (table for table in self._read(storage, ranges) if len(table))
+
+    def _read(self, storage: Storage, ranges: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
         for file, table in self._tables():
-            rows = decode_table(verify_file(storage, file), table, self.saved, key_groups, self.max_parallelism)
-            yield table_of(evolved(rows, self.saved, self.info), self.info, self.max_parallelism, table.ttl_ms)
+            data = verify_file(storage, file)
+            for key_groups in ranges:
+                rows = decode_table(data, table, self.saved, key_groups, self.max_parallelism)
+                yield table_of(evolved(rows, self.saved, self.info), self.info, self.max_parallelism, table.ttl_ms)
         native = self._native_files()
         if native:
-            yield from self._read_native(storage, native, key_groups)
+            yield from self._read_native(storage, native, ranges)
         own = [file for file, _ in files_of_format(self.snapshot.files, OwnTables)]
         if own and not native:
-            yield from self._read_chain(storage, own, key_groups)
+            yield from self._read_chain(storage, own, ranges)
 
-    def _read_chain(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
+    def _read_chain(
+        self, storage: Storage, files: Sequence[StateFile], ranges: Sequence[tuple[int, int]]
+    ) -> Iterator[pa.Table]:
         """A full file and deltas on top of it. The last of several rows of an entry wins."""
         size = sum(file.size for file in files)
         data: list[FileData] = [partial(verify_file, storage, file) for file in files]
         if size <= HELD_BYTES:
             data = [verify_file(storage, file) for file in files]
         names = [file.path or "inline state" for file in files]
-        for part in _parts(groups, size // SLICE_BYTES + 1):
+        first, last = self.snapshot.key_groups
+        step = -(-(last - first + 1) // (size // SLICE_BYTES + 1))
+        for part in _parts(ranges, step):
             state = self.info.operator_uid, self.info.name
             found = [
                 evolved(rows, info, self.info)
@@ -96,17 +115,20 @@ class KeyedRows:
             if found:
                 yield table_of(in_order(pa.concat_tables(found), self.info, self.max_parallelism), *self._form())
 
-    def _read_native(self, storage: Storage, files: Sequence[StateFile], groups: tuple[int, int]) -> Iterator[pa.Table]:
+    def _read_native(
+        self, storage: Storage, files: Sequence[StateFile], ranges: Sequence[tuple[int, int]]
+    ) -> Iterator[pa.Table]:
         """Native files, read by their backend in a temporary folder."""
         from penstock.state.backend.backend_registry import reader_of  # canonical savepoints need no backend
         from penstock.state.backend.backend_spec import StoredFiles
 
         folder = Path(tempfile.mkdtemp(prefix="penstock-state-"))
+        span = ranges[0][0], ranges[-1][1]  # in one pass, which fetches the files once
         try:
             stored = StoredFiles(files, [self.saved], partial(verify_file, storage), folder / "files")
             for backend in {name.backend: None for _, name in files_of_format(files, NativeName)}:
-                for _, table in reader_of(backend).read_files(stored, self.max_parallelism, groups):
-                    inside = evolved(in_key_groups(table, groups, self.max_parallelism), self.saved, self.info)
+                for _, table in reader_of(backend).read_files(stored, self.max_parallelism, span):
+                    inside = evolved(in_key_groups(table, span, self.max_parallelism), self.saved, self.info)
                     yield table_of(in_order(inside, self.info, self.max_parallelism), *self._form())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -168,12 +190,24 @@ def operator_schema(info: OperatorStateInfo) -> pa.Schema:
     return pa.schema([*head, *columns_of(info)])
 
 
-def _parts(key_groups: tuple[int, int], count: int) -> Iterator[tuple[int, int]]:
-    """The range split into about `count` parts."""
-    first, last = key_groups
-    step = max(1, -(-(last - first + 1) // count))
-    for start in range(first, last + 1, step):
-        yield start, min(start + step - 1, last)
+def ranges_of(key_groups: Collection[int]) -> list[tuple[int, int]]:
+    """Ranges that contain all of these key groups, in order: a few, with the smallest gaps between them filled.
+
+    >>> ranges_of([9, 3, 4, 4])
+    [(3, 4), (9, 9)]
+    """
+    ordered = sorted(set(key_groups))
+    gaps = sorted(((after - before, after) for before, after in pairwise(ordered)), reverse=True)[: MOST_RANGES - 1]
+    starts = sorted(ordered[:1] + [after for gap, after in gaps if gap > 1])
+    ends = [before for before, after in pairwise(ordered) if after in starts] + ordered[-1:]
+    return list(zip(starts, ends, strict=True))
+
+
+def _parts(ranges: Sequence[tuple[int, int]], step: int) -> Iterator[tuple[int, int]]:
+    """The ranges split into parts of at most so many key groups."""
+    for first, last in ranges:
+        for start in range(first, last + 1, step):
+            yield start, min(start + step - 1, last)
 
 
 def _place(info: OperatorStateInfo) -> tuple[str, str, str]:

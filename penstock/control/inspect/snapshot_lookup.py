@@ -4,10 +4,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.checkpoint.snapshot.stored_snapshot import KeyedState, StoredSnapshot, open_stored
@@ -36,9 +37,13 @@ TURN_LIMIT_S = 5.0
 """For the queries before."""
 
 
+_Place: TypeAlias = tuple[str, str, str]
+"""The path of a snapshot, an operator, and the name of a state."""
+
+
 @dataclass(frozen=True)
 class _Held:
-    place: tuple[str, str, str]
+    place: _Place
     rows: pa.Table
 
 
@@ -51,6 +56,8 @@ class SnapshotLookup:
         self._opened: StoredSnapshot | None = None
         self._opened_path = ""
         self._held: _Held | None = None
+        self._large: set[_Place] = set()
+        """States of the opened snapshot that are too large to be held."""
 
     def read(
         self, path: str, operator: str, name: str, query: StateQuery, expiry: tuple[int, int] = (0, 0)
@@ -90,27 +97,45 @@ class SnapshotLookup:
         if self._opened is None or self._opened_path != path:
             self._opened, self._held = open_stored(path), None
             self._opened_path = path
+            self._large.clear()
         return self._opened
 
     def _rows(self, path: str, snapshot: StoredSnapshot, state: KeyedState, query: StateQuery) -> Iterator[pa.Table]:
         """Rows in the backends' form: those of the keys and some others, or all of them for a scan."""
         place = (path, state.uid, state.name)
-        if self._held is not None and self._held.place == place:
-            parts: Iterator[pa.Table] = iter([self._held.rows])
-        else:
-            read = (rows_of(table, state.info, state.ttl_ms) for table in state.read(snapshot.storage))
-            parts = self._keeping(place, read)
         if query.limit:
-            yield from parts
+            held = self._held_rows(place)
+            yield from self._keeping(place, _all_rows(snapshot, state)) if held is None else [held]
             return
         keys = QueryKeys.of(state.info, query.keys)
         hashes = keys.codec.hash_batch(keys.codec.encode(keys.keys))
-        for part in parts:
+        for part in self._parts(place, snapshot, state, hashes):
             near = part.filter(pa.array(np.isin(part[HASH_COLUMN].to_numpy(), hashes)))
             if len(near):
                 yield near
 
-    def _keeping(self, place: tuple[str, str, str], parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def _parts(
+        self, place: _Place, snapshot: StoredSnapshot, state: KeyedState, hashes: npt.NDArray[np.int32]
+    ) -> Iterator[pa.Table]:
+        """The whole state, if it can be kept for the next query; else what the key groups of these hashes take."""
+        is_large = place in self._large or state.table_bytes > HELD_BYTES
+        if self._held_rows(place) is None and not is_large:
+            for _ in self._keeping(place, _all_rows(snapshot, state)):
+                if place in self._large:
+                    break
+        held = self._held_rows(place)
+        if held is not None:
+            yield held
+            return
+        groups = {int(group) for group in np.mod(hashes, np.int32(snapshot.manifest.max_parallelism))}
+        for table in state.read_groups(snapshot.storage, groups):
+            yield rows_of(table, state.info, state.ttl_ms)
+
+    def _held_rows(self, place: _Place) -> pa.Table | None:
+        return self._held.rows if self._held is not None and self._held.place == place else None
+
+    def _keeping(self, place: _Place, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The parts. They are held once all have been read, unless they are too large together."""
         kept: list[pa.Table] = []
         size = 0
         for part in parts:
@@ -119,9 +144,14 @@ class SnapshotLookup:
                 kept.append(part)
             else:
                 kept.clear()
+                self._large.add(place)
             yield part
         if size <= HELD_BYTES and kept:
             self._held = _Held(place, pa.concat_tables(kept))
+
+
+def _all_rows(snapshot: StoredSnapshot, state: KeyedState) -> Iterator[pa.Table]:
+    return (rows_of(table, state.info, state.ttl_ms) for table in state.read(snapshot.storage))
 
 
 def scan(
