@@ -8,6 +8,7 @@ import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
 from penstock.cli.job_target import JobTarget, OptionalJob, ServerFlag, TokenFileFlag
+from penstock.cli.link_page import open_browser
 from penstock.control.registry import Registry
 from penstock.control.terminal import MODE, print_result
 from penstock.control.tokens import Scope
@@ -55,7 +56,9 @@ def show_all(registry: Registry, scope: Scope, *, no_open: bool, wait: Callable[
 def report(link: str, *, no_open: bool) -> None:
     """Open the link unless told not to, and print it."""
     is_open = not no_open and not MODE.json and open_browser(link)
-    hint = "Opened in the browser" if is_open else "Open this link within a minute; it works once"
+    hint = "Open this link within a minute; it works once"
+    if is_open:
+        hint = "Opened in the browser; if that shows no page, open this link within a minute"
     print_result(f"{hint}:\n  {link}", {"link": link, "opened": is_open})
 
 
@@ -68,13 +71,3 @@ def only_job(registry: Registry) -> str:
         raise JobNotFoundError("no job is running; start one with `penstock run`, or see `penstock list -a`")
     names = ", ".join(f"{record.job_id} ({record.name})" for record in running)
     raise JobConflictError(f"{len(running)} jobs are running: {names}; give the id of one, or see all with --all")
-
-
-def open_browser(link: str) -> bool:
-    """Open the link in this user's browser; whether there is one."""
-    import webbrowser  # not needed by any other command
-
-    try:
-        return webbrowser.open(link)
-    except (webbrowser.Error, OSError):
-        return False

@@ -100,7 +100,7 @@ def level_name(number: int) -> str:
 def open_log(path: Path) -> BinaryIO:
     """A log to append to, which only its owner can read: logs hold what users' functions print."""
     make_private_folder(path.parent)
-    return open(path, "ab", opener=_open_private)
+    return open(path, "ab", opener=open_private)
 
 
 def make_private_folder(folder: Path) -> None:
@@ -109,5 +109,6 @@ def make_private_folder(folder: Path) -> None:
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
-def _open_private(path: str, flags: int) -> int:
+def open_private(path: str, flags: int) -> int:
+    """For `open`: a new file can be read and written by its owner only."""
     return os.open(path, flags, 0o600)
