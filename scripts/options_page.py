@@ -17,6 +17,7 @@ from penstock.model.options import (
     availability_options,
     checkpointing_options,
     execution_options,
+    log_options,
     pipeline_options,
     rest_options,
     restart_options,
@@ -34,6 +35,7 @@ SECTIONS: dict[str, ModuleType] = {
     "State": state_options,
     "RocksDB": rocksdb_options,
     "Control server": rest_options,
+    "Logs": log_options,
     "Standby drivers and supervision": availability_options,
     "Autoscaler": autoscale_options,
 }

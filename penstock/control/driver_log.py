@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.clock import Clock, SystemClock
-from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line, open_log
+from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line
+from penstock.runtime.process.log_parts import NO_LIMITS, LogLimits, open_within
 
 FILE_NAME = "driver.log"
 FIELD_CHARS = 300
@@ -21,12 +22,13 @@ Level = Literal["DEBUG", "INFO", "WARN", "ERROR"]
 class DriverLog:
     """Appends to the driver's log. Thread safe; a log that cannot be written changes nothing else."""
 
-    def __init__(self, folder: Path, job_id: str, clock: Clock | None = None) -> None:
+    def __init__(self, folder: Path, job_id: str, clock: Clock | None = None, limits: LogLimits = NO_LIMITS) -> None:
         self.folder = folder
         """Of this log and those of the TaskManagers."""
         self._path = folder / FILE_NAME
         self._job_id = job_id
         self._clock = clock or SystemClock()
+        self._limits = limits
         self._lock = threading.Lock()
 
     def write(
@@ -42,7 +44,7 @@ class DriverLog:
         context, event = LogContext(self._job_id, attempt, epoch), LogEvent(subject, text.rstrip("\n"), level)
         with self._lock, suppress(OSError):
             line = log_line(self._clock.now_ms(), context, event)
-            with open_log(self._path) as file:
+            with open_within(self._path, self._limits) as file:
                 file.write((line + "\n").encode("utf-8", errors="backslashreplace"))
 
     def write_error(

@@ -3,17 +3,17 @@
 import heapq
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from penstock.control.driver_log import FILE_NAME
 from penstock.control.registry import SUSPENDED, JobRecord, Registry
 from penstock.runtime.process.log_lines import LEVELS, line_head
+from penstock.runtime.process.log_parts import SPARK_LOG, LogPart, logs_in
 
 RECENT_BYTES = 512 * 1024
 READ_BYTES = 16 * 1024
@@ -116,45 +116,61 @@ def recent_lines(folder: Path, selection: LogSelection, most_bytes: int = RECENT
 
 
 class LogTail:
-    """The lines that are new in a log folder since the last read, by time; of equal times those of the driver first."""
+    """The lines that are new in a log folder since the last read, by time; of equal times those of the driver first.
+
+    What Spark's JVM prints is left out: it has no times and levels of ours.
+    """
 
     def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
-        """`most_bytes`: the first read begins so far before the end of each file."""
+        """`most_bytes`: the first read of each log begins so far before its end."""
         self._folder = folder
         self._most_bytes = most_bytes
-        self._positions: dict[Path, int] = {}
+        self._positions: dict[LogPart, int] = {}
         self._newest: dict[Path, LogLine] = {}
 
     def read(self, *, last: bool = False) -> Iterator[LogLine]:
         """The complete lines since the last call; with `last` also one without its end."""
-        paths = sorted(self._folder.glob("*.log"), key=lambda path: (path.name != FILE_NAME, path.name))
-        return heapq.merge(*(self._read(path, last=last) for path in paths), key=lambda line: line.time)
+        logs = {path: parts for path, parts in logs_in(self._folder).items() if path.name != SPARK_LOG}
+        paths = sorted(logs, key=lambda path: (path.name != FILE_NAME, path.name))
+        return heapq.merge(*(self._read(path, logs[path], last=last) for path in paths), key=lambda line: line.time)
 
-    def _read(self, path: Path, *, last: bool) -> Iterator[LogLine]:
-        newest = self._newest.get(path, LogLine(path.name, ""))
-        while lines := self._next_lines(path):
+    def _read(self, path: Path, parts: Sequence[LogPart], *, last: bool) -> Iterator[LogLine]:
+        if path not in self._newest:
+            self._newest[path] = LogLine(path.name, "")
+            self._find_start(parts)
+        for part in parts:
+            yield from self._read_part(part, last=last or part.is_full)
+
+    def _read_part(self, part: LogPart, *, last: bool) -> Iterator[LogLine]:
+        while lines := self._next_lines(part):
             for data in lines:
                 if not last and not data.endswith(b"\n"):
                     return
-                self._positions[path] = self._positions.get(path, 0) + len(data)
+                self._positions[part] = self._positions.get(part, 0) + len(data)
                 text = data.decode("utf-8", errors="replace").rstrip("\r\n")
-                head = line_head(text) or newest
-                self._newest[path] = newest = LogLine(path.name, text, head.time, head.level)
+                head = line_head(text) or self._newest[part.log]
+                self._newest[part.log] = newest = LogLine(part.log.name, text, head.time, head.level)
                 yield newest
 
-    def _next_lines(self, path: Path) -> list[bytes]:
+    def _next_lines(self, part: LogPart) -> list[bytes]:
         """Some of the lines that were not read yet. The file is closed again: of many attempts there are many files."""
-        with path.open("rb") as file:
-            self._find_start(path, file)
+        if (file := part.open()) is None:
+            return []
+        with file:
+            file.seek(self._positions.get(part, 0))
             return file.readlines(READ_BYTES)
 
-    def _find_start(self, path: Path, file: BinaryIO) -> None:
-        """Go to the first line that was not read yet."""
-        if path not in self._positions and self._most_bytes is not None:
-            start = file.seek(0, os.SEEK_END) - self._most_bytes
-            file.seek(max(0, start - 1))
-            self._positions[path] = max(0, start - 1) + (len(file.readline()) if start > 0 else 0)
-        file.seek(self._positions.get(path, 0))
+    def _find_start(self, parts: Sequence[LogPart]) -> None:
+        """Go to the first line that is to be read."""
+        left = self._most_bytes
+        for part in reversed(parts):
+            if left is not None and (file := part.open()) is not None:
+                with file:
+                    size = file.seek(0, os.SEEK_END)
+                    if size > left:
+                        file.seek(size - left - 1)
+                        self._positions[part] = size - left - 1 + len(file.readline())
+                left = max(0, left - size)
 
 
 def _current(registry: Registry, record: JobRecord) -> JobRecord:

@@ -73,7 +73,7 @@ class Job:
         self._storage: Storage | None = None
         if settings.takes_checkpoints:
             self._storage = settings.storage.open(self.job_id, resumed=request.resumed)
-        self.log = DriverLog(self._registry.log_dir(self.job_id), self.job_id, clock)
+        self.log = DriverLog(registry.log_dir(self.job_id), self.job_id, clock, settings.log_limits)
         self._output = JobOutput(collect_sinks(request.graph), checkpointing=settings.commits_with_checkpoints)
         self._rows = RowCounts(clock, checkpointing=settings.takes_checkpoints)
         self._metrics = JobMetrics(clock)
@@ -366,13 +366,12 @@ class Job:
 
     def _run_on_spark(self, attempt: Attempt) -> tuple[Ended, SavepointRequest | None]:
         """How the attempt ended, and the savepoint that stopped it, if one did."""
-        log_dir = self._registry.log_dir(self.job_id)
         observer = AttemptObserver(
             self._committed,
             self._recorder.write_if_possible,
             lambda text: self.log.write("attempt", text, attempt=attempt.number),
         )
-        running = SparkAttempt(attempt, self._request.settings, log_dir, self._spark, self._clock, observer)
+        running = SparkAttempt(attempt, self._request.settings, self.log.folder, self._spark, self._clock, observer)
         self._attempt = running
         self._savepoints.attach(running.savepoints, attempt.log)
         if self._cancelled.is_set():
@@ -471,7 +470,7 @@ class Job:
             host=driver.host,
             started_ms=self._started_ms,
             updated_ms=self._clock.now_ms(),
-            log_dir=str(self._registry.log_dir(self.job_id)),
+            log_dir=str(self.log.folder),
             rest=self._request.rest if self._ended_ms is None else None,
             ended_ms=self._ended_ms,
             attempt=self._attempt_number,

@@ -9,6 +9,7 @@ from penstock.control.driver_log import FILE_NAME
 from penstock.control.registry import JobRecord, ProcessRecord
 from penstock.control.running_job import JobFacts
 from penstock.errors import RequestRefusedError
+from penstock.runtime.process.log_parts import SPARK_LOG, end_of_log, log_size, taskmanager_log
 
 REFRESH_MS = 3000
 MOST_LOG_BYTES = 4 << 20
@@ -80,12 +81,13 @@ def find_taskmanager(record: JobRecord, name: str) -> ProcessRecord:
 
 
 def log_files(record: JobRecord, process: ProcessRecord | None = None) -> dict[str, Any]:
-    """The logs of the driver or of a TaskManager: names, sizes and times."""
-    paths = [path for path in (log_path(record, name) for name in log_names(process)) if path.is_file()]
+    """The logs of the driver or of a TaskManager: names, times, and sizes with all parts."""
+    found = {name: log_size(Path(record.log_dir) / name) for name in log_names(process)}
     return {
         "logs": [
-            {"name": path.name, "size": path.stat().st_size, "mtime": int(path.stat().st_mtime * 1000)}
-            for path in paths
+            {"name": name, "size": size[0], "mtime": int(size[1] * 1000)}
+            for name, size in found.items()
+            if size is not None
         ]
     }
 
@@ -93,21 +95,14 @@ def log_files(record: JobRecord, process: ProcessRecord | None = None) -> dict[s
 def log_names(process: ProcessRecord | None) -> Sequence[str]:
     """The log files of a TaskManager, whose id has attempt and index in it; None: of the driver."""
     if process is None:
-        return (FILE_NAME, "output.log", "spark.log")
+        return (FILE_NAME, "output.log", SPARK_LOG)
     _, attempt, index, _ = (process.id + "---").split("-")[:4]
-    return (f"taskmanager-{attempt}-{index}.log",)
-
-
-def log_path(record: JobRecord, name: str) -> Path:
-    """The file in the job's folder of logs."""
-    return Path(record.log_dir) / name
+    return (taskmanager_log(attempt, index),)
 
 
 def log_text(record: JobRecord, process: ProcessRecord | None, name: str) -> str:
     """The end of one of the logs that `log_files` lists."""
-    path = log_path(record, name)
-    if name not in log_names(process) or not path.is_file():
+    log = Path(record.log_dir) / name
+    if name not in log_names(process) or log_size(log) is None:
         raise RequestRefusedError(404, "NOT_FOUND", f"There is no log {name}.")
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - MOST_LOG_BYTES))
-        return file.read(MOST_LOG_BYTES).decode("utf-8", errors="replace")
+    return end_of_log(log, MOST_LOG_BYTES).decode("utf-8", errors="replace")

@@ -347,7 +347,7 @@ def main() -> None:
         return  # it was made ready, and is not needed
     config = msgspec.json.decode(given, type=TaskManagerConfig)
     take_environment(config.environment, config.withheld)
-    redirect_output(config.log_path, config.job_id, config.attempt)
+    redirect_output(config.log_path, config.job_id, config.attempt, config.log_limits)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the terminal is the driver's to handle
     for number in (signal.SIGHUP, signal.SIGTERM):  # the executor ends
         signal.signal(number, lambda received, _: exit_now(signal.Signals(received).name))

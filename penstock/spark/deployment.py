@@ -23,6 +23,7 @@ from penstock import failpoint
 from penstock.errors import TaskManagerLostError
 from penstock.model.ids import new_nonce
 from penstock.model.snapshot import InlineLimits
+from penstock.runtime.process.log_parts import LogLimits, taskmanager_log
 from penstock.runtime.process.passed_environment import is_secret
 from penstock.runtime.process.taskmanager_config import TaskManagerConfig
 from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, start_here, start_in_worker
@@ -47,6 +48,7 @@ class TaskManagerTemplate:
     """The driver's process, if it is on the same machine."""
     limits: InlineLimits = InlineLimits()
     local: LocalBackup = LocalBackup()
+    log_limits: LogLimits = LogLimits()
     pyflink: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     """Secrets of the driver's environment that the TaskManagers need, if they run on its machine."""
@@ -129,7 +131,7 @@ def executor_processes() -> list[tuple[int, float]]:
 def configuration_of(template: TaskManagerTemplate, index: int, watch: list[tuple[int, float]]) -> TaskManagerConfig:
     """What one TaskManager is started with. It ends with the processes in `watch`; the first is its executor."""
     name = f"tm-{template.attempt}-{index}-{new_nonce()}"
-    log_path = os.path.join(template.log_dir, f"taskmanager-{template.attempt}-{index}.log")
+    log_path = os.path.join(template.log_dir, taskmanager_log(template.attempt, index))
     return TaskManagerConfig(
         taskmanager=name,
         job_id=template.job_id,
@@ -144,6 +146,7 @@ def configuration_of(template: TaskManagerTemplate, index: int, watch: list[tupl
         watch=watch + ([template.driver] if template.driver is not None else []),
         limits=template.limits,
         local=template.local,
+        log_limits=template.log_limits,
         pyflink=template.pyflink,
     )
 

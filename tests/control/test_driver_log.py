@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 from penstock.control.driver_log import DriverLog
+from penstock.runtime.process.log_parts import LogLimits
 from penstock.testing import ManualClock
 
 JOB_ID = "0123abcd" * 4
@@ -47,3 +48,13 @@ def test_lines_of_several_threads_are_not_mixed(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_changes_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("not a folder")
     DriverLog(tmp_path / "job", JOB_ID).write("job", "one")
+
+
+def test_a_log_that_is_full_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    log = DriverLog(tmp_path, JOB_ID, ManualClock(1_700_000_000_123), LogLimits(max_bytes=150, backups=2))
+    for number in range(20):
+        log.write("checkpoint", f"checkpoint {number}")
+    kept = ["driver.log.5", "driver.log.6", "driver.log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+    lines = [line for name in kept for line in (tmp_path / name).read_text("utf-8").splitlines()]
+    assert [line.rpartition(" ")[2] for line in lines] == [str(number) for number in range(12, 20)]

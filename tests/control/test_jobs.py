@@ -1,9 +1,11 @@
 """The use cases behind `list`, `status` and `logs`."""
 
 import os
+import random
 import resource
 from pathlib import Path
 
+from penstock.control.driver_log import DriverLog
 from penstock.control.job_queries import (
     JobSelection,
     LogLine,
@@ -15,6 +17,8 @@ from penstock.control.job_queries import (
     recent_lines,
 )
 from penstock.control.registry import ProcessRecord, Registry
+from penstock.runtime.process.log_parts import LogLimits
+from penstock.testing import ManualClock
 from tests.records import A_ID, B_ID, NO_PID, job_record
 
 C_ID = "c" * 32
@@ -91,6 +95,43 @@ def test_a_tail_does_not_repeat_lines_and_sees_new_files(tmp_path: Path) -> None
     (tmp_path / "taskmanager-0.log").write_text("b\n", encoding="utf-8")
     assert [line.text for line in tail.read()] == ["b"]
     assert list(tail.read(last=True)) == []
+
+
+def test_a_tail_follows_logs_from_file_to_file_without_losing_or_repeating_lines(tmp_path: Path) -> None:
+    chance, clock = random.Random(11), ManualClock(1_700_000_000_000)
+    log = DriverLog(tmp_path, A_ID, clock, LogLimits(max_bytes=300, backups=4))
+    tail, found, written = LogTail(tmp_path), list[str](), 0
+    while written < 300:
+        for _ in range(chance.randrange(8)):
+            clock.advance(1000)
+            log.write("job", f"line {written}")
+            written += 1
+        lines = tail.read()
+        for line in lines:
+            found.append(line.text.rpartition(" ")[2])
+            if chance.random() < 0.2:  # while the reader is in the middle
+                log.write("job", f"line {written}")
+                written += 1
+    found += [line.text.rpartition(" ")[2] for line in tail.read(last=True)]
+    assert found == [str(number) for number in range(written)]
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_the_end_of_a_log_is_read_from_as_many_files_as_it_takes(tmp_path: Path) -> None:
+    log = DriverLog(tmp_path, A_ID, ManualClock(1_700_000_000_000), LogLimits(max_bytes=300, backups=4))
+    for number in range(21):
+        log.write("job", f"line {number:02}")
+    length = len((tmp_path / "driver.log").read_bytes().splitlines(keepends=True)[0])
+    assert len(list(tmp_path.iterdir())) == 4
+    for count in (0, 1, 3, 4, 9, 20):
+        lines = recent_lines(tmp_path, LogSelection(), most_bytes=count * length + 20)
+        assert [line.text[-2:] for line in lines] == [f"{number:02}" for number in range(21 - count, 21)]
+        assert {line.file for line in lines} <= {"driver.log"}
+
+
+def test_what_sparks_jvm_prints_is_not_among_the_lines(tmp_path: Path) -> None:
+    (tmp_path / "spark.log").write_text("WARNING: Using incubator modules\n", encoding="utf-8")
+    assert list(LogTail(tmp_path).read(last=True)) == []
 
 
 def test_the_logs_of_many_attempts_are_read_with_few_open_files(tmp_path: Path) -> None:

@@ -191,6 +191,17 @@ def test_logs_are_read_by_name_and_nothing_else_is(served: Served) -> None:
         assert served.client.get(f"/taskmanagers/tm-1-0-ab/logs/{wrong}").status_code in (400, 404)
 
 
+def test_a_log_of_several_files_is_one(served: Served) -> None:
+    log_dir = Path(served.job.current.log_dir)
+    (log_dir / "driver.log.3").write_text("oldest\n", encoding="utf-8")
+    (log_dir / "driver.log.4").write_text("older\n", encoding="utf-8")
+    (log_dir / "spark.log").write_text("a line of the JVM\n", encoding="utf-8")
+    found = get(served, "/jobmanager/logs")["logs"]
+    assert [(log["name"], log["size"]) for log in found] == [("driver.log", 21), ("spark.log", 18)]
+    assert served.client.get("/jobmanager/logs/driver.log").text == "oldest\nolder\nstarted\n"
+    assert served.client.get("/jobmanager/logs/driver.log.3").status_code in (400, 404)
+
+
 def test_plan_config_and_requirements_of_the_job(served: Served) -> None:
     assert get(served, JOB + "/plan")["plan"] == get(served, JOB)["plan"]
     assert get(served, JOB + "/config")["execution-config"]["job-parallelism"] == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.runtime.process import taskmanager_start
+from penstock.runtime.process.log_parts import NO_LIMITS, LogLimits
 from penstock.runtime.process.taskmanager_config import TaskManagerConfig
 from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, prepare_taskmanagers, start_here
 
@@ -24,7 +25,7 @@ def ready() -> Iterator["subprocess.Popen[bytes]"]:
     process.wait(LIMIT_S)
 
 
-def config_without_jobmanager(folder: Path) -> TaskManagerConfig:
+def config_without_jobmanager(folder: Path, limits: LogLimits = NO_LIMITS) -> TaskManagerConfig:
     """A TaskManager that finds nobody at the address of its JobManager, and ends."""
     return TaskManagerConfig(
         taskmanager="tm-1-0",
@@ -38,6 +39,7 @@ def config_without_jobmanager(folder: Path) -> TaskManagerConfig:
         sys_path=[],
         executor="",
         watch=[],
+        log_limits=limits,
     )
 
 
@@ -55,6 +57,14 @@ def test_a_taskmanager_is_the_ready_process_and_logs_to_its_own_file(
     assert start_here(config, {}) == ready.pid
     assert ready.wait(LIMIT_S) == 1
     assert "127.0.0.1" in Path(config.log_path).read_text()
+
+
+def test_a_taskmanager_keeps_its_log_within_the_limits(ready: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+    config = config_without_jobmanager(tmp_path, LogLimits(max_bytes=1, backups=2))
+    start_here(config, {})
+    assert ready.wait(LIMIT_S) == 1
+    names = {path.name for path in Path(config.log_path).parent.iterdir()}
+    assert len(names) == 3 and "taskmanager-1-0.log" in names and "taskmanager-1-0.log.1" not in names
 
 
 def test_a_ready_process_that_has_died_is_passed_over(ready: "subprocess.Popen[bytes]", tmp_path: Path) -> None:

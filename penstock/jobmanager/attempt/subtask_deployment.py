@@ -62,6 +62,7 @@ def deploy_subtasks(
         driver=identity(os.getpid()) if is_local else None,
         limits=settings.storage.limits,
         local=local_backup(settings.checkpoints),
+        log_limits=settings.log_limits,
         pyflink=compat.is_installed(),
         environment=settings.secrets_for(plan, attempt.origin.path) if is_local else {},
     )

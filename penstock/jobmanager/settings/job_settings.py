@@ -17,6 +17,7 @@ from penstock.model.execution_config import global_job_parameters
 from penstock.model.options import checkpointing_options, execution_options, rest_options, state_options
 from penstock.rest.otel_settings import OtelSettings
 from penstock.rest.rest_settings import RestSettings
+from penstock.runtime.process.log_parts import LogLimits
 from penstock.runtime.process.passed_environment import granted_secrets
 from penstock.state.backend.backend_registry import find_backend
 from penstock.state.backend.backend_settings import BackendSettings
@@ -48,6 +49,7 @@ class JobSettings:
     savepoint_dir: str | None = None
     """The folder for savepoints that are requested without one."""
     rest: RestSettings = RestSettings()
+    log_limits: LogLimits = LogLimits()
     job_parameters: dict[str, str] = field(default_factory=dict)
     """What functions read with `RuntimeContext.get_job_parameter`."""
     set_values: Mapping[str, str] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class JobSettings:
             backend=BackendSettings() if batch else backend_settings(configuration),
             savepoint_dir=configuration.get(checkpointing_options.SAVEPOINT_DIRECTORY),
             rest=RestSettings.of(configuration),
+            log_limits=LogLimits.of(configuration),
             job_parameters=global_job_parameters(configuration),
             set_values=configuration.to_dict(),
             otel=_otel_settings(configuration),

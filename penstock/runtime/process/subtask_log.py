@@ -6,12 +6,15 @@ import os
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from penstock.clock import SystemClock
 from penstock.runtime.process.log_lines import LogContext, LogEvent, log_line, open_log
+from penstock.runtime.process.log_parts import LogLimits, open_within, remove_old_attempts
 from penstock.runtime.process.messages import TaskHeader
 
 TAIL_LINES = 200
@@ -52,14 +55,17 @@ current_log = SubtaskLog()
 class LogFile:
     """The file of a log: whole lines, from any thread."""
 
-    def __init__(self, file: TextIO, log: SubtaskLog) -> None:
+    def __init__(self, file: TextIO, log: SubtaskLog, before_write: Callable[[], object] | None = None) -> None:
         self._file = file
         self._log = log
+        self._before_write = before_write
         self._lock = threading.Lock()
 
     def write(self, event: LogEvent) -> None:
         """Append an event, with the context of this thread."""
         with self._lock:
+            if self._before_write is not None:
+                self._before_write()
             self._file.write(self._log.line(event) + "\n")
             self._file.flush()
 
@@ -105,14 +111,27 @@ class _LogHandler(logging.Handler):
             self.handleError(record)
 
 
-def redirect_output(path: str, job_id: str, attempt: int) -> None:
+def redirect_output(path: str, job_id: str, attempt: int, limits: LogLimits) -> None:
     """Send everything this process prints or logs to the file, line by line with its context."""
     # It stays open until the process ends.
     file = io.TextIOWrapper(open_log(Path(path)), encoding="utf-8", errors="backslashreplace")
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
+    with suppress(OSError):
+        remove_old_attempts(Path(path).parent)
     current_log.process = LogContext(job_id, attempt)
-    log = LogFile(file, current_log)
+    log = LogFile(file, current_log, lambda: continue_log(Path(path), limits, (file.fileno(), 1, 2)))
     streams: list[Any] = [_LoggedStream(file, log, "stdout", "INFO"), _LoggedStream(file, log, "stderr", "WARN")]
     sys.stdout, sys.stderr = streams
     logging.basicConfig(handlers=[_LogHandler(log)], level=logging.INFO, format="%(message)s", force=True)
+
+
+def continue_log(path: Path, limits: LogLimits, descriptors: Sequence[int]) -> None:
+    """Let the descriptors of a log that is full lead to its next part; if that cannot be made, to the same file."""
+    own, *standard = descriptors
+    with suppress(OSError):
+        if limits.is_full(own):
+            with open_within(path, limits) as file:
+                os.dup2(file.fileno(), own, inheritable=False)
+                for descriptor in standard:
+                    os.dup2(file.fileno(), descriptor)

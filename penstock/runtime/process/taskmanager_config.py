@@ -4,6 +4,7 @@ import msgspec
 
 from penstock.graph.job_graph import StagePlan
 from penstock.model.snapshot import InlineLimits
+from penstock.runtime.process.log_parts import LogLimits
 from penstock.runtime.snapshots.local_copies import LocalBackup
 from penstock.runtime.snapshots.spool import MAX_SPOOL_BYTES
 from penstock.state.backend.backend_settings import BackendSettings
@@ -28,6 +29,7 @@ class TaskManagerConfig(msgspec.Struct, frozen=True):
     limits: InlineLimits = InlineLimits()
     """With `max_state_bytes` every state is sent to the JobManager: nothing is read or written here."""
     local: LocalBackup = LocalBackup()
+    log_limits: LogLimits = LogLimits()
     pyflink: bool = False
     """`import pyflink` means penstock, as in the driver."""
     environment: dict[str, str] = {}
