@@ -18,6 +18,7 @@ from penstock.control.effective_settings import (
 from penstock.control.inspect.program_inspection import is_inspecting
 from penstock.control.interrupts import INTERRUPTS
 from penstock.control.path_checks import require_paths
+from penstock.control.registry import registry_of
 from penstock.control.settings_file import SettingsSource
 from penstock.control.submission import Submission, continues_job, current_submission
 from penstock.datastream.state_choices import StateChoices
@@ -31,6 +32,7 @@ from penstock.model.options.catalogue import (
     renamed_settings,
     settings_without_effect,
 )
+from penstock.runtime.process.log_parts import LogLimits
 from penstock.runtime.process.taskmanager_start import end_ready_taskmanagers, prepare_taskmanagers
 from penstock.storage.address import require_folder
 
@@ -137,7 +139,13 @@ def make_session(configuration: Configuration) -> Any:
     try:
         spark_log = submission.spark_log if submission is not None else None
         logging.getLogger("py4j").setLevel(logging.WARNING)  # otherwise a program that logs to stdout shows its calls
-        session = make(settings, spark_log, class_archive=configuration.get(execution_options.CLASS_ARCHIVE))
+        session = make(
+            settings,
+            spark_log,
+            class_archive=configuration.get(execution_options.CLASS_ARCHIVE),
+            log_folder=registry_of(configuration).folder,
+            log_limits=LogLimits.of(configuration),
+        )
     except BaseException as error:
         end_ready_taskmanagers()
         if INTERRUPTS.is_received or isinstance(error, KeyboardInterrupt):

@@ -36,6 +36,7 @@ from penstock.model.execution import JobExecutionResult
 from penstock.model.ids import JobId, new_job_id
 from penstock.model.options import checkpointing_options, execution_options
 from penstock.spark.session import check_session
+from penstock.spark.spark_log import show_spark_log
 
 
 def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> Job:
@@ -64,7 +65,8 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
     check_sinks(graph, resumed=resumed)
     if submission is not None and submission.starting is not None:
         submission.starting(_starting(settings, identity))
-    control = JobControl.open(settings.rest, Registry(settings.registry_dir).log_dir(identity.job_id))
+    log_dir = Registry(settings.registry_dir).log_dir(identity.job_id)
+    control = JobControl.open(settings.rest, log_dir)
     request = JobRequest(
         identity=identity,
         graph=graph,
@@ -86,6 +88,7 @@ def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: 
         with control.closed_on_error():
             job = Job(request, spark, SystemClock())
             control.serve(job, job_facts(request, guarantees), settings.otel)
+    show_spark_log(log_dir, settings.log_limits)
     INTERRUPTS.add(job)
     start_autoscaler(job, configuration, spark)
     return job

@@ -17,8 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
 from penstock.model.units import MIB
+from penstock.runtime.process.log_parts import NO_LIMITS, LogLimits
 from penstock.spark.class_archive import archive_options
 from penstock.spark.java import require_java
+from penstock.spark.spark_log import begin_spark_log
 
 DEFAULT_MASTER = "local[*,4]"
 RETENTION = {
@@ -87,11 +89,21 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
 
 
 def make_session(
-    settings: Mapping[str, str], log_level: str | None = None, *, class_archive: bool = False
+    settings: Mapping[str, str],
+    log_level: str | None = None,
+    *,
+    class_archive: bool = False,
+    log_folder: Path | None = None,
+    log_limits: LogLimits = NO_LIMITS,
 ) -> SparkSession:
     """A new session, or the active one. With a `log_level` Spark's own log goes to the terminal.
 
-    `class_archive`: its JVM starts with an archive of Spark's classes, or records one.
+    Args:
+        settings: Keys and values of Spark.
+        log_level: Of Spark's own log.
+        class_archive: Its JVM starts with an archive of Spark's classes, or records one.
+        log_folder: Where its JVM has a log for what it prints, if not on the terminal. None: nowhere.
+        log_limits: Of that log.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -107,10 +119,12 @@ def make_session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     options = ""
-    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        log_folder = None  # its JVM runs already
+    else:
         require_java()
         options = archive_options(chosen) if class_archive else ""
-    with _quiet(log_level), _no_orphan(), _jvm_options(options):
+    with _quiet(log_level, log_folder, log_limits), _no_orphan(), _jvm_options(options):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level or "OFF")
     return session
@@ -204,15 +218,13 @@ def is_alive(session: SparkSession) -> bool:
 
 
 @contextmanager
-def _quiet(log_level: str | None) -> Iterator[None]:
+def _quiet(log_level: str | None, log_folder: Path | None, log_limits: LogLimits) -> Iterator[None]:
     """The JVM inherits standard error when it starts: redirect that to a file, so that its messages stay there."""
     if log_level is not None:
         yield
         return
-    folder = Path(os.environ.get("XDG_STATE_HOME", str(Path.home() / ".local" / "state"))) / "penstock"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sink = os.open(folder / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        sink = os.open(os.devnull, os.O_WRONLY) if log_folder is None else begin_spark_log(log_folder, log_limits)
     except OSError:
         sink = os.open(os.devnull, os.O_WRONLY)  # a read-only home is no reason to fail
     sys.stderr.flush()

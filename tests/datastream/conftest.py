@@ -69,9 +69,7 @@ class FakeSpark:
         self.sparkContext = self
         self.defaultParallelism = 6
 
-    def make_session(
-        self, settings: dict[str, str], log_level: str | None = None, *, class_archive: bool = False
-    ) -> "FakeSpark":
+    def make_session(self, settings: dict[str, str], log_level: str | None = None, **others: Any) -> "FakeSpark":
         self.settings = settings
         return self
 
