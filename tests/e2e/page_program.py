@@ -10,12 +10,12 @@ from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 
 CUSTOMERS = ("ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal")
 RATE = 200
+START_MS = int(sys.argv[1])  # here: Spark's Python processes, which call `purchase`, have other arguments
 
 
 def purchase(number):
-    start_ms = int(sys.argv[1])
     customer = CUSTOMERS[number % 7] if number % 3 else f"guest-{number % 500}"
-    return customer, float(number % 90), start_ms + number * 1000 // RATE
+    return customer, float(number % 90), START_MS + number * 1000 // RATE
 
 
 class At(TimestampAssigner):

@@ -90,7 +90,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     with open(folder / "out", "wb") as out, sync_playwright() as playwright:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment(folder))
         try:
-            wait_until(lambda: [one for one in registry.list() if one.last_checkpoint and one.rest])
+            wait_until(lambda: process.poll() is not None or any(r.last_checkpoint and r.rest for r in registry.list()))
+            assert process.poll() is None, (folder / "out").read_text(encoding="utf-8")[-2000:]
             browser = playwright.chromium.launch(executable_path=str(chromium), args=list(FLAGS))
             page = browser.new_page(viewport={"width": 1280, "height": 860})
             page.set_default_timeout(LIMIT_MS)

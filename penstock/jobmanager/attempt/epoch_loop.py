@@ -4,7 +4,6 @@ Epochs with rows run in Spark's callback thread. Epochs without rows, for timers
 and the end of the input, run in the attempt's own thread. What an epoch is, from header to commit, is in `_epoch`.
 """
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,19 +14,13 @@ from penstock import failpoint
 from penstock.checkpoint.failures import FailureReason
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.clock import Clock
-from penstock.errors import (
-    ConnectorRefusedError,
-    ConnectorUnavailableError,
-    JobFailedError,
-    PenstockError,
-    RecordsLostError,
-    StorageError,
-)
+from penstock.errors import JobFailedError, PenstockError, StorageError
 from penstock.jobmanager.attempt.attempt import Attempt
 from penstock.jobmanager.attempt.epoch_log import EpochLog
 from penstock.jobmanager.attempt.epoch_tracker import EpochSummary, EpochTracker
 from penstock.jobmanager.attempt.read_limit import ReadLimit
 from penstock.jobmanager.attempt.source_tracker import SourceTracker
+from penstock.jobmanager.attempt.spark_failure import spark_failure
 from penstock.model.snapshot import SourcePosition
 from penstock.runtime.process.messages import EpochHeader
 from penstock.spark.epoch_query import EpochQuery, QuerySettings
@@ -43,11 +36,6 @@ IDLE_S = 0.3
 BACKLOG_S = 1.0
 """The same, while more input waits than an epoch may read."""
 FAILURE_GRACE_S = 3.0
-SOURCE_ERROR = re.compile(r"^penstock\.errors\.(\w+Error): (.+)$", re.MULTILINE)
-SOURCE_ERRORS = {
-    error.__name__: error for error in (ConnectorRefusedError, ConnectorUnavailableError, RecordsLostError)
-}
-"""Errors of sources that keep their class, which says whether trying again helps."""
 FINAL_CHECKPOINT_TRIES = 5
 
 
@@ -349,18 +337,4 @@ class EpochLoop:
 def failure_behind(text: str, tracker: EpochTracker, end: AttemptEnd) -> PenstockError:
     """The error behind a failed Spark job: Spark only knows that its task failed."""
     end.over.wait(0 if tracker.failure is not None else FAILURE_GRACE_S)
-    known = tracker.failure or error_in(text)
-    return known or JobFailedError(f"the Spark query failed: {text.strip().splitlines()[0]}")
-
-
-def error_in(text: str) -> PenstockError | None:
-    """The error of a source of ours that one of Spark's Python processes has raised; Spark passes on its text.
-
-    >>> error_in("StreamingQueryException: …\\npenstock.errors.RecordsLostError: records 5 to 7 were deleted")
-    RecordsLostError('records 5 to 7 were deleted')
-    """
-    found = SOURCE_ERROR.search(text)
-    if found is None:
-        return None
-    kind = SOURCE_ERRORS.get(found[1], JobFailedError)
-    return kind(found[2].strip())
+    return tracker.failure or spark_failure(text)
