@@ -62,17 +62,18 @@ def to_table(report: Report) -> str:
         f"{report.workload} on {report.data}: {report.rows:,} rows, {report.rows_per_batch:,} per micro-batch, "
         f"row counts {'right' if report.checked else 'NOT ALL CHECKED'}"
     )
-    return "\n".join([title, *_aligned(rows), *_notes(report)])
+    return "\n".join([title, *_aligned(rows), *notes(report)])
 
 
-def _notes(report: Report) -> list[str]:
+def notes(report: Report) -> list[str]:
+    """What to know of rounds that were cut short or disturbed."""
     runs = [run for summary in report.engines.values() for run in summary.runs]
-    notes = []
+    found = []
     if any(run.partial for run in runs):
-        notes.append("*  stopped at the time limit: the rate of what was finished")
+        found.append("*  stopped at the time limit: the rate of what was finished")
     if any(run.foreign_cpu_percent > DISTURBED_PERCENT for run in runs):
-        notes.append(f"!  other work used more than {DISTURBED_PERCENT:.0f} % of the machine: a low estimate")
-    return notes
+        found.append(f"!  other work used more than {DISTURBED_PERCENT:.0f} % of the machine: a low estimate")
+    return found
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -15,8 +15,14 @@ from penstock.datastream.state import ValueStateDescriptor
 class CountAndSum(KeyedProcessFunction):
     """Running count and sum of a key's values, one row out per row in."""
 
+    def __init__(self, *, queryable: bool = False) -> None:
+        self.queryable = queryable
+
     def open(self, ctx: RuntimeContext) -> None:
-        self.totals = ctx.get_state(ValueStateDescriptor("totals", Types.TUPLE([Types.LONG(), Types.DOUBLE()])))
+        totals = ValueStateDescriptor("totals", Types.TUPLE([Types.LONG(), Types.DOUBLE()]))
+        if self.queryable:
+            totals.set_queryable("totals")
+        self.totals = ctx.get_state(totals)
 
     def process_element(self, event, ctx):
         n, total = self.totals.value() or (0, 0.0)
@@ -48,7 +54,8 @@ def build(env: StreamExecutionEnvironment, args: argparse.Namespace) -> None:
         .option("maxFilesPerTrigger", args.files_per_trigger)
         .parquet(str(args.work / "input"))
     )
-    totals = events.key_by("key").process(CountAndSum(), output_type="key string, n bigint, total double")
+    function = CountAndSum(queryable=args.queryable)
+    totals = events.key_by("key").process(function, output_type="key string, n bigint, total double")
     totals.uid("count-and-sum").sink_to(DiscardingSink()).uid("discard")
 
 
@@ -77,6 +84,7 @@ def main(build=build, name="bench-w1") -> None:
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--passthrough", action="store_true")
     parser.add_argument("--checkpoints", default="5s", help="how often, or none")
+    parser.add_argument("--queryable", action="store_true", help="publish the state of w1")
     args = parser.parse_args()
 
     epoch_log = args.work / "epochs.jsonl"
