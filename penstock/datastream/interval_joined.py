@@ -79,15 +79,16 @@ class IntervalJoined:
     def __init__(self, join: IntervalJoin, bounds: IntervalBounds) -> None:
         self._join = join
         self._bounds = bounds
+        self._is_lower_exclusive = self._is_upper_exclusive = False
 
     def lower_bound_exclusive(self) -> "IntervalJoined":
         """Do not join records that are exactly the lower bound apart."""
-        self._bounds = replace(self._bounds, lower_ms=self._bounds.lower_ms + 1)
+        self._is_lower_exclusive = True
         return self
 
     def upper_bound_exclusive(self) -> "IntervalJoined":
         """Do not join records that are exactly the upper bound apart."""
-        self._bounds = replace(self._bounds, upper_ms=self._bounds.upper_ms - 1)
+        self._is_upper_exclusive = True
         return self
 
     def side_output_left_late_data(self, output_tag: OutputTag) -> "IntervalJoined":
@@ -110,10 +111,13 @@ class IntervalJoined:
                 f"{describe_given(process_join_function)}; give an instance of a subclass"
             )
         check_function(process_join_function, INTERVAL_JOIN)
-        if self._bounds.lower_ms > self._bounds.upper_ms:
+        lower_ms = self._bounds.lower_ms + self._is_lower_exclusive
+        upper_ms = self._bounds.upper_ms - self._is_upper_exclusive
+        if lower_ms > upper_ms:
             raise UsageError("the exclusive bounds of an interval join leave no time between them; widen between(...)")
         first, second = self._join._streams
-        spec = OperatorSpec(INTERVAL_JOIN, process_join_function, {"bounds": self._bounds})
+        bounds = replace(self._bounds, lower_ms=lower_ms, upper_ms=upper_ms)
+        spec = OperatorSpec(INTERVAL_JOIN, process_join_function, {"bounds": bounds})
         inputs = [first._node.id, second._node.id]
         node = self._join._graph.add("operator", "Interval Join", inputs, spec, record_type(output_type))
         self._join._graph.unfinished.pop(self._join, None)

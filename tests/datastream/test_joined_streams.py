@@ -80,6 +80,17 @@ def test_an_interval_join_is_one_operator_with_two_keyed_inputs(env: Env) -> Non
     assert run(env, stream, items) == [(("a", 1), ("a", 5))]
 
 
+def test_exclusive_bounds_may_be_said_twice(env: Env) -> None:
+    joined = timed(env).key_by(lambda r: r[0]).interval_join(timed(env).key_by(lambda r: r[0])).between(-5, 5)
+    for _ in range(2):
+        joined = joined.lower_bound_exclusive().upper_bound_exclusive()
+    for _ in range(2):
+        joined.process(Pairs()).print()
+    operators = [operator for stage in build(env).stages for operator in stage.operators]
+    bounds = [operator.config["bounds"] for operator in operators if operator.kind == "keyed_co_interval_join"]
+    assert [(each.lower_ms, each.upper_ms) for each in bounds] == [(-4, 4), (-4, 4)]
+
+
 def test_late_records_of_each_stream_go_to_their_side_output(env: Env) -> None:
     first, second = timed(env).key_by(lambda r: r[0]), timed(env).key_by(lambda r: r[0])
     left, right = OutputTag("left"), OutputTag("right")
