@@ -386,8 +386,8 @@ def _facts_of(operator: Operator, batch: Batch) -> str:
 
 def _current_key(operator: Operator) -> Any:
     """The current key as the user knows it; UNKNOWN if there is none."""
-    backend = operator.context.backend()
     try:
+        backend = operator.context.backend()
         return backend.key_codec.to_user_key(backend.keys.key)
     except StateAccessError:
         return UNKNOWN

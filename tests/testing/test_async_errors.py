@@ -1,5 +1,6 @@
 """Async I/O: whatever raises, the request ends and the job fails with a message; it never waits for ever."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -56,3 +57,33 @@ class NoPause(FixedDelayRetryStrategy):
 def test_an_error_of_a_strategy_fails_the_job() -> None:
     text = message(OSError("no answer"), NoPause(3, 1, None, lambda error: True))
     assert "attempt 1" in text and "in the retry strategy of" in text
+
+
+class Ending(AsyncFunction):
+    """Ends the loop that runs it: by a task of its own that exits, or by stopping it."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        if self.way == "interrupt":
+            raise KeyboardInterrupt
+        loop = asyncio.get_running_loop()
+        loop.call_soon(exit if self.way == "exit" else loop.stop)
+        if value == "first":
+            return [value]
+        await asyncio.sleep(60)
+        return [value]
+
+
+@pytest.mark.parametrize("way", ["exit", "interrupt"])
+def test_a_request_that_ends_the_event_loop_fails_the_job(way: str) -> None:
+    harness = Harness.non_keyed(AsyncFunctionDescriptor(Ending(way), 60_000))
+    with pytest.raises(UserFunctionError, match="the event loop of async_invoke.* was ended by a request with"):
+        harness.feed(["ada"]).finish()
+
+
+def test_requests_behind_one_that_stopped_the_event_loop_fail_the_job() -> None:
+    harness = Harness.non_keyed(AsyncFunctionDescriptor(Ending("stop"), 60_000, capacity=1))
+    with pytest.raises(UserFunctionError, match="was ended by a request, and"):
+        harness.feed(["first", "second"]).finish()

@@ -8,11 +8,12 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.clock import SystemClock
-from penstock.errors import UnsupportedValueError
+from penstock.errors import UnsupportedValueError, UsageError
 from penstock.model.async_functions import AsyncFunctionDescriptor
 from penstock.model.readable_values import shortened
 from penstock.model.time import milliseconds
@@ -65,7 +66,9 @@ class RequestLoop:
         self._changed = threading.Condition()
         self._finished: deque[Request] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_closing = False
+        self._has_ended = False
+        self._ended_by: BaseException | None = None
+        """What the user's code ended the thread with."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name=f"async {name}", daemon=True)
         self._thread.start()
@@ -73,8 +76,8 @@ class RequestLoop:
     # ---- the operator's thread
 
     def start(self, requests: Sequence[Request]) -> None:
-        """Begin the requests."""
-        self._loop.call_soon_threadsafe(self._begin, requests)
+        """Begin the requests. If the loop has ended, `wait` says so."""
+        self._call_soon(self._begin, requests)
 
     def finished(self) -> list[Request]:
         """The requests that have ended since the last call, in the order in which they ended."""
@@ -86,10 +89,12 @@ class RequestLoop:
     def wait(self, until_s: float | None, is_cancelled: Callable[[], bool]) -> bool:
         """Wait until a request has ended that `finished` will return. False if time runs out or the run is cancelled.
 
-        `until_s` is a time of the monotonic clock; None: no limit.
+        `until_s` is a time of the monotonic clock; None: no limit. An error if the user's code has ended the loop.
         """
         with self._changed:
             while not self._finished:
+                if not self._thread.is_alive():
+                    raise self._ended_error()
                 left_s = LOOK_S if until_s is None else min(LOOK_S, until_s - self._clock.monotonic_s())
                 if left_s <= 0 or is_cancelled():
                     return False
@@ -98,17 +103,28 @@ class RequestLoop:
 
     def close(self) -> None:
         """Cancel what is in flight and end the thread. Code that blocks the loop is left behind after a while."""
-        if not self._is_closing:
-            self._is_closing = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._call_soon(self._loop.stop)
         self._thread.join(JOIN_S)
+
+    def _call_soon(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Have the loop's thread call this, unless the user's code has ended it."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _ended_error(self) -> UsageError:
+        cause = "" if self._ended_by is None else f" with {self._ended_by!r}"
+        return UsageError(
+            f"the event loop of async_invoke() was ended by a request{cause}, and the requests in flight are lost; "
+            f"a request and its tasks must not stop the loop, exit or raise KeyboardInterrupt: return results or raise "
+            f"an Exception"
+        )
 
     # ---- the loop's thread
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            self._run_until_stopped()
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
@@ -116,6 +132,13 @@ class RequestLoop:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
+
+    def _run_until_stopped(self) -> None:
+        try:
+            self._loop.run_forever()
+        except BaseException as error:  # SystemExit and KeyboardInterrupt of a task leave the loop
+            self._ended_by = error
+        self._has_ended = True
 
     def _begin(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -127,7 +150,7 @@ class RequestLoop:
         try:
             outcome = await self._ask_in_time(request.record)
         except BaseException as error:  # cancelled by the user's own code, or something that is no Exception
-            if self._is_closing:
+            if self._has_ended:
                 raise
             outcome = RequestOutcome([], error, "async_invoke()")
         with self._changed:
