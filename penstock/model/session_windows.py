@@ -13,7 +13,7 @@ from penstock.model.window_assigners import (
     span_ms,
 )
 from penstock.model.window_triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
-from penstock.model.windows import TimeWindow, TimeWindowSerializer
+from penstock.model.windows import TimeWindow, TimeWindowSerializer, time_window
 
 T = TypeVar("T")
 Context = WindowAssigner.WindowAssignerContext
@@ -43,7 +43,7 @@ class EventTimeSessionWindows(MergingWindowAssigner[T, TimeWindow]):
     def assign_windows(self, element: T, timestamp: int, context: Context) -> list[TimeWindow]:
         """A window from the element to the end of its gap."""
         start = require_time(timestamp)
-        return [TimeWindow(start, start + self.session_gap)]
+        return [time_window(start, self.session_gap)]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
         """EventTimeTrigger."""
@@ -84,7 +84,7 @@ class ProcessingTimeSessionWindows(MergingWindowAssigner[T, TimeWindow]):
     def assign_windows(self, element: T, timestamp: int, context: Context) -> list[TimeWindow]:
         """A window from the element to the end of its gap."""
         start = context.get_current_processing_time()
-        return [TimeWindow(start, start + self.session_gap)]
+        return [time_window(start, self.session_gap)]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
         """ProcessingTimeTrigger."""
@@ -124,7 +124,7 @@ class DynamicEventTimeSessionWindows(MergingWindowAssigner[T, TimeWindow]):
     def assign_windows(self, element: T, timestamp: int, context: Context) -> list[TimeWindow]:
         """A window from the element to the end of its gap."""
         start = require_time(timestamp)
-        return [TimeWindow(start, start + gap_of(self.extractor, element))]
+        return [time_window(start, gap_of(self.extractor, element))]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
         """EventTimeTrigger."""
@@ -164,7 +164,7 @@ class DynamicProcessingTimeSessionWindows(MergingWindowAssigner[T, TimeWindow]):
     def assign_windows(self, element: T, timestamp: int, context: Context) -> list[TimeWindow]:
         """A window from the element to the end of its gap."""
         start = context.get_current_processing_time()
-        return [TimeWindow(start, start + gap_of(self.extractor, element))]
+        return [time_window(start, gap_of(self.extractor, element))]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
         """ProcessingTimeTrigger."""

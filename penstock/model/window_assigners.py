@@ -24,6 +24,7 @@ from penstock.model.windows import (
     GlobalWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
+    time_window,
 )
 
 T = TypeVar("T")
@@ -381,9 +382,9 @@ def require_time(timestamp: int | None) -> int:
 
 def _tumbling(time: int, size: int, offset: int) -> list[TimeWindow]:
     start = time - (time - offset) % size
-    return [TimeWindow(start, start + size)]
+    return [time_window(start, size)]
 
 
 def _sliding(time: int, size: int, slide: int, offset: int) -> list[TimeWindow]:
     last = time - (time - offset) % slide
-    return [TimeWindow(start, start + size) for start in range(last, time - size, -slide)]
+    return [time_window(start, size) for start in range(last, time - size, -slide)]

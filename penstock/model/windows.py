@@ -85,6 +85,11 @@ class TimeWindow(Window):
         return f"TimeWindow(start={self.start}, end={self.end})"
 
 
+def time_window(start: int, size: int) -> TimeWindow:
+    """The window of a size. The last one of all ends with time: results of batch mode have its last timestamp."""
+    return TimeWindow(start, min(start + size, MAX_WATERMARK))
+
+
 def _bounds(window: object) -> tuple[int, int]:
     if not isinstance(window, TimeWindow):
         raise TypeError(f"Does not support comparison with non-TimeWindow {window!r}")

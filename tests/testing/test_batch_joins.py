@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from penstock.cep import Pattern, PatternProcessFunction
 from penstock.cep.cep import CEP
 from penstock.datastream import ProcessJoinFunction, RuntimeExecutionMode
+from penstock.model.time import MAX_WATERMARK
 from penstock.testing import Harness, Second
 
 BATCH = RuntimeExecutionMode.BATCH
@@ -47,3 +48,8 @@ def test_w3_w4_a_pattern_finds_the_same_matches(seed: int) -> None:
     pattern = pattern.followed_by("end").where(lambda event: event[2] == "y")
     function = CEP.function(pattern, Matches())
     assert run(function, items, runtime_mode=BATCH) == run(function, items)
+
+
+def test_w4_final_values_of_a_reduce_are_joined_by_interval() -> None:
+    settings = {"between": (-5, 5), "timestamp": lambda record: MAX_WATERMARK, "runtime_mode": BATCH}
+    assert run(Pairs(), [("a", 1), Second(("a", 2)), Second(("b", 3))], **settings) == [(("a", 1), ("a", 2))]

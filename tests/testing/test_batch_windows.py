@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Time
+from penstock.common import Time, WatermarkStrategy
 from penstock.datastream import (
     AggregateFunction,
     OutputTag,
     ProcessWindowFunction,
     ReduceFunction,
     RuntimeExecutionMode,
+    StreamExecutionEnvironment,
 )
 from penstock.datastream.window import (
     ContinuousEventTimeTrigger,
@@ -23,6 +24,8 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.graph.stages import GraphSettings, build_job_graph
+from penstock.model.time import MAX_WATERMARK
 from penstock.testing import CRASH, Harness
 
 BATCH = RuntimeExecutionMode.BATCH
@@ -119,3 +122,35 @@ def test_w3_count_windows_of_a_key_are_complete_or_dropped() -> None:
     harness = Harness.keyed(Sum(), key=key_of, runtime_mode=BATCH, **settings)
     harness.feed([("a", 0, 1), ("b", 0, 2), ("a", 0, 3), ("a", 0, 4), CRASH, ("b", 0, 5)])
     assert sorted(harness.finish().output) == [(2, 4), (2, 7)]
+
+
+def final_values(window: Any, function: Any) -> list[Any]:
+    """What windows behind a reduce in batch mode give, whose results have the last timestamp."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_runtime_mode(BATCH)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda event, before: event[1])
+    timed = env.from_collection([("a", 1, 1)]).assign_timestamps_and_watermarks(strategy)
+    largest = timed.key_by(key_of).reduce(Larger())
+    windowed = largest.key_by(lambda event: "all").window(window)
+    results = windowed.process(function) if isinstance(function, Contents) else windowed.aggregate(function)
+    results.to_spark(lambda df, epoch: None)
+    harness = Harness(build_job_graph(env._graph, GraphSettings(1, mode=BATCH)))
+    return harness.feed([("a", 1, 1), ("b", 20, 2), ("a", 5, 3)]).finish().output
+
+
+@pytest.mark.parametrize("name", ["tumbling", "session"])
+def test_w3_w4_final_values_of_a_reduce_are_in_the_last_window(name: str) -> None:
+    assert final_values(ASSIGNERS[name], Sum()) == [(2, 5)]
+    ((key, window, numbers),) = final_values(ASSIGNERS[name], Contents())
+    assert key == "all" and numbers == [2, 3] and window.endswith(f"end={MAX_WATERMARK})")
+
+
+def test_w4_windows_at_the_end_of_time_fire_in_either_mode() -> None:
+    settings: dict[str, Any] = {"timestamp": lambda event: MAX_WATERMARK, "allowed_lateness": 5}
+    trigger = ContinuousEventTimeTrigger.of(ms(3))
+    for mode in (BATCH, RuntimeExecutionMode.STREAMING):
+        for window in ASSIGNERS.values():
+            for more in ({}, {"trigger": trigger}):
+                harness = Harness.keyed(Sum(), key_of, **settings, window=window, runtime_mode=mode, **more)
+                output = harness.feed([("a", 0, 1), ("a", 0, 2), ("b", 0, 4)]).finish().output
+                assert set(output) == {(2, 3), (1, 4)}

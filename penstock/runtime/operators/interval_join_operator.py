@@ -13,7 +13,7 @@ from penstock.graph.interval_bounds import IntervalBounds
 from penstock.graph.job_graph import OperatorPlan
 from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.join_functions import ProcessJoinFunction
-from penstock.model.time import TimeDomain
+from penstock.model.time import MAX_WATERMARK, TimeDomain
 from penstock.model.types import Types
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.co_operators import TwoInputs
@@ -81,7 +81,8 @@ class IntervalJoinOperator(TwoInputs):
         bounds, pair = self._bounds, self._pair
         own, other = (self._left, self._right) if is_left else (self._right, self._left)
         own.put(timestamp, [*(own.get(timestamp) or ()), record])
-        self._timers.register(timestamp + (bounds.left_kept_ms if is_left else bounds.right_kept_ms))
+        kept_until = timestamp + (bounds.left_kept_ms if is_left else bounds.right_kept_ms)
+        self._timers.register(min(kept_until, MAX_WATERMARK))
         first, last = bounds.partners(timestamp, is_left=is_left)
         for found in sorted(time for time in other.keys() if first <= time <= last):
             pair.left, pair.right = (timestamp, found) if is_left else (found, timestamp)

@@ -137,18 +137,21 @@ class WindowFolding:
     def _window(self, start: int) -> "TouchedKeys":
         window = self._touched.get(start)
         if window is None:
-            window = self._touched[start] = TouchedKeys(self._backend, (start, start + self.size), self._load)
+            window = self._touched[start] = TouchedKeys(self._backend, self._namespace(start), self._load)
         return window
+
+    def _namespace(self, start: int) -> tuple[int, int]:
+        return start, min(start + self.size, MAX_WATERMARK)
 
     # ---- the end of an epoch
 
     def flush(self) -> None:
         """Write the epoch's contents to the state, and register the timers of their windows."""
-        size, write, enter = self.size, self._write, self._backend.enter
+        write, enter = self._write, self._backend.enter
         timers = self._panes.timers.event if self._panes.is_event_time else self._panes.timers.processing
         for start, window in self._touched.items():
-            end = start + size
-            namespace, cleanup = (start, end), end - 1 + self._lateness_ms
+            namespace = _, end = self._namespace(start)
+            cleanup = end - 1 + self._lateness_ms
             for key, contents in window.items():
                 enter((key, namespace))
                 write(contents)

@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.window_operation import WindowOperation, serializer_of
 from penstock.model.time import MIN_WATERMARK, TimeDomain
-from penstock.model.windows import TimeWindow
+from penstock.model.windows import time_window
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.function_context import OperatorContext
 from penstock.runtime.operators.merging_windows import Merge, MergingWindows
@@ -71,7 +71,7 @@ class WindowOperator(Operator):
         for record, keys.key, timestamp, fired, is_added in folding.add(
             self._each(batch), batch, self.watermark, now_ms
         ):
-            windows = [TimeWindow(start, start + folding.size) for start in fired]
+            windows = [time_window(start, folding.size) for start in fired]
             self._add_to_windows(record, timestamp, windows, is_added=is_added, out=out)
 
     def _process_plain(self, batch: Batch, out: WindowOutput) -> None:
