@@ -58,10 +58,12 @@ from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.output_tag import OutputTag
 from penstock.model.sink import Sink
 from penstock.model.sink_functions import SinkFunction
+from penstock.model.time import TimeSpan, milliseconds
 from penstock.model.type_information import TypeInformation, as_key_type
 from penstock.model.types import TAGGED, Types, resolve_type
 from penstock.model.window_assigners import WindowAssigner
 from penstock.model.window_triggers import Trigger
+from penstock.testing.setting_checks import check_program
 
 FUNCTION_UID = "function"
 SINK_UID = "sink"
@@ -115,7 +117,7 @@ class FunctionProgram:
     window: WindowAssigner[Any, Any] | None = None
     """The windows that `function` reduces, aggregates or evaluates; without a key, as `window_all` does."""
     trigger: Trigger[Any, Any] | None = None
-    allowed_lateness: int = 0
+    allowed_lateness: TimeSpan = 0
     late_data: OutputTag | None = None
     """The side output of records that are too late."""
     between: tuple[int, int] | None = None
@@ -135,17 +137,6 @@ class FunctionProgram:
     created: str = ""
     """The line of the test that made it."""
 
-    def __post_init__(self) -> None:
-        for name in ("parallelism", "max_parallelism"):
-            number = getattr(self, name)
-            is_number = isinstance(number, int) and not isinstance(number, bool)
-            if not (is_number and number >= 1) and not (number is None and name == "max_parallelism"):
-                raise UsageError(f"{name}={number!r}: it must be a number of 1 or more")
-        for name in ("key", "timestamp", "second_key", "second_timestamp"):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise ArgumentError(f"{name}={given!r}: it must be a function of a record, such as lambda r: r.name")
-
 
 class Selector(KeySelector):
     """The key function, and the event time beside it."""
@@ -161,6 +152,7 @@ class Selector(KeySelector):
 
 def function_graph(program: FunctionProgram) -> JobGraph:
     """source (→ key_by) → function (→ sink). The function's output also goes to the harness."""
+    check_program(program)
     if program.window is not None and program.key is None:
         program = replace(program, key=SameKey().get_key, key_type=Types.BYTE(), parallelism=1)
     if program.late_data is not None and program.late_data not in program.side_outputs:
@@ -260,7 +252,8 @@ def window_operation(program: FunctionProgram) -> WindowOperation:
     else:
         contents, after = ListStateDescriptor(WINDOW_CONTENTS), function
     trigger = program.trigger or program.window.get_default_trigger(None)
-    operation = WindowOperation(program.window, trigger, contents, after, program.allowed_lateness, program.late_data)
+    lateness_ms = milliseconds(program.allowed_lateness)
+    operation = WindowOperation(program.window, trigger, contents, after, lateness_ms, program.late_data)
     check_operation(operation, FUNCTION_UID)
     return operation
 

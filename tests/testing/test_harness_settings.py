@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
+from penstock.common import Time
+from penstock.datastream import OutputTag, ProcessWindowFunction
+from penstock.datastream.window import CountTrigger, TumblingEventTimeWindows
 from penstock.errors import ArgumentError, UsageError
+from penstock.graph.callables import CallableReduce
 from penstock.model.functions import KeyedProcessFunction, MapFunction
-from penstock.testing import Harness
+from penstock.testing import Harness, Watermark
 
 
 class Keeps(MapFunction):
@@ -61,3 +65,44 @@ def test_one_record_instead_of_a_list_is_refused() -> None:
     record: Any = 5
     with pytest.raises(UsageError, match=r"^feed\(\) takes a list of records and control items, not 5; write feed"):
         Harness.keyed(Keeps(), key=str).feed(record)
+
+
+TEN = TumblingEventTimeWindows.of(Time.seconds(10))
+FIRST = CallableReduce(lambda first, second: first)
+
+
+class Elements(ProcessWindowFunction[Any, Any, Any, Any]):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        return elements
+
+
+class OneArgument(ProcessWindowFunction[Any, Any, Any, Any]):
+    def process(self, elements: Any) -> Any:  # type: ignore[override]
+        yield elements
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "message"),
+    [
+        (FIRST, {"window": 10}, "^window= takes a WindowAssigner, not an object of type int; give Tumbling"),
+        (FIRST, {"window": TEN, "trigger": CountTrigger}, "^trigger= takes a Trigger, not the class CountTrigger"),
+        (Keeps(), {"window": TEN}, "^a harness with window= takes an instance of ReduceFunction, .*not an object of"),
+        (OneArgument(), {"window": TEN}, r"OneArgument.process .*\(key, context, elements\)"),
+        (Elements(), {"window": TEN, "window_function": FIRST}, "^window_function= gets what a ReduceFunction or"),
+        (FIRST, {"window": TEN, "window_function": Keeps()}, "^window_function= takes an instance of WindowFunction"),
+        (Keeps(), {"trigger": CountTrigger.of(2)}, "^trigger= has no effect without window="),
+        (Keeps(), {"allowed_lateness": 5}, "^allowed_lateness= has no effect without window="),
+        (Keeps(), {"late_data": OutputTag("late")}, "^late_data= has no effect without window= or between="),
+        (Keeps(), {"between": (-5, 5)}, "^between= is of an interval join; give a ProcessJoinFunction"),
+    ],
+)
+def test_settings_of_windows_and_joins_belong_together(function: Any, settings: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Harness.keyed(function, key=str, timestamp=int, **settings)
+
+
+def test_a_lateness_is_a_time_in_any_form() -> None:
+    for lateness in (5000, "5 s", Time.seconds(5)):
+        harness = Harness.keyed(FIRST, key=str, timestamp=int, window=TEN, allowed_lateness=lateness)
+        harness.feed([1, Watermark(9_999), 2, Watermark(14_999), 3])
+        assert sorted(harness.output) == [1, 2]
