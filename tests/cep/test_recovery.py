@@ -61,11 +61,31 @@ def renumbered(found: Assignment, numbers: list[int]) -> Assignment:
     return tuple(sorted(((name, numbers[place]) for name, place in found), key=lambda pair: pair[1]))
 
 
+PENDING = (sequences(pending=True), arrivals(), st.integers(1, 25), st.data())
+
+
 @settings(max_examples=EXAMPLES // 3)
-@given(sequences(pending=True), arrivals(), st.integers(1, 25), st.data())
+@given(*PENDING)
 def test_random_patterns_survive_crashes_rescaling_and_a_restore_by_another_backend(
     tmp_path_factory: pytest.TempPathFactory, parts: Any, groups: list[list[Event]], window: int, data: Any
 ) -> None:
+    check_disturbed(tmp_path_factory, parts, groups, window, data)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@settings(max_examples=2000)
+@given(*PENDING)
+def test_many_random_patterns_survive_crashes_rescaling_and_a_restore_by_another_backend(
+    tmp_path_factory: pytest.TempPathFactory, parts: Any, groups: list[list[Event]], window: int, data: Any
+) -> None:
+    check_disturbed(tmp_path_factory, parts, groups, window, data)
+
+
+def check_disturbed(
+    tmp_path_factory: pytest.TempPathFactory, parts: Any, groups: list[list[Event]], window: int, data: Any
+) -> None:
+    """A run with crashes, rescaling and a savepoint finds what brute force finds without them."""
     pattern = to_pattern(parts).within(window)
     first, second = data.draw(st.permutations(BACKENDS))
     harness = run(pattern, parallelism=2, backend=first)

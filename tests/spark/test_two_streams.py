@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -17,9 +18,12 @@ from penstock.datastream import (
     OutputTag,
     ProcessJoinFunction,
 )
+from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from tests.spark.jobs import Jobs, collect
+from tests.spark.jobs import Jobs, collect, read_json
+from tests.spark.recoveries import RESTARTS, await_attempt, await_checkpoints, cancel, kill_taskmanager
+from tests.waiting import wait_until
 
 ODD = OutputTag("odd", "name string, count bigint")
 
@@ -156,3 +160,84 @@ def test_a_co_group_gets_the_records_of_both_streams(jobs: Jobs) -> None:
     groups = {(name, at // 20) for name, at in [*ORDERS, *PAYMENTS]}
     counts = [Counter((name, at // 20) for name, at in rows) for rows in (ORDERS, PAYMENTS)]
     assert collect(windows.apply(Both())) == Counter((counts[0][group], counts[1][group]) for group in groups)
+
+
+FAR = 10_000_000
+"""The time of the last record, which moves the watermark behind all others."""
+
+
+class Numbers(ProcessJoinFunction):
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Iterator[Any]:
+        yield left.name, str(left.number), str(right.number)
+
+
+class Groups(CoGroupFunction):
+    def co_group(self, first: Any, second: Any) -> Iterator[Any]:
+        yield first[0].name if first else second[0].name, numbers_of(first), numbers_of(second)
+
+
+def numbers_of(rows: Any) -> str:
+    return " ".join(str(number) for number in sorted(row.number for row in rows))
+
+
+def interval_join(orders: DataStream, payments: DataStream) -> DataStream:
+    joined = orders.key_by("name").interval_join(payments.key_by("name"))
+    return joined.between(Time.seconds(-6), Time.seconds(6)).process(Numbers(), JOINED)
+
+
+def co_group(orders: DataStream, payments: DataStream) -> DataStream:
+    windows = TumblingEventTimeWindows.of(Time.seconds(20))
+    return orders.co_group(payments).where("name").equal_to("name").window(windows).apply(Groups(), JOINED)
+
+
+JOINED = "name string, orders string, payments string"
+NEAR_NUMBERS = Counter((name, str(a), str(b - 3)) for (name, a), (_, b) in NEAR.elements())
+GROUPED = Counter(
+    (
+        name,
+        *(" ".join(str(n) for n in range(60) if f"k{n % 5}" == name and (n + late) // 20 == group) for late in (0, 3)),
+    )
+    for name, group in {(name, at // 20) for name, at in [*ORDERS, *PAYMENTS]}
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("join", "expected"), [(interval_join, NEAR_NUMBERS), (co_group, GROUPED)])
+def test_buffered_rows_of_a_join_survive_a_killed_taskmanager(jobs: Jobs, join: Any, expected: Any) -> None:
+    env = jobs.environment(3, RESTARTS)
+    folders = [jobs.folder / "in" / side for side in ("orders", "payments")]
+    frames = [jobs.json_stream("name string, number bigint, at timestamp", folder) for folder in folders]
+    orders, payments = (
+        env.from_dataframe(frame, event_time="at", max_out_of_orderness="1 hour").uid(folder.name)
+        for frame, folder in zip(frames, folders, strict=True)
+    )
+    out = jobs.folder / "out"
+    sink = FileSink.for_row_format(str(out), "json").build()
+    join(orders, payments).uid("join").sink_to(sink).uid("out")
+
+    def write(name: str, numbers: range) -> None:
+        for folder, late in zip(folders, (0, 3), strict=True):
+            jobs.write_json(name, [row(f"k{n % 5}", n, n + late) for n in numbers], folder)
+
+    write("1.json", range(30))
+    job = env.execute_async("joins")
+    wait_until(lambda: jobs.record().rows >= 60)
+    await_checkpoints(jobs, 2)
+    kill_taskmanager(jobs)
+    await_attempt(jobs, 2)
+    write("2.json", range(30, 60))
+    for folder in folders:
+        jobs.write_json("3.json", [row("end", 0, FAR)], folder)
+
+    def found() -> "Counter[Any]":
+        rows = [(read["name"], read["orders"], read["payments"]) for read in read_json(out)]
+        return Counter(read for read in rows if read[0] != "end")
+
+    wait_until(lambda: found().total() >= expected.total())
+    assert found() == expected
+    cancel(job)
+
+
+def row(name: str, number: int, second: int) -> dict[str, Any]:
+    at = datetime.fromtimestamp(1_700_000_000 + second, timezone.utc)
+    return {"name": name, "number": number, "at": at.isoformat()}

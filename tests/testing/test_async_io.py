@@ -263,15 +263,18 @@ def until_output(harness: Harness) -> None:
         harness.feed([Advance(1_000)])
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_savepoint_with_requests_in_flight_is_restored_at_another_parallelism(
-    tmp_path: Any, parallelism: int
+@pytest.mark.parametrize(("parallelism", "backends"), [(1, ("hashmap", "rocksdb")), (3, ("rocksdb", "hashmap"))])
+def test_a_savepoint_with_requests_in_flight_is_restored_at_another_parallelism_and_backend(
+    tmp_path: Any, parallelism: int, backends: tuple[str, str]
 ) -> None:
+    def answers(function: Any, backend: str, **settings: Any) -> Harness:
+        return Harness.non_keyed(called(function, ordered=False), backend=backend, **settings)
+
     words = list("abcdefgh")
-    harness = Harness.non_keyed(called(Stuck(*words), ordered=False), parallelism=2, async_wait_ms=1)
+    harness = answers(Stuck(*words), backends[0], parallelism=2, async_wait_ms=1)
     path = harness.feed(words).savepoint(tmp_path, then="stop")
     assert harness.output == []
-    again = Harness.non_keyed(called(Stuck(), ordered=False), parallelism=parallelism, start=StartOptions(path=path))
+    again = answers(Stuck(), backends[1], parallelism=parallelism, start=StartOptions(path=path))
     assert sorted(again.finish().output) == [f"{word}!" for word in words]
 
 
