@@ -111,7 +111,9 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
     """A source of `penstock.connectors`."""
     kind = next((kind for connector, kind in _CONNECTORS if isinstance(source, connector)), None)
     if kind is None:
-        hint = "call .build() on it" if hasattr(source, "build") else "give a FileSource or NumberSequenceSource"
+        hint = "give a FileSource, a NumberSequenceSource or, to add_source(), an instance of a SourceFunction"
+        if hasattr(source, "build"):
+            hint = "call .build() on it"
         raise ArgumentError(
             f"not a source: an object of type {type(source).__name__}; {hint}; a DataFrame goes to from_dataframe()"
         )

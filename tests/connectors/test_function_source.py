@@ -9,7 +9,7 @@ from penstock.common import Types
 from penstock.connectors.function_source import CAPACITY, START, FunctionSource, SourceRun
 from penstock.datastream import CheckpointedFunction, SourceFunction, StreamExecutionEnvironment
 from penstock.datastream.state import ListStateDescriptor
-from penstock.errors import UsageError
+from penstock.errors import ArgumentError, UsageError
 from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.runtime.operators.sink_operators import decode_records
 from penstock.spark.function_streams import FunctionReader, RecordsPartition
@@ -131,6 +131,15 @@ def test_add_source_makes_a_stream_of_the_declared_type() -> None:
     stream.print()
     graph = build_job_graph(env._graph, GraphSettings(1))
     assert not graph.bounded and graph.sources[0].spec.delivery.is_exact
+
+
+@pytest.mark.parametrize("given", [Counter, lambda ctx: ctx.collect(1)])
+def test_what_is_no_source_function_is_refused(given: Any) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(
+        ArgumentError, match=r"^not a source: an object of type .*add_source\(\), an instance of a Source"
+    ):
+        env.add_source(given)
 
 
 def read(partitions: Any) -> list[Any]:
