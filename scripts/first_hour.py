@@ -1,9 +1,9 @@
 """Walks through a new user's first hour with real processes: `python scripts/first_hour.py [--starts 5] [--keep DIR]`.
 
 It installs the wheel into an empty environment, runs the README's program, interrupts it, resumes it, kills it, takes a
-savepoint, starts a changed program from it, and makes ten mistakes. Each step prints its seconds, the CPU seconds of
-all its processes, and what came of it. The exit code is 1 if a step went wrong, or if the first row or the answer of a
-command that only looks came too late; so run it on a quiet machine.
+savepoint, starts a changed program from it, makes ten mistakes, and runs the demo. Each step prints its seconds, the
+CPU seconds of all its processes, and what came of it. The exit code is 1 if a step went wrong, or if the first row, the
+answer of a command that only looks or the end of the demo came too late; so run it on a quiet machine.
 """
 
 import argparse
@@ -36,6 +36,7 @@ RECORDING_START, RECORDING_S = 2, 20.0
 """The second start records the archive of classes with which later ones are faster, and is slower for it."""
 COMMAND_S = 0.5
 COMMAND_RUNS = 3
+DEMO_S = 60.0
 LIMIT_S = 300.0
 POLL_S = 0.05
 SAMPLE_S = 0.5
@@ -284,6 +285,7 @@ def take_the_walk(walk: Walk, root: Path, starts: int) -> None:
         walk.step("run -s: the next row", lambda step: restore(step, jobs))
         for name, mistake in MISTAKES.items():
             walk.step(f"mistake: {name}", partial(make, mistake=mistake))
+        walk.step("penstock demo", demo)
         walk.step("nothing is left running", leave)
     finally:
         for job in jobs:
@@ -407,6 +409,15 @@ def restore(step: Step, jobs: list[Job]) -> str:
     step.done()
     jobs[-1].end(step, signal.SIGINT)
     return expected
+
+
+def demo(step: Step) -> str:
+    done = step.run(step.walk.penstock, "demo")
+    require(done.returncode == 0, done.stdout + done.stderr)
+    found = next((line for line in done.stdout.splitlines() if ", 0 lost, 0 counted twice" in line), None)
+    require(found, f"it does not say that nothing was lost: {done.stdout}")
+    require(step.seconds <= DEMO_S, f"more than {DEMO_S:.0f} s")
+    return str(found)
 
 
 def leave(step: Step) -> str:

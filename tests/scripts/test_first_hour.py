@@ -65,6 +65,31 @@ def test_a_command_that_only_looks_has_a_limit_of_time(
     assert walk.failed == failed and ("more than 0.0 s" in capsys.readouterr().out) == bool(failed)
 
 
+@pytest.mark.parametrize(
+    ("script", "limit_s", "said"),
+    [
+        ("echo '9 events, 0 lost, 0 counted twice'", 600.0, "9 events, 0 lost, 0 counted twice"),
+        ("echo '9 events, 0 lost, 0 counted twice'", 0.0, "FAILED: more than 0 s"),
+        ("echo '90 events, 10 lost, 0 counted twice'", 600.0, "90 events, 10 lost, 0 counted twice"),
+        ("echo 'no Spark' >&2; exit 1", 600.0, "FAILED: no Spark"),
+    ],
+)
+def test_the_demo_has_a_limit_of_time_and_is_exact(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    limit_s: float,
+    said: str,
+) -> None:
+    monkeypatch.setattr(first_hour, "DEMO_S", limit_s)
+    walk = walk_with(tmp_path, script)
+    walk.step("demo", first_hour.demo)
+    shown = capsys.readouterr().out.strip()
+    assert shown.endswith(said) and walk.failed == int("FAILED" in shown)
+    assert walk.failed == int(not (said.startswith("9 ")))
+
+
 def test_a_step_shows_the_cpu_time_of_its_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     walk = walk_with(tmp_path, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
     walk.step("busy", lambda step: str(step.run(walk.penstock).returncode))
