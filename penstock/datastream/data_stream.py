@@ -38,6 +38,7 @@ from penstock.graph.function_checks import check_function, check_writer
 from penstock.graph.projection import project
 from penstock.graph.side_output import side_output
 from penstock.graph.stream_graph import (
+    NO_BUFFERS,
     BroadcastTo,
     CustomPartition,
     JvmOp,
@@ -113,7 +114,8 @@ class DataStream(NodeSettings):
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> "DataStream":
-        """Accepted, without effect: records travel with their epoch."""
+        """Accepted, without effect: records travel with their epoch. The job prints a line that says so."""
+        self._environment._graph.without_effect["set_buffer_timeout()"] = NO_BUFFERS
         return self
 
     def get_name(self) -> str:

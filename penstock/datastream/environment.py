@@ -31,7 +31,7 @@ from penstock.errors import ArgumentError, PathNotFoundError, UsageError
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.plan_json import plan_json
 from penstock.graph.stages import build_job_graph
-from penstock.graph.stream_graph import SourceSpec, StreamGraph
+from penstock.graph.stream_graph import NO_BUFFERS, SourceSpec, StreamGraph
 from penstock.model.configuration import Configuration
 from penstock.model.execution import CheckpointingMode, RuntimeExecutionMode
 from penstock.model.execution_config import ExecutionConfig
@@ -239,8 +239,9 @@ class StreamExecutionEnvironment:
             self.set_parallelism(parallelism)
 
     def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
-        """Accepted, without effect: records travel with their epoch."""
+        """Accepted, without effect: records travel with their epoch. The job prints a line that says so."""
         self._buffer_timeout = timeout_millis
+        self._graph.without_effect["set_buffer_timeout()"] = NO_BUFFERS
         return self
 
     def get_buffer_timeout(self) -> int:
@@ -248,7 +249,8 @@ class StreamExecutionEnvironment:
         return self._buffer_timeout
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> "StreamExecutionEnvironment":
-        """Accepted, without effect: Spark places the tasks."""
+        """Accepted, without effect: Spark places the tasks. The job prints a line that says so."""
+        self._graph.without_effect["register_slot_sharing_group()"] = "Spark places the tasks"
         return self
 
     def add_python_file(self, file_path: str) -> None:
@@ -332,7 +334,10 @@ class StreamExecutionEnvironment:
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> "StreamExecutionEnvironment":
-        """Accepted, without effect: checkpoints of both backends are already incremental."""
+        """Accepted, without effect: checkpoints of both backends are already incremental. The job prints a line."""
+        if enabled:
+            reason = "checkpoints of both backends are already incremental"
+            self._graph.without_effect["enable_changelog_state_backend()"] = reason
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool:

@@ -91,7 +91,7 @@ def _job_graph(graph: StreamGraph, nodes: Sequence[Node], settings: GraphSetting
         sinks=tuple(builder.sinks),
         spark_sinks=tuple(builder.spark_sinks),
         max_parallelism=max_parallelism,
-        warnings=() if batch else tuple(_warnings(nodes)),
+        warnings=(*_without_effect(graph, nodes), *(() if batch else _uid_warnings(nodes))),
         batch=batch,
         default_parallelism=settings.parallelism,
         at_parallelism=at_parallelism,
@@ -423,10 +423,15 @@ def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Seque
     return found
 
 
-def _warnings(nodes: Sequence[Node]) -> list[str]:
-    found = []
+def _without_effect(graph: StreamGraph, nodes: Sequence[Node]) -> list[str]:
+    calls = dict(graph.without_effect)
     if any(node.slot_sharing_group is not None for node in nodes):
-        found.append("slot_sharing_group() has no effect: Spark places the tasks")
+        calls["slot_sharing_group()"] = "Spark places the tasks"
+    return [f"{call} has no effect: {reason}" for call, reason in calls.items()]
+
+
+def _uid_warnings(nodes: Sequence[Node]) -> list[str]:
+    found = []
     for node in nodes:
         place = f" ({site_line(node.created)})" if node.created else ""
         if explicit_uid(node) is not None:

@@ -151,6 +151,10 @@ class Node:
     """The line of the program that added it, as `file:line: code`."""
 
 
+NO_BUFFERS = "records travel with their epoch, not in network buffers"
+"""Why `set_buffer_timeout` has no effect."""
+
+
 class StreamGraph:
     """All nodes of one environment. What runs leads to `roots`: operators and sinks that were not executed yet."""
 
@@ -159,6 +163,8 @@ class StreamGraph:
         self.roots: list[int] = []
         self.unfinished: dict[Any, str] = {}
         """What is not an operator yet, such as a stream with windows, and what the program must do with it."""
+        self.without_effect: dict[str, str] = {}
+        """Calls of the program that are accepted without effect, and why: the job says so."""
 
     def add(self, kind: NodeKind, name: str, inputs: Sequence[int], payload: Any, output_type: TypeInformation) -> Node:
         """A new node that reads `inputs`."""
@@ -200,3 +206,4 @@ class StreamGraph:
         """Forget the roots: the next job consists of what is added from now on, with everything it reads."""
         self.roots.clear()
         self.unfinished.clear()
+        self.without_effect.clear()

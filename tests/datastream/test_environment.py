@@ -20,6 +20,7 @@ from penstock.datastream import (
 from penstock.datastream.connectors.file_system import FileSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.errors import ArgumentError, ConfigurationError, TypeMismatchError, UsageError
+from penstock.graph.stages import GraphSettings, build_job_graph
 from penstock.graph.stream_graph import EventTime
 from penstock.model.execution import JobStatus
 from penstock.model.time import TimeSpan, milliseconds
@@ -334,6 +335,12 @@ def test_w3_a_reduce_has_another_operator_in_batch_mode(env: Env, spark: Any):
 def test_settings_without_effect_are_accepted(env: Env):
     assert env.set_buffer_timeout(5).register_slot_sharing_group("a").enable_changelog_state_backend(True) is env
     assert env.get_buffer_timeout() == 5 and not env.is_changelog_state_backend_enabled()
+    env.from_collection([1]).map(str).set_buffer_timeout(7).print()
+    assert build_job_graph(env._graph, GraphSettings()).warnings == (
+        "set_buffer_timeout() has no effect: records travel with their epoch, not in network buffers",
+        "register_slot_sharing_group() has no effect: Spark places the tasks",
+        "enable_changelog_state_backend() has no effect: checkpoints of both backends are already incremental",
+    )
     env.close()
 
 

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.common import Types
-from penstock.datastream import MapFunction, Partitioner, SlotSharingGroup, StreamExecutionEnvironment
+from penstock.datastream import (
+    MapFunction,
+    Partitioner,
+    RuntimeExecutionMode,
+    SlotSharingGroup,
+    StreamExecutionEnvironment,
+)
 from penstock.errors import UsageError, UserFunctionError
 from penstock.graph.job_graph import JobGraph
 from penstock.graph.plan_json import plan_json
@@ -115,8 +121,10 @@ def test_the_plan_shows_what_the_program_asked_for(env: Env) -> None:
     assert [strategy for strategy in shown if strategy != "FORWARD"] == [s for s in expected if s != "FORWARD"]
 
 
-def test_slot_sharing_groups_have_no_effect_which_is_said_once(env: Env) -> None:
+@pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
+def test_slot_sharing_groups_have_no_effect_which_is_said_once(env: Env, mode: RuntimeExecutionMode) -> None:
     stream = env.from_collection([1]).map(int).uid("a").slot_sharing_group("one")
     stream.map(str).slot_sharing_group(SlotSharingGroup.builder("two").build()).uid("b")
-    said = [line for line in build(env).warnings if "slot_sharing_group" in line]
+    warnings = build_job_graph(env._graph, GraphSettings(2, mode=mode)).warnings
+    said = [line for line in warnings if "slot_sharing_group" in line]
     assert said == ["slot_sharing_group() has no effect: Spark places the tasks"]
