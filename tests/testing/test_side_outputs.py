@@ -5,17 +5,23 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Row, Types
+from penstock.cep import CEP, Pattern, PatternProcessFunction
+from penstock.common import Row, Time, Types
 from penstock.datastream import (
+    AllWindowFunction,
     BroadcastProcessFunction,
     FlatMapFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     OutputTag,
+    ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessWindowFunction,
+    WindowFunction,
 )
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.errors import UsageError
 from penstock.testing import CHECKPOINT, CRASH, Broadcast, Harness, MemorySink, Watermark
 
@@ -136,3 +142,56 @@ def test_pairs_that_begin_with_anything_else_are_records() -> None:
             yield Row("odd", value)
 
     assert Harness.non_keyed(Pairs()).feed([1]).output == [("odd", 1), Row("odd", 1)]
+
+
+class OfWindow(ProcessWindowFunction[Any, Any, Any, Any]):
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        yield from tagged(elements)
+
+
+class OfAllWindow(ProcessAllWindowFunction[Any, Any, Any]):
+    def process(self, context: Any, elements: Any) -> Iterator[Any]:
+        yield from tagged(elements)
+
+
+class AppliedToWindow(WindowFunction[Any, Any, Any, Any]):
+    def apply(self, key: Any, window: Any, inputs: Any) -> Iterator[Any]:
+        yield from tagged(inputs)
+
+
+class AppliedToAllWindow(AllWindowFunction[Any, Any, Any]):
+    def apply(self, window: Any, inputs: Any) -> Iterator[Any]:
+        yield from tagged(inputs)
+
+
+class OfMatch(PatternProcessFunction):
+    def process_match(self, match: Any, ctx: Any) -> Iterator[Any]:
+        yield from tagged(match["any"])
+
+
+NUMBERS = OutputTag("numbers", Types.LONG())
+ANY = Pattern.begin("any").where(lambda number: number > 0)
+IN_WINDOWS = {"window": TumblingEventTimeWindows.of(Time.milliseconds(10))}
+
+
+def tagged(elements: Any) -> Iterator[Any]:
+    for element in elements:
+        yield NUMBERS, element
+        yield element + 100
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (lambda **more: Harness.keyed(OfWindow(), key=str, **more), IN_WINDOWS),
+        (lambda **more: Harness.keyed(AppliedToWindow(), key=str, **more), IN_WINDOWS),
+        (lambda **more: Harness.non_keyed(OfAllWindow(), **more), IN_WINDOWS),
+        (lambda **more: Harness.non_keyed(AppliedToAllWindow(), **more), IN_WINDOWS),
+        (lambda **more: Harness.keyed(CEP.function(ANY, OfMatch()), key=str, **more), {}),
+    ],
+    ids=["process", "apply", "process all", "apply all", "match"],
+)
+def test_functions_of_windows_and_matches_have_side_outputs(make: Any, settings: Any) -> None:
+    harness = make(timestamp=lambda number: number, side_outputs=[NUMBERS], **settings)
+    harness.feed([1, CHECKPOINT, 2, CRASH, 12]).finish()
+    assert sorted(harness.output) == [101, 102, 112] and sorted(harness.side_output(NUMBERS)) == [1, 2, 12]
