@@ -61,7 +61,7 @@ def _check_windows(program: "FunctionProgram") -> None:
             f"trigger= takes a Trigger, not {describe_given(program.trigger)}; give CountTrigger.of(10), for example"
         )
     suffix = "" if program.key is not None else "_all"
-    combines = {ReduceFunction: "window_reduce", AggregateFunction: "window_aggregate"}
+    combines: dict[type, str] = {ReduceFunction: "window_reduce", AggregateFunction: "window_aggregate"}
     evaluates: dict[type, str] = {
         WindowFunction if program.key is not None else AllWindowFunction: f"window_apply{suffix}",
         ProcessWindowFunction if program.key is not None else ProcessAllWindowFunction: f"window_process{suffix}",
