@@ -26,7 +26,8 @@ class Place:
     events: Path
     checkpoint_ms: int = 1_000
     batch_rows: int = 10_000
-    parallelism: int = 2
+    parallelism: int | None = 2
+    """None: the command does not say."""
     sink: str = "file"
     settings: tuple[tuple[str, str], ...] = ()
     """Added to those that every job here has, or in their place."""
@@ -92,7 +93,8 @@ class Place:
         output = f"{self.remote}/out" if self.remote else self.output
         program = [str(PROGRAM), str(self.events), str(output), str(self.checkpoint_ms), self.sink]
         start = ["--resume"] if self.resumes else []
-        return [sys.executable, "-m", "penstock", "run", "-p", str(self.parallelism), *start, *flags, *program]
+        start += ["-p", str(self.parallelism)] if self.parallelism is not None else []
+        return [sys.executable, "-m", "penstock", "run", *start, *flags, *program]
 
 
 class JobProcess:
@@ -184,6 +186,17 @@ class JobProcess:
         """The TaskManagers of the attempt that runs, as `penstock status` lists them."""
         pids = self._taskmanager_pids()
         return [process for process in self.family() if process.pid in pids and is_alive(process)]
+
+    def every_taskmanager(self) -> list[psutil.Process]:
+        """Those that the driver has started itself, as in local mode, also before the record names them."""
+        found = []
+        for process in self.family():
+            try:
+                if is_alive(process) and _says(process, TASKMANAGER):
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                continue
+        return found
 
     def _taskmanager_pids(self) -> set[int]:
         record = self.record()
