@@ -87,6 +87,12 @@ def test_exceptions_come_newest_first_and_not_more_than_asked_for(served: Served
     assert served.client.get(JOB + "/exceptions?maxExceptions=-1").status_code == 400
 
 
+def test_the_guarantees_are_those_of_the_report(served: Served) -> None:
+    data = get(served, JOB + "/guarantees")
+    assert data == served.job.facts.guarantees.to_dict()
+    assert (data["guarantee"], data["outputs"]) == ("exactly once", [])
+
+
 def test_a_patch_cancels(served: Served) -> None:
     response = served.client.patch(JOB + "?mode=cancel")
     assert (response.status_code, response.json()) == (202, {})
