@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.flags import DebugFlag, JsonFlag
 from penstock.control.terminal import print_message, print_result
-from penstock.services import find_running, service_names, start_service
+from penstock.services import find_running, load_service, service_names, start_service
 
 ServiceArgument = Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(service_names())}.")]
 StopFlag = Annotated[bool, typer.Option("--stop", help="Stop it and remove its data.")]
@@ -19,6 +19,7 @@ def dev(*, service: ServiceArgument, stop: StopFlag = False, json: JsonFlag = Fa
     It runs in the background until `--stop`, or until the terminal's session ends; then its data is removed. The
     address is printed; a second start prints it again.
     """
+    load_service(service)  # raises if there is none of that name
     if stop:
         _stop(service)
         return

@@ -129,4 +129,5 @@ def load_program(job_file: Path, arguments: Sequence[str]) -> Program:
     except PenstockError:
         raise
     except Exception as error:
-        raise JobError(describe(error, job_file)[0]) from error
+        message, code = describe(error, job_file)
+        raise (UsageError if code == UsageError.exit_code else JobError)(message) from error

@@ -92,3 +92,12 @@ def test_a_mistake_in_a_file_is_reported_with_file_and_line(
     assert "no configuration key 'rest.prot' (from ./penstock.yaml, line 2); did you mean 'rest.port'?" in (
         capsys.readouterr().err
     )
+
+
+def test_cli_c2_a_program_that_is_not_python_is_a_mistake_of_its_author_as_for_run(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(job).write_text("total = (\n", encoding="utf-8")
+    assert main(["info", job]) == 2
+    error = capsys.readouterr().err
+    assert f"job file {job!r} cannot be read as Python, line 1" in error and "Traceback" not in error
