@@ -17,12 +17,17 @@ pytestmark = [pytest.mark.process, pytest.mark.full]
 
 SETTINGS = (("penstock.epoch.interval", "500 ms"), ("penstock.ha.timeout", "5 s"))
 
+NOTICE_LIMIT_S = 15.0
+"""From the loss of the driver until a standby takes the job over."""
+
 
 def watch(tmp_path: Path, load: Load, faults: list[str]) -> None:
     events = tmp_path / "events"
     write_events(load, events)
     result = run_standbys(Place(tmp_path / "job", events, settings=SETTINGS), batch_result(events), faults, print)
     assert [str(takeover) for takeover in result.takeovers if not takeover.passed] == []
+    late = [str(takeover) for takeover in result.takeovers if takeover.noticed_s > NOTICE_LIMIT_S]
+    assert late == [], "then comes the start of Spark"
     assert result.verdict.exact, str(result.verdict)
     assert result.leftovers == []
 
