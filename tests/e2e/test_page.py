@@ -144,7 +144,26 @@ def test_every_page_opens_for_everybody(job: Job, size: str, scheme: Any) -> Non
     assert job.problems == []
 
 
-def test_the_labels_of_checkpoints_show_what_rest_gives(job: Job) -> None:
+def test_the_pages_are_reached_by_keyboard(job: Job) -> None:
+    job.page.set_viewport_size({"width": 1280, "height": 860})
+    job.open("")
+    keys = job.page.keyboard
+    job.page.locator("a.skip").focus()
+    keys.press("Enter")
+    assert job.page.evaluate("document.activeElement.id") == "main"
+    job.page.locator("a.skip").focus()
+    for title in ("Checkpoints", "State"):
+        for _ in VIEWS:
+            keys.press("Tab")
+            if job.page.evaluate("document.activeElement.textContent.trim()") == title:
+                break
+        keys.press("Enter")
+        expect(job.page.locator("main > header h2")).to_have_text(title)
+    assert job.problems == []
+
+
+def test_t1_t2_t3_t4_t5_the_labels_of_checkpoints_show_what_rest_gives(job: Job) -> None:
+    """Of the live job; `tests/rest/test_page_checkpoints.py` compares every figure."""
     job.page.set_viewport_size({"width": 1280, "height": 860})
     job.page.emulate_media(color_scheme="light")
     job.open("checkpoints")

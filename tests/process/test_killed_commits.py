@@ -1,7 +1,8 @@
 """Jobs with several sinks, with SQLite and with `to_spark`, whose driver dies in the middle of commits.
 
 A reader polls the database all the time. In one snapshot it reads the marker of the sink and the number of rows: if a
-part of a checkpoint was ever visible, one marker would come with two numbers.
+part of a checkpoint was ever visible, one marker would come with two numbers. Of files, each that a reader ever sees
+has its final size.
 """
 
 import json
@@ -17,6 +18,7 @@ import psycopg
 import pytest
 
 from penstock.services import RunningService
+from tests.connectors.sinks import finished
 from tests.faults.events import Load, batch_result, write_events
 from tests.faults.failpoints import read_hits
 from tests.faults.halts import halted_pids, resume
@@ -68,13 +70,15 @@ def test_q5_a_driver_killed_between_the_commits_of_files_and_sqlite(tmp_path: Pa
     path = tmp_path / "tally.db"
     job = KilledJob(tmp_path, f"sqlite={path}=tally+file")
     read = SqliteReader(path)
-    with polled(read.marker_and_count) as seen:
+    with polled(read.marker_and_count) as seen, polled_files(job.place.output) as files:
         # Of the commits of a checkpoint the first is that of the table, and those of the files follow.
         job.die_at(*(f"C20.after:kill:role=driver:hit={hit}" for hit in (4, 1, 2)))
         job.finish()
     job.require_exact(read.rows())
     job.require_exact(list(read_output(job.place.output)))
     require_whole(seen)
+    assert len(files) > 1, "the reader saw no file come"
+    assert files <= set(sizes(job.place.output)), "a part of a file was visible"
 
 
 def test_q5_a_driver_killed_between_the_commits_of_kafka_and_postgres(
@@ -154,18 +158,41 @@ def kill_while(job: KilledJob, is_writing: Callable[[], bool]) -> None:
 def polled(read: Callable[[], tuple[int, int] | None]) -> Iterator[set[tuple[int, int]]]:
     """The markers and numbers of rows that a reader sees while the block runs."""
     seen: set[tuple[int, int]] = set()
+
+    def look() -> None:
+        found = read()
+        if found is not None:
+            seen.add(found)
+
+    with repeated(look):
+        yield seen
+
+
+@contextmanager
+def polled_files(folder: Path) -> Iterator[set[tuple[str, int]]]:
+    """The names and sizes of the finished files that a reader sees while the block runs."""
+    seen: set[tuple[str, int]] = set()
+    with repeated(lambda: seen.update(sizes(folder))):
+        yield seen
+
+
+def sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    return ((path.name, path.stat().st_size) for path in finished(folder))
+
+
+@contextmanager
+def repeated(look: Callable[[], object]) -> Iterator[None]:
+    """Look all the time, in a thread."""
     ended = threading.Event()
 
     def poll() -> None:
         while not ended.wait(0.02):
-            found = read()
-            if found is not None:
-                seen.add(found)
+            look()
 
     reader = threading.Thread(target=poll)
     reader.start()
     try:
-        yield seen
+        yield
     finally:
         ended.set()
         reader.join()
