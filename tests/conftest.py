@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.quick_jvm import use_quick_jvm
-from tests.service_fixtures import hdfs, kafka, postgres
+from tests.service_fixtures import database, hdfs, kafka, postgres
 
-__all__ = ["hdfs", "kafka", "postgres"]
+__all__ = ["database", "hdfs", "kafka", "postgres"]
 
 settings.register_profile(
     "penstock",

@@ -5,8 +5,11 @@ fail in `make test-e2e` and are skipped elsewhere.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
 
 from penstock.errors import ServiceError
@@ -34,8 +37,19 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunningService:
-    """A PostgreSQL server; tests use tables of their own, and resume it if they kill it."""
+    """A PostgreSQL server; tests use tables or a `database` of their own, and resume it if they kill it."""
     return shared_service("postgres", request, tmp_path_factory)
+
+
+@pytest.fixture
+def database(postgres: RunningService) -> Iterator[str]:
+    """The address of an empty database, for tests whose tables have plain names."""
+    name = f"db_{uuid4().hex}"
+    with psycopg.connect(postgres.address, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield postgres.address.rpartition("/")[0] + f"/{name}"
+    with psycopg.connect(postgres.address, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -40,11 +38,8 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def url(postgres: RunningService) -> Iterator[str]:
-    name = f"db_{uuid4().hex}"
-    with psycopg.connect(postgres.address, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield postgres.address.rpartition("/")[0] + f"/{name}"
+def url(database: str) -> str:
+    return database
 
 
 class DatabaseJob:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.services import RunningService, start_service
+from penstock.services import start_service
 from tests.docs.pages import ROOT, blocks_of, files_of
 from tests.process.programs import environment
 from tests.waiting import LIMIT_S, wait_until
@@ -21,12 +21,12 @@ RUN = ("penstock", "run", "-p", "2", "--require-exactly-once")
 
 
 @pytest.fixture
-def place(tmp_path: Path, postgres: RunningService) -> Iterator[Path]:
+def place(tmp_path: Path, database: str) -> Iterator[Path]:
     """The programs in a folder, with a broker of their own: the page gives its topics plain names."""
     for name, text in files_of(PAGE).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     broker = start_service("kafka", tmp_path / "broker", os.getpid())
-    (tmp_path / "variables").write_text(f"{broker.address}\n{postgres.address}", encoding="utf-8")
+    (tmp_path / "variables").write_text(f"{broker.address}\n{database}", encoding="utf-8")
     yield tmp_path
     broker.stop()
 

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.program import run_program
 from penstock.control.submission import Submission, submitted
-from penstock.services import RunningService
 from tests.docs.pages import files_of
 
 ORDERS = [("ada", 2.0), ("ada", 3.0), ("bob", 1.0)]
@@ -35,12 +34,9 @@ def test_sqlite(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.e2e
-def test_postgres(
-    spark: SparkSession, postgres: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SHOP_URL", postgres.address)
+def test_postgres(spark: SparkSession, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_URL", database)
     run_example("totals_to_postgres.py", tmp_path, monkeypatch)
-    with psycopg.connect(postgres.address) as connection:
+    with psycopg.connect(database) as connection:
         found = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("orders", "totals")]
-        connection.execute("DROP TABLE orders, totals, penstock_commits")
     assert [sorted(rows) for rows in found] == [ORDERS, TOTALS]

@@ -1,7 +1,7 @@
 """PostgreSQL, a real server: the conformance suite, types, refusals, readers that poll, a server that goes away."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,6 @@ from penstock.datastream import MapFunction
 from penstock.errors import ConnectorRefusedError, ConnectorUnavailableError, PenstockError
 from penstock.model.sink import Sink
 from penstock.model.types import resolve_type
-from penstock.services import RunningService
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
 from penstock.testing.conformance_sink.sink_job import SinkJob
@@ -30,13 +29,8 @@ PAIRS = resolve_type("id bigint, value bigint")
 
 
 @pytest.fixture
-def url(postgres: RunningService) -> Iterator[str]:
-    """A database of its own."""
-    name = f"db_{uuid4().hex}"
-    with psycopg.connect(postgres.address, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        yield postgres.address.rpartition("/")[0] + f"/{name}"
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def url(database: str) -> str:
+    return database
 
 
 def query(url: str, statement: str, *parameters: Any) -> list[Any]:

@@ -1,16 +1,14 @@
 """A TwoPhaseCommitSink on PREPARE TRANSACTION of a real PostgreSQL, in the conformance suite."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 
 from penstock.datastream import TwoPhaseCommitSink
 from penstock.model.sink import Sink
-from penstock.services import RunningService
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
 
 pytestmark = pytest.mark.e2e
@@ -79,16 +77,11 @@ class Prepared(SinkSystem):
 
 
 @pytest.fixture
-def url(postgres: RunningService) -> Iterator[str]:
-    name = f"db_{uuid4().hex}"
-    address = postgres.address.rpartition("/")[0] + f"/{name}"
-    with psycopg.connect(postgres.address, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        with psycopg.connect(address) as own:
-            own.execute("CREATE TABLE numbers (id bigint, value bigint, n bigserial)")
-            own.execute("CREATE TABLE committed (name text PRIMARY KEY)")
-        yield address
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def url(database: str) -> str:
+    with psycopg.connect(database) as own:
+        own.execute("CREATE TABLE numbers (id bigint, value bigint, n bigserial)")
+        own.execute("CREATE TABLE committed (name text PRIMARY KEY)")
+    return database
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
