@@ -10,12 +10,16 @@ from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 
 CUSTOMERS = ("ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal")
 RATE = 200
-START_MS = int(sys.argv[1])  # here: Spark's Python processes, which call `purchase`, have other arguments
 
 
-def purchase(number):
-    customer = CUSTOMERS[number % 7] if number % 3 else f"guest-{number % 500}"
-    return customer, float(number % 90), START_MS + number * 1000 // RATE
+def purchases(start_ms):
+    """The function that makes them. It is called in Spark's Python processes, which have other arguments."""
+
+    def purchase(number):
+        customer = CUSTOMERS[number % 7] if number % 3 else f"guest-{number % 500}"
+        return customer, float(number % 90), start_ms + number * 1000 // RATE
+
+    return purchase
 
 
 class At(TimestampAssigner):
@@ -42,7 +46,7 @@ def main():
     env.enable_checkpointing(5_000)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2)).with_timestamp_assigner(At())
     record = Types.TUPLE([Types.STRING(), Types.DOUBLE(), Types.LONG()])
-    source = DataGeneratorSource.of(purchase, record, rows_per_second=RATE)
+    source = DataGeneratorSource.of(purchases(int(sys.argv[1])), record, rows_per_second=RATE)
     (
         env.from_source(source, strategy, "purchases")
         .uid("purchases")
