@@ -222,7 +222,7 @@ def test_buffered_rows_of_a_join_survive_a_killed_taskmanager(jobs: Jobs, join: 
     write("1.json", range(30))
     job = env.execute_async("joins")
     wait_until(lambda: jobs.record().rows >= 60)
-    await_checkpoints(jobs, 2)
+    await_checkpoints(jobs, 1)  # a job without new rows takes no more
     kill_taskmanager(jobs)
     await_attempt(jobs, 2)
     write("2.json", range(30, 60))
