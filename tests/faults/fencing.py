@@ -26,7 +26,7 @@ from tests.faults.outcome import Verdict, judge, strays
 from tests.waiting import Stopwatch, wait_until
 
 FENCED_EXIT = 4
-FENCED_WORDS = ("no longer owns the job", "claimed at the same time")
+FENCED_WORDS = ("no longer owns the job", "claimed at the same time", "of another driver owns the job now")
 WAKE_LIMIT_S = 300.0
 STILL_S = 1.0
 SETTINGS = (("penstock.driver.timeout", "2s"),)
