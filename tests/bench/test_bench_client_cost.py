@@ -15,26 +15,14 @@ from bench.console import Console
 from bench.datasets import Dataset
 from bench.engine import Round
 from bench.engines import penstock
-from bench.figures import Run, summarise
+from bench.figures import summarise
 from bench.programs.epoch_log import Progress
 from bench.programs.w1_values import check_values, early_keys, final_counts
 from bench.report import Report
 from bench.rounds import Plan
+from tests.bench.runs import make_run
 
 TINY = Dataset("tiny", rows=800, keys=30, events_per_s=100)
-
-
-def make_run(rows_per_s: float, *, foreign_cpu_percent: float = 0.0) -> Run:
-    return Run(
-        rows_per_s=rows_per_s,
-        peak_rss_mb=100.0,
-        wall_s=1.0,
-        rows=1,
-        batches=1,
-        foreign_cpu_percent=foreign_cpu_percent,
-        checked=True,
-        partial=False,
-    )
 
 
 def make_report(rates: dict[str, list[float]], *, checked: bool = True) -> Report:

@@ -3,20 +3,8 @@
 import pytest
 
 from bench.errors import RoundFailedError
-from bench.figures import Batch, Run, counts_match, parse_batches, ratios, steady_rate, summarise
-
-
-def make_run(rows_per_s: float, peak_rss_mb: float = 100.0) -> Run:
-    return Run(
-        rows_per_s=rows_per_s,
-        peak_rss_mb=peak_rss_mb,
-        wall_s=1.0,
-        rows=1,
-        batches=1,
-        foreign_cpu_percent=0.0,
-        checked=True,
-        partial=False,
-    )
+from bench.figures import Batch, counts_match, parse_batches, ratios, steady_rate, summarise
+from tests.bench.runs import make_run
 
 
 def test_the_first_batch_is_warm_up_and_pauses_between_batches_count() -> None:
@@ -70,7 +58,7 @@ def test_a_line_that_was_cut_off_by_a_kill_is_left_out() -> None:
 
 
 def test_the_summary_is_the_median_of_each_figure_by_itself() -> None:
-    summary = summarise([make_run(10.0, 300.0), make_run(30.0, 100.0), make_run(20.0, 200.0)])
+    summary = summarise([make_run(10.0, peak_rss_mb=300.0), make_run(30.0), make_run(20.0, peak_rss_mb=200.0)])
     assert (summary.rows_per_s, summary.peak_rss_mb, len(summary.runs)) == (20.0, 200.0, 3)
 
 

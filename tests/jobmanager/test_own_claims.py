@@ -27,6 +27,17 @@ def begin(storage: MemoryStorage, driver: RecoveryOptions) -> Attempt:
     return begin_attempt(JOB, graph, storage, driver, Hook(), ManualClock())
 
 
+def after_a_refused_claim(first: RecoveryOptions, second: RecoveryOptions) -> MemoryStorage:
+    """The job belongs to the first driver; the storage has refused the claim of the second."""
+    script = Script()
+    storage = MemoryStorage(script)
+    begin(storage, first)
+    script.add("put_new", "log/", Fault.FAIL)
+    with pytest.raises(StorageError):
+        begin(storage, second)
+    return storage
+
+
 def test_p4_a_driver_goes_on_behind_its_own_attempts() -> None:
     storage, driver = MemoryStorage(), options()
     assert [begin(storage, driver).number for _ in range(3)] == [1, 2, 3]
@@ -44,24 +55,16 @@ def test_p4_a_driver_whose_job_was_taken_over_does_not_take_it_back() -> None:
 
 
 def test_p4_a_claim_that_the_storage_has_refused_is_tried_again() -> None:
-    script = Script()
-    storage, first, second = MemoryStorage(script), options(), options()
-    begin(storage, first)
-    script.add("put_new", "log/", Fault.FAIL)
-    with pytest.raises(StorageError):
-        begin(storage, second)
+    first, second = options(), options()
+    storage = after_a_refused_claim(first, second)
     assert begin(storage, second).number == 2
     with pytest.raises(FencedError, match="does not take it back"):
         begin(storage, first)
 
 
 def test_p4_a_driver_that_was_replaced_once_and_claimed_again_is_not_replaced_by_a_retry() -> None:
-    script = Script()
-    storage, first, second = MemoryStorage(script), options(), options()
-    begin(storage, first)
-    script.add("put_new", "log/", Fault.FAIL)
-    with pytest.raises(StorageError):
-        begin(storage, second)
+    first, second = options(), options()
+    storage = after_a_refused_claim(first, second)
     begin(storage, first)  # it is alive, and has restarted its job
     with pytest.raises(FencedError, match="does not take it back"):
         begin(storage, second)

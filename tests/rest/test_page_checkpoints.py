@@ -4,9 +4,6 @@ The page's own functions get what the endpoints answer, and what they would show
 """
 
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +18,9 @@ from penstock.model.snapshot import BarrierFigures
 from penstock.rest import page
 from tests.records import A_ID
 from tests.rest.fake_job import JOB, FakeJob, Served
+from tests.rest.node import needs_node, run_node
 
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node.js; the browser's tests see the whole page")
+pytestmark = needs_node
 PARTS = tuple(
     SubtaskStats(
         SubtaskId(StageId("s0"), index),
@@ -119,7 +116,6 @@ def served(tmp_path: Path) -> Served:
 
 def shown(folder: Path, given: dict[str, Any]) -> Any:
     """The labels with their values by card, and the rows of tables by caption."""
-    assert NODE is not None
     scripts = folder / "scripts"
     for name, content in page.page_files().items():
         (scripts / name).parent.mkdir(parents=True, exist_ok=True)
@@ -127,10 +123,7 @@ def shown(folder: Path, given: dict[str, Any]) -> Any:
     (scripts / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     (scripts / "given.json").write_text(json.dumps(given), encoding="utf-8")
     (scripts / "main.js").write_text(SHOWN, encoding="utf-8")
-    own = {**os.environ, "TZ": "UTC"}
-    done = subprocess.run([NODE, "main.js"], cwd=scripts, env=own, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(run_node(scripts, "main.js", {"TZ": "UTC"}))
 
 
 @pytest.fixture

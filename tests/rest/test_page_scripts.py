@@ -1,27 +1,23 @@
 """What the page's scripts compute, where Node.js can run them."""
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.rest import page
+from tests.rest.node import needs_node, run_node
 
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node.js; the browser's tests see the whole page")
+pytestmark = needs_node
 
 
 def run(folder: Path, expression: str) -> Any:
     """The value of an expression that uses `exact.js`."""
-    assert NODE is not None
     (folder / "exact.mjs").write_bytes(page.page_files()["exact.js"])
     script = f"import * as exact from './exact.mjs'; console.log(JSON.stringify({expression}));"
     (folder / "main.mjs").write_text(script, encoding="utf-8")
-    done = subprocess.run([NODE, "main.mjs"], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(done.stdout)
+    return json.loads(run_node(folder, "main.mjs"))
 
 
 @pytest.mark.parametrize(

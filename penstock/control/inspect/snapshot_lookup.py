@@ -76,11 +76,10 @@ class SnapshotLookup:
             check_readable(found.info)
             show = visible(found.info, ttl_ms, now_ms) if ttl_ms or not found.info.ttl else visible(found.info, 1, 0)
             rows = self._rows(path, snapshot, found, query)
-            texts, more = (
-                scan(found.info, rows, query.limit, show)
-                if query.limit
-                else (_look_up(found.info, rows, query, show), False)
-            )
+            if query.limit:
+                texts, more = scan(found.info, rows, query.limit, show)
+            else:
+                texts, more = _look_up(found.info, rows, query, show), False
             return StateAnswer(texts, snapshot.manifest.epoch, snapshot.manifest.checkpoint_id, more)
 
     @contextmanager
