@@ -142,7 +142,8 @@ class StateClient:
             if entry.queryable == state:
                 return parse_key(text, entry.key_types)
         names = ", ".join(repr(entry.queryable) for entry in known if entry.queryable is not None)
-        raise UsageError(f"no state of this job is queryable as {state!r}; queryable are: {names or 'none'}")
+        way_out = names or "none; call `set_queryable(name)` on the descriptor of a state"
+        raise UsageError(f"no state of this job is queryable as {state!r}; queryable are: {way_out}")
 
     def close(self) -> None:
         """Close the connections."""
