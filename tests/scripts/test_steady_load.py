@@ -39,7 +39,7 @@ def test_a_row_that_is_missing_or_doubled_is_found(count: int) -> None:
 
 
 def test_growth_is_found() -> None:
-    assert figures({}, memory=0.1)["grown"] == ["memory: driver"]
+    assert figures({}, memory=0.2)["grown"] == ["memory: driver"]
     assert figures({}, files=1)["grown"] == ["files: checkpoints"]
 
 
