@@ -3,7 +3,8 @@
 Files of 1,000 rows arrive at a fixed rate; a job counts the rows of each user into files, exactly once, with a
 checkpoint every two seconds. Prints every minute, and at the end: the time from the appearance of a file to the
 appearance of its last row in the output, and the peaks of memory and of the number of files in the two halves of the
-time after the second minute.
+time after the second minute. The JVM takes memory up to the limit of its heap, so the heap is judged by
+what was in use after the collection that left least.
 The exit code is 1 if a row is missing or doubled, or if something has grown. A run of less than four minutes is too
 short to tell: its figures are those of its start.
 """
@@ -40,6 +41,10 @@ MEMORY_GROWTH = 1.1
 FILE_GROWTH = 1.2
 """Files come and go with every checkpoint."""
 MIB = 1024 * 1024
+JVM = "jvm"
+HEAP = "jvm heap, the least in use after a collection"
+COLLECTION = re.compile(r"^\[(\d+\.\d+)s\].* \d+M->(\d+)M\(", re.MULTILINE)
+"""A line of the JVM's own log: seconds since its start, and MiB in use after the collection."""
 PROGRAM = """
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -150,7 +155,11 @@ def measure(folder: Path, producer: Producer) -> dict[str, Any]:
     (folder / "tmp").mkdir()
     output, samples = Output(folder / "out"), list[Sample]()
     with (folder / "log.txt").open("wb") as log:
-        command = [sys.executable, "-m", "penstock", "run", "-Dexecution.checkpointing.dir=checkpoints", "job.py"]
+        settings = (
+            "-Dexecution.checkpointing.dir=checkpoints",
+            f"-Dspark.driver.extraJavaOptions=-Xlog:gc:file={folder / 'gc.log'}",
+        )
+        command = [sys.executable, "-m", "penstock", "run", *settings, "job.py"]
         job = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
         producer.start()
@@ -158,7 +167,12 @@ def measure(folder: Path, producer: Producer) -> dict[str, Any]:
     finally:
         end(job)
         output.look()  # a row that came twice may come late
-    return to_figures(producer, output, samples)
+    return to_figures(producer, output, samples, read_heap(folder / "gc.log"))
+
+
+def read_heap(log: Path) -> list[tuple[float, int]]:
+    """When the JVM collected garbage, and the MiB that were left."""
+    return [(float(at_s), int(left)) for at_s, left in COLLECTION.findall(log.read_text(encoding="utf-8"))]
 
 
 def end(job: "subprocess.Popen[bytes]") -> None:
@@ -217,7 +231,10 @@ def processes_of(pid: int, folder: Path) -> dict[psutil.Process, str]:
     found = {}
     for child in driver.children(recursive=True):
         try:
-            found[child] = "jvm" if child.name() == "java" else "spark workers"
+            is_java = Path(child.exe()).name == "java"
+            if is_java and child.name() != "java":
+                continue  # the JVM is starting a program: its memory is counted already
+            found[child] = JVM if is_java else "spark workers"
         except psutil.Error:
             continue  # it has ended in between
     for record in Registry(folder / "state" / "penstock" / "registry").list():
@@ -236,7 +253,9 @@ def minute_line(minute: int, output: Output, producer: Producer, sample: Sample)
     return f"minute {minute}: {len(output.visible)} files visible, {lag} not yet | MiB: {memory} | files: {files}"
 
 
-def to_figures(producer: Producer, output: Output, samples: list[Sample]) -> dict[str, Any]:
+def to_figures(
+    producer: Producer, output: Output, samples: list[Sample], heap: Sequence[tuple[float, int]]
+) -> dict[str, Any]:
     """The figures; those of the first two minutes do not count, unless the run was too short for that."""
     is_long = samples[-1].at_s >= 2 * SETTLED_S
     start_s = min(producer.written.values()) + (SETTLED_S if is_long else 0.0)
@@ -248,15 +267,22 @@ def to_figures(producer: Producer, output: Output, samples: list[Sample]) -> dic
     settled = [sample for sample in samples if sample.at_s >= SETTLED_S] if is_long else samples
     half = max(1, len(settled) // 2)
     first, last = settled[:half], settled[-half:]
-    grown = []
-    changes: dict[str, Any] = {}
-    for kind, limit in (("memory", MEMORY_GROWTH), ("files", FILE_GROWTH)):
-        for name in sorted(getattr(last[-1], kind)):
-            # The greatest values: files and heaps grow until they are cleaned up, over minutes.
-            before, after = (max(getattr(sample, kind).get(name, 0) for sample in part) for part in (first, last))
-            changes[f"{kind}: {name}"] = f"{before:,.0f} -> {after:,.0f}"
-            if is_long and after > before * limit and after - before > 20:
-                grown.append(f"{kind}: {name}")
+    # The greatest values: files and heaps grow until they are cleaned up, over minutes.
+    values = {
+        (kind, name): tuple(max(getattr(sample, kind).get(name, 0) for sample in part) for part in (first, last))
+        for kind in ("memory", "files")
+        for name in sorted(getattr(last[-1], kind))
+    }
+    left = [[mib for at_s, mib in heap if start <= at_s < end] for start, end in halves_of(settled)]
+    if all(left):
+        values["memory", HEAP] = tuple(min(part) for part in left)
+    limits = {"memory": MEMORY_GROWTH, "files": FILE_GROWTH}
+    grown = [
+        f"{kind}: {name}"
+        for (kind, name), (before, after) in values.items()
+        if is_long and name != JVM and after > before * limits[kind] and after - before > 20
+    ]
+    changes = {f"{kind}: {name}": f"{before:,.0f} -> {after:,.0f}" for (kind, name), (before, after) in values.items()}
     return {
         "files": len(producer.written),
         "rows": sum(output.rows.values()),
@@ -267,6 +293,13 @@ def to_figures(producer: Producer, output: Output, samples: list[Sample]) -> dic
         **changes,
         "grown": grown,
     }
+
+
+def halves_of(samples: Sequence[Sample]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The two halves of the time of some samples."""
+    start, end = samples[0].at_s, samples[-1].at_s
+    middle = (start + end) / 2
+    return (start, middle), (middle, end)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,24 @@ ROWS = steady_load.ROWS
 SECONDS = 600
 
 
-def figures(rows: dict[int, int], memory: float = 0.0, files: int = 0, seconds: int = SECONDS) -> dict[str, Any]:
-    """Of a run with a file per second that is visible two seconds later; `memory` and `files` are added each second."""
+def figures(
+    rows: dict[int, int], memory: float = 0.0, files: int = 0, seconds: int = SECONDS, heap: float = 0.0
+) -> dict[str, Any]:
+    """Of a run with a file per second that is visible two seconds later; the others are added each second."""
     producer = steady_load.Producer(Path("in"), 1.0, seconds)
     producer.written = {second: float(second) for second in range(seconds)}
     counted = dict.fromkeys(range(seconds), ROWS) | rows
     visible = {second: second + 2.0 for second in range(seconds)}
     output = steady_load.Output(Path("out"), visible, counted)
     samples = [
-        steady_load.Sample(float(at_s), {"driver": 300 + memory * at_s}, {"checkpoints": 40 + files * at_s})
+        steady_load.Sample(
+            float(at_s), {"driver": 300 + memory * at_s, "jvm": 900 + at_s}, {"checkpoints": 40 + files * at_s}
+        )
         for at_s in range(0, seconds, 5)
     ]
-    found: dict[str, Any] = steady_load.to_figures(producer, output, samples)
+    found: dict[str, Any] = steady_load.to_figures(
+        producer, output, samples, [(float(at_s), int(200 + at_s % 50 + heap * at_s)) for at_s in range(seconds)]
+    )
     return found
 
 
@@ -40,9 +46,20 @@ def test_a_row_that_is_missing_or_doubled_is_found(count: int) -> None:
 
 def test_growth_is_found() -> None:
     assert figures({}, memory=0.2)["grown"] == ["memory: driver"]
+    assert figures({}, heap=0.2)["grown"] == ["memory: jvm heap, the least in use after a collection"]
     assert figures({}, files=1)["grown"] == ["files: checkpoints"]
 
 
 def test_a_short_run_has_its_latency_and_says_nothing_of_growth() -> None:
     found = figures({}, memory=10.0, files=1, seconds=60)
     assert found["grown"] == [] and found["latency median s"] == 2.0
+
+
+def test_the_heap_is_read_from_the_jvms_log(tmp_path: Path) -> None:
+    log = tmp_path / "gc.log"
+    log.write_text(
+        "[0.011s][info][gc] Using G1\n"
+        "[12.503s][info][gc] GC(7) Pause Young (Normal) (G1 Evacuation Pause) 312M->118M(512M) 9.213ms\n"
+        "[13.001s][info][gc] GC(8) Concurrent Mark Cycle 20.100ms\n"
+    )
+    assert steady_load.read_heap(log) == [(12.503, 118)]
