@@ -97,6 +97,7 @@ class LocalStorage:
             raise StorageError(f"cannot delete {path!r} in {self.uri}: {error}") from error
         # A numbered folder (chk-7) is never used again, so it is removed with its last file. Other folders stay.
         if target.parent != self.root and _NUMBERED.fullmatch(target.parent.name):
+            self._durable_folders.discard(target.parent)
             _remove_empty(target.parent)
 
     def size(self, path: str) -> int:

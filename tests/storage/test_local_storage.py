@@ -155,6 +155,17 @@ def test_a_numbered_folder_is_removed_with_its_last_file_and_others_stay(storage
     assert storage.read("chk-1/c") == b"x"
 
 
+def test_a_removed_folder_is_not_remembered_as_durable(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.put_new("chk-1/a", b"")
+    storage.delete("chk-1/a")
+    synced: list[str] = []
+    monkeypatch.setattr("penstock.storage.local._fsync_folder", lambda folder: synced.append(folder.name))
+    storage.put_new("chk-1/a", b"")
+    assert synced == ["chk-1", "job"]
+
+
 def test_of_many_writers_of_one_name_one_wins(storage: LocalStorage) -> None:
     def write(number: int) -> int | None:
         try:
