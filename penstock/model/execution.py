@@ -53,7 +53,7 @@ ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
 
 
 class RuntimeExecutionMode(Enum):
-    """PyFlink's execution modes. Every program runs as a stream here."""
+    """Whether a program runs as a stream or as a batch job. AUTOMATIC: as a batch job if all its sources end."""
 
     STREAMING = 0
     BATCH = 1

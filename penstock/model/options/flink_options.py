@@ -9,9 +9,10 @@ from penstock.model.option_types import OptionalText
 
 _BEAM = "functions run in TaskManager processes, not in Beam workers"
 _STATE_CACHE = "state is read directly, without a cache in front of a JVM"
-_BATCH = "every program runs as a stream"
+_BATCH = "batch mode needs no settings: Spark exchanges the rows, and each subtask sorts its own"
 _BUFFERS = "records travel with their epoch, not in network buffers; see `penstock.epoch.interval`"
 _TASKS = "Spark schedules and runs the tasks"
+_SCHEDULER = _TASKS + "; `penstock.autoscale` lets a job rescale itself"
 _CLUSTER = "Spark is the cluster: use the keys `spark.*`"
 _SESSION = "there is no session cluster: each job has a driver of its own"
 _JAVA_TYPES = "records and state are Arrow data, not Java objects"
@@ -19,7 +20,7 @@ _JARS = "set `spark.jars` or `spark.jars.packages`"
 _MERGING = "each snapshot file is stored on its own"
 _SPOOL = "each subtask stores the records of an unaligned checkpoint in a file of its own"
 _CHANGELOG = "there is no changelog: checkpoints of both backends are incremental already"
-_NOT_YET = "not available in this version"
+_STATE_LATENCY = "the latency of state access is not measured"
 _CLEANUP = "the job itself deletes files that no checkpoint needs"
 _STANDBY = (
     "a standby needs no ZooKeeper and no Kubernetes: start the job with `penstock run --ha DIR` and the standby with "
@@ -28,7 +29,7 @@ _STANDBY = (
 _CONTROL_LIMITS = "the limits of the control server and of its client are fixed"
 _SUBMISSION = "`penstock run` starts the job in its own process; `-d` runs it in the background"
 _FRAME_SIZE = "a message between two processes may have 64 mb; the limit is fixed"
-_QUERIES = "queries need no server of their own: they go to the control server, for every state with `set_queryable`"
+_QUERIES = "queries need no server of their own: the control server answers them, for states that the program publishes"
 _RECORDS_IN_FLIGHT = "a restored job processes the records in flight first, and takes checkpoints meanwhile"
 _FILE_SYSTEMS = "file systems are configured by their environment variables"
 
@@ -168,7 +169,7 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "pipeline.vertex-name-include-index-prefix",
     ),
     *_without_effect(
-        "watermarks of sources are not aligned",
+        "all sources are read epoch by epoch, so their watermarks need no alignment",
         "pipeline.watermark-alignment.allow-unaligned-source-splits",
         "pipeline.watermark-alignment.buffer-size",
     ),
@@ -199,9 +200,8 @@ OPTIONS: tuple[Option[str | None], ...] = (
     *_without_effect("there is no profiler of functions", "python.profile.enabled"),
     *_without_effect("set `spark.executor.cores`", "taskmanager.numberOfTaskSlots"),
     *_without_effect("a job restarts as a whole", "jobmanager.execution.failover-strategy"),
-    *_without_effect(
-        _TASKS, "scheduler-mode", "task.cancellation-interval", "timerservice.exceptional.shutdown.timeout"
-    ),
+    *_without_effect(_TASKS, "task.cancellation-interval", "timerservice.exceptional.shutdown.timeout"),
+    *_without_effect(_SCHEDULER, "scheduler-mode"),
     *_without_effect("`penstock status` shows all failed attempts of a job", "job-manager.max-attempts-history-size"),
     *_without_effect("functions are Python", "library-cache-manager.cleanup.interval"),
     *_without_effect(_STANDBY, "high-availability"),
@@ -250,7 +250,7 @@ FAMILIES = (
     ),
     KeyFamily("python.", no_effect=_BEAM),
     KeyFamily("jobmanager.memory.", no_effect="set `spark.driver.memory`"),
-    KeyFamily("jobmanager.adaptive-", no_effect=_TASKS),
+    KeyFamily("jobmanager.adaptive-", no_effect=_SCHEDULER),
     KeyFamily("jobmanager.", no_effect="the JobManager is the Spark driver: use the keys `spark.driver.*`"),
     KeyFamily(
         "taskmanager.memory.",
@@ -263,16 +263,20 @@ FAMILIES = (
     KeyFamily("state.backend.changelog.", no_effect=_CHANGELOG),
     KeyFamily("state.changelog.", no_effect=_CHANGELOG),
     KeyFamily("dstl.", no_effect=_CHANGELOG),
-    KeyFamily("state.backend.latency-track.", no_effect="the latency of state access is " + _NOT_YET),
-    KeyFamily("state.latency-track.", no_effect="the latency of state access is " + _NOT_YET),
+    KeyFamily("state.backend.latency-track.", no_effect=_STATE_LATENCY),
+    KeyFamily("state.latency-track.", no_effect=_STATE_LATENCY),
     KeyFamily("state.size-track.", no_effect="sizes of states are always counted, see `penstock status`"),
     KeyFamily("execution.batch.", no_effect=_BATCH),
     KeyFamily(
         "metrics.",
-        no_effect="metrics of functions are at the REST API and in `penstock status --json`; there are no reporters",
+        no_effect="Prometheus reads `/metrics` of the control server; "
+        "for OpenTelemetry, set `penstock.otel.endpoint` and install `penstock[otel]`",
     ),
-    KeyFamily("traces.", no_effect="traces are " + _NOT_YET),
-    KeyFamily("events.", no_effect="event reporters are " + _NOT_YET),
+    KeyFamily(
+        "traces.",
+        no_effect="checkpoints are traces of OpenTelemetry: set `penstock.otel.endpoint` and install `penstock[otel]`",
+    ),
+    KeyFamily("events.", no_effect="events are in `driver.log`; there are no event reporters"),
     KeyFamily("high-availability.", no_effect=_STANDBY),
     KeyFamily("recovery.", no_effect=_STANDBY),
     KeyFamily("zookeeper.", no_effect=_STANDBY),
@@ -313,7 +317,7 @@ FAMILIES = (
     KeyFamily("job.autoscaler.", no_effect="the autoscaler here has settings of its own: `penstock.autoscale`"),
     KeyFamily("jobstore.", no_effect=_SESSION),
     KeyFamily("historyserver.", no_effect="there is no history server: `penstock list -a` shows jobs that have ended"),
-    KeyFamily("web.", no_effect="the page is served by the control server, which has the keys `rest.*`"),
+    KeyFamily("web.", no_effect="the control server serves the page of its job and has the keys `rest.*`"),
     KeyFamily("security.ssl.rest.", no_effect="set `penstock.rest.ssl.certificate` and `penstock.rest.ssl.key`"),
     KeyFamily("security.", no_effect="Spark and the checkpoint storage have security settings of their own"),
     KeyFamily("queryable-state.", no_effect=_QUERIES),
