@@ -9,6 +9,9 @@ import typer
 from penstock.control.terminal import MODE
 from penstock.errors import PenstockError, UsageError
 
+DEFAULT_LIMIT = 20
+"""How many rows or entries are shown unless `--limit` says so."""
+
 
 def _set_json(value: bool) -> bool:  # noqa: FBT001 - typer passes the value by position
     MODE.json = MODE.json or value

@@ -4,15 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from penstock.cli.flags import DebugFlag, JsonFlag, SettingsFlag
+from penstock.cli.flags import DEFAULT_LIMIT, DebugFlag, JsonFlag, SettingsFlag
 from penstock.cli.job_target import JobTarget, OptionalJob, ServerFlag, TokenFileFlag, require_job
 from penstock.control.terminal import print_result, table
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.query.state_client import StateClient
-
-DEFAULT_LIMIT = 20
 
 
 def query(  # noqa: PLR0913 - the parameters are the command's flags
@@ -23,7 +21,7 @@ def query(  # noqa: PLR0913 - the parameters are the command's flags
         list[str] | None, typer.Option("--key", metavar="K", help="A key. Can be repeated; without one, a scan.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, max=10_000, help="Entries of a scan; 20 unless given.")
+        int | None, typer.Option("--limit", min=1, max=10_000, help=f"Entries of a scan; {DEFAULT_LIMIT} unless given.")
     ] = None,
     consistency: Annotated[
         str, typer.Option("--consistency", metavar="committed|checkpointed", help="Of which moment.")

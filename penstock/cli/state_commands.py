@@ -10,7 +10,7 @@ import typer
 from penstock.checkpoint.snapshot.readable_state import ReadableState
 from penstock.checkpoint.snapshot.stored_snapshot import State, StoredSnapshot, open_stored
 from penstock.cli.count_texts import bytes_text, count_of_rows
-from penstock.cli.flags import DebugFlag, JsonFlag
+from penstock.cli.flags import DEFAULT_LIMIT, DebugFlag, JsonFlag
 from penstock.codec.tagged_json import from_json
 from penstock.control.inspect.state_diff import SnapshotDiff, StateDiff, diff_snapshots
 from penstock.control.inspect.state_export import export
@@ -28,7 +28,6 @@ from penstock.errors import UsageError
 
 app = typer.Typer(name="state", help="Inspect savepoints and checkpoints.", no_args_is_help=True, rich_markup_mode=None)
 LS_COLUMNS = ("OPERATOR", "STATE", "KIND", "SCHEMA", "ROWS", "BYTES")
-DEFAULT_LIMIT = 20
 CELL_CHARACTERS = 200
 
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="A savepoint, or chk-N of a job's folder.")]

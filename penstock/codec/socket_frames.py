@@ -34,6 +34,14 @@ def recv_frame(sock: socket.socket, limit: int = MAX_FRAME_BYTES) -> bytes:
     return _recv_exactly(sock, size)
 
 
+def shut_down(sock: socket.socket) -> None:
+    """End a connection or stop listening, and wake the thread that waits on the socket."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
 def _recv_exactly(sock: socket.socket, size: int) -> bytes:
     parts: list[bytes] = []
     missing = size

@@ -24,6 +24,7 @@ from penstock.model.options import checkpointing_options, rest_options
 from penstock.model.quantities import parse_size_bytes
 from penstock.spark.java import require_java
 from penstock.storage.address import join_address, parse_address
+from penstock.storage.local import remove_if_empty
 from penstock.storage.probe import probe_two_writers
 from penstock.storage.storage import open_storage
 
@@ -148,15 +149,8 @@ def _probed(name: str, address: str) -> Finding:
         if isinstance(place, Path):
             shutil.rmtree(folder, ignore_errors=True)
             for made in [] if exists else [place, *parents]:
-                _remove_empty(made)
+                remove_if_empty(made)
     return Finding(name, "ok", f"{address} can be written, and refuses the second of two writers")
-
-
-def _remove_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return  # it has something in it, or was never made
 
 
 def check_registry(machine: Machine) -> Iterator[Finding]:

@@ -29,7 +29,6 @@ class WorkTotals:
 class _Known:
     """What is known of one subtask."""
 
-    started_s: float
     totals: WorkTotals = WorkTotals()
     samples: list[tuple[float, WorkTotals]] = field(default_factory=list)
     """WorkTotals of the last seconds with their times, oldest first."""
@@ -70,7 +69,7 @@ class JobWork:
         with self._lock:
             for report in reports:
                 place = (report.subtask.stage, report.subtask.index)
-                known = self._subtasks.setdefault(place, _Known(now_s, samples=[(self._started_s, WorkTotals())]))
+                known = self._subtasks.setdefault(place, _Known(samples=[(self._started_s, WorkTotals())]))
                 work, old = report.work, known.totals
                 totals = WorkTotals(
                     old.rows_in + sum(work.inputs),

@@ -1,4 +1,4 @@
-"""The ids of jobs, attempts, epochs, checkpoints and subtasks."""
+"""The ids of jobs, attempts, checkpoints and subtasks."""
 
 import re
 import secrets
@@ -9,7 +9,6 @@ import msgspec
 JobId = NewType("JobId", str)
 """32 hex digits, made when the job is first submitted and kept over restarts."""
 Attempt = NewType("Attempt", int)
-Epoch = NewType("Epoch", int)
 CheckpointId = NewType("CheckpointId", int)
 StageId = NewType("StageId", str)
 HEX_ID = re.compile(r"[0-9a-f]{32}")

@@ -15,10 +15,8 @@ class SubtaskWork(msgspec.Struct, frozen=True, array_like=True):
 
     began_ms: int = 0
     """When its run began, by the clock of its machine."""
-    waiting_us: int = 0
-    """For rows, which Spark had not sent yet."""
     functions_us: int = 0
-    """Everything else that the run did: the user's functions, and turning rows into objects and back."""
+    """What the run did apart from the rest: the user's functions, and turning rows into objects and back."""
     state_us: int = 0
     """In state backends: reading ahead, time to live, the end of the epoch. Single accesses count as functions."""
     sealing_us: int = 0

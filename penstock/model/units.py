@@ -1,4 +1,5 @@
-"""Units of sizes in bytes."""
+"""Units of sizes in bytes, and of times."""
 
 KIB = 1024
 MIB = 1024 * KIB
+NANOSECONDS_PER_MS = 1_000_000

@@ -11,12 +11,11 @@ from penstock.control.registry import JobRecord
 from penstock.control.running_job import JobFacts
 from penstock.graph.job_graph import StagePlan
 from penstock.model.metric_readings import Figure
+from penstock.model.units import NANOSECONDS_PER_MS
 from penstock.rest.checkpoint_views import external_path
 from penstock.rest.job_times import job_times
 from penstock.rest.metric_names import operator_names
 from penstock.rest.vertex_views import figures_of_stage
-
-NANOSECONDS = 1_000_000
 
 
 def job_metrics(record: JobRecord, report: CheckpointReport, facts: JobFacts) -> dict[str, Figure]:
@@ -93,8 +92,8 @@ def subtask_metrics(record: JobRecord, report: CheckpointReport, stage: StagePla
             found["currentInputWatermark"] = one.watermark
             found["watermarkLag"] = max(0, record.updated_ms - one.watermark)
         if one.subtask in barriers:
-            found["checkpointAlignmentTime"] = barriers[one.subtask].alignment_ms * NANOSECONDS
-            found["checkpointStartDelayNanos"] = barriers[one.subtask].start_delay_ms * NANOSECONDS
+            found["checkpointAlignmentTime"] = barriers[one.subtask].alignment_ms * NANOSECONDS_PER_MS
+            found["checkpointStartDelayNanos"] = barriers[one.subtask].start_delay_ms * NANOSECONDS_PER_MS
         for plan, passed in zip(stage.operators, one.operators, strict=False):
             found[f"{names[plan.uid]}.numRecordsIn"] = passed.rows_in
             found[f"{names[plan.uid]}.numRecordsOut"] = passed.rows_out

@@ -16,6 +16,7 @@ from penstock.clock import Clock
 from penstock.control.registry import JobRecord
 from penstock.control.running_job import ControlledJob
 from penstock.errors import ConfigurationError
+from penstock.model.units import NANOSECONDS_PER_MS
 from penstock.rest.otel_settings import OtelSettings
 from penstock.rest.prometheus_text import samples
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'penstock[otel]'"
 SCOPE = "penstock"
-NANOSECONDS = 1_000_000
 TIMEOUT_S = 2.0
 """Of one export: a collector that does not answer delays nothing else."""
 
@@ -135,8 +135,10 @@ def metrics_data(control: ControlledJob, record: JobRecord, resource: "Resource"
 
     points: dict[tuple[str, str], list[sdk.NumberDataPoint]] = {}
     for name, kind, labels, value in samples(control, record):
-        start = record.started_ms * NANOSECONDS
-        points.setdefault((name, kind), []).append(sdk.NumberDataPoint(labels, start, now_ms * NANOSECONDS, value))
+        start = record.started_ms * NANOSECONDS_PER_MS
+        points.setdefault((name, kind), []).append(
+            sdk.NumberDataPoint(labels, start, now_ms * NANOSECONDS_PER_MS, value)
+        )
     metrics = [
         sdk.Metric(dotted(name), None, None, sdk.Sum(found, sdk.AggregationTemporality.CUMULATIVE, is_monotonic=True))
         if kind == "counter"
@@ -169,27 +171,27 @@ def send_checkpoint(provider: "TracerProvider", stats: CheckpointStats) -> None:
         "penstock.checkpoint.full_bytes": stats.full_bytes,
         "penstock.checkpoint.subtasks": stats.subtasks,
     }
-    root = tracer.start_span("checkpoint", start_time=stats.trigger_ms * NANOSECONDS, attributes=attributes)
+    root = tracer.start_span("checkpoint", start_time=stats.trigger_ms * NANOSECONDS_PER_MS, attributes=attributes)
     if stats.status == "failed":
         root.set_status(trace.Status(trace.StatusCode.ERROR, stats.failure))
     context = trace.set_span_in_context(root)
     for part in stats.parts:
         _send_part(tracer, context, stats.trigger_ms, part)
-    root.end(ended_ms * NANOSECONDS)
+    root.end(ended_ms * NANOSECONDS_PER_MS)
 
 
 def _send_part(tracer: Any, context: Any, trigger_ms: int, part: SubtaskStats) -> None:
     from opentelemetry import trace
 
     attributes: Any = {"penstock.subtask": str(part.subtask), "penstock.checkpoint.written_bytes": part.written_bytes}
-    start = trigger_ms * NANOSECONDS
+    start = trigger_ms * NANOSECONDS_PER_MS
     span = tracer.start_span("subtask", context, start_time=start, attributes=attributes)
     below, at_ms = trace.set_span_in_context(span), trigger_ms
     for name, duration_ms in phases_of(part):
-        phase = tracer.start_span(name, below, start_time=at_ms * NANOSECONDS)
+        phase = tracer.start_span(name, below, start_time=at_ms * NANOSECONDS_PER_MS)
         at_ms += duration_ms
-        phase.end(at_ms * NANOSECONDS)
-    span.end(at_ms * NANOSECONDS)
+        phase.end(at_ms * NANOSECONDS_PER_MS)
+    span.end(at_ms * NANOSECONDS_PER_MS)
 
 
 def phases_of(part: SubtaskStats) -> Iterable[tuple[str, int]]:

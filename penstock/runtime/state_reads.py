@@ -16,7 +16,6 @@ from penstock.codec.keys import KeyCodec
 from penstock.codec.tagged_json import from_plain, to_plain
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.snapshot import StateTableInfo
-from penstock.model.type_information import parse_type
 from penstock.runtime.process.messages import LiveState, ReadState, StateValues
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.backend.live_reads import LiveReads, element_count, visible
@@ -212,11 +211,6 @@ def _scanned(reads: _Reads, info: StateTableInfo) -> StateValues:
 def key_of(given: Any) -> Any:
     """A user's key from JSON: plain values, an array for several columns, and marked values as in `tagged_json`."""
     return given if type(given) in (str, int) else from_plain(given)
-
-
-def key_type_text(info: StateTableInfo) -> str:
-    """The type of a state's keys, for messages."""
-    return ", ".join(str(parse_type(text)) for text in info.key_types)
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from penstock import compat, failpoint
 from penstock.clock import SystemClock
+from penstock.codec.socket_frames import shut_down
 from penstock.errors import (
     ConnectionLostError,
     PenstockError,
@@ -68,7 +69,7 @@ from penstock.runtime.process.rpc import CALL_TIMEOUT_S, RpcClient, check_hello,
 from penstock.runtime.process.strangers import FIRST_MESSAGE_BYTES, Strangers
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.process.subtask_log import current_log, redirect_output
-from penstock.runtime.process.task_listener import TaskListener, interrupt
+from penstock.runtime.process.task_listener import TaskListener
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
 from penstock.runtime.process.watchdog import ProcessWatch, exit_now
 from penstock.runtime.snapshots.local_copies import LocalCopies
@@ -267,7 +268,7 @@ class TaskManager:
         host = self._host
         admitted = host.admit(header)
         if isinstance(admitted, Run):
-            admitted.interrupt = lambda: interrupt(connection)
+            admitted.interrupt = lambda: shut_down(connection)
             if admitted.cancelled.is_set():  # before there was anything to wake
                 admitted.interrupt()
             admitted = self._execute(host, connection, header, admitted)

@@ -46,10 +46,10 @@ class WorkTimes:
                 return
             yield item
 
-    def microseconds(self) -> tuple[int, int, int, int, int]:
-        """Of this run so far: waiting, functions (which is the rest), state, sealing, handing on."""
+    def microseconds(self) -> tuple[int, int, int, int]:
+        """Of this run so far: functions (which is the rest, without waiting), state, sealing, handing on."""
         waiting_s, state_s, sealing_s = (self._seconds.get(part, 0.0) for part in ("waiting", "state", "sealing"))
         rest_s = self._clock.monotonic_s() - self._started_s - waiting_s - state_s - sealing_s
-        seconds = (waiting_s, max(0.0, rest_s), state_s, sealing_s, self._handing_s)
-        waiting, functions, state, sealing, handing = (round(part * _MICROSECONDS) for part in seconds)
-        return waiting, functions, state, sealing, handing
+        seconds = (max(0.0, rest_s), state_s, sealing_s, self._handing_s)
+        functions, state, sealing, handing = (round(part * _MICROSECONDS) for part in seconds)
+        return functions, state, sealing, handing

@@ -98,7 +98,7 @@ class LocalStorage:
         # A numbered folder (chk-7) is never used again, so it is removed with its last file. Other folders stay.
         if target.parent != self.root and _NUMBERED.fullmatch(target.parent.name):
             self._durable_folders.discard(target.parent)
-            _remove_empty(target.parent)
+            remove_if_empty(target.parent)
 
     def size(self, path: str) -> int:
         try:
@@ -198,7 +198,7 @@ def _make_root(root: Path) -> None:
             try:
                 _fsync_folder(folder.parent)
             except OSError:
-                _remove_empty(folder)  # the next try creates it again; this entry may be lost
+                remove_if_empty(folder)  # the next try creates it again; this entry may be lost
                 raise
     except OSError as error:
         raise StorageError(f"cannot create the folder {str(root)!r}: {error}") from error
@@ -223,7 +223,7 @@ def _fsync_folder(folder: Path) -> None:
 def remove_empty_folders(folder: Path) -> None:
     """Remove the folder and its subfolders, the innermost first; folders with files stay."""
     for place, _, _ in os.walk(folder, topdown=False, followlinks=False):
-        _remove_empty(Path(place))
+        remove_if_empty(Path(place))
 
 
 def _remove(temporary: Path) -> None:
@@ -234,7 +234,8 @@ def _remove(temporary: Path) -> None:
         return
 
 
-def _remove_empty(folder: Path) -> None:
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder. One that has something in it, or does not exist, stays as it is."""
     try:
         folder.rmdir()
     except OSError:

@@ -30,7 +30,7 @@ class Process:
 
     driver: Driver
     actors: list[Actor] = field(default_factory=list)
-    unheard_until: int = 0
+    silent_until: int = 0
     """Until then no reply to its writes arrives."""
 
     @property
@@ -153,9 +153,9 @@ class Simulation:
                 actor.paused_until = self.now + 600
                 self.wants_takeover = True
             if self.chance(0.01):
-                process.unheard_until = self.now + 200
+                process.silent_until = self.now + 200
         actor.step()
-        if operation == "put_new" and process.unheard_until > self.now and self.is_faulty:
+        if operation == "put_new" and process.silent_until > self.now and self.is_faulty:
             return self.random.choice((Fault.LOST_BEFORE, Fault.LATE))
         if operation == "put_new" and self.chance(0.06):
             return self.random.choice((Fault.LOST_BEFORE, Fault.LOST_AFTER, Fault.LATE, Fault.FAIL))

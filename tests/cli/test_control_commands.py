@@ -161,7 +161,7 @@ def test_a_second_savepoint_is_4_and_names_the_first(commands: Commands, capsys:
 
 
 @pytest.mark.parametrize(
-    ("flags", "line", "wish"),
+    ("flags", "line", "triggered"),
     [
         (["-p", "/sp"], f'Suspending job "{A_ID}" with a CANONICAL savepoint.', ("/sp", "canonical", "stop", False)),
         (["-p"], f'Suspending job "{A_ID}" with a CANONICAL savepoint.', ("/savepoints", "canonical", "stop", False)),
@@ -173,11 +173,11 @@ def test_a_second_savepoint_is_4_and_names_the_first(commands: Commands, capsys:
     ],
 )
 def test_n3_n4_stop_prints_flinks_lines(
-    commands: Commands, capsys: pytest.CaptureFixture[str], flags: list[str], line: str, wish: tuple[Any, ...]
+    commands: Commands, capsys: pytest.CaptureFixture[str], flags: list[str], line: str, triggered: tuple[Any, ...]
 ) -> None:
     assert commands.run_while(commands.ends_as("FINISHED"), "stop", A_ID, *flags) == 0
-    assert lines(capsys) == [line, f"Savepoint completed. Path: {wish[0]}/{PATH}"]
-    assert commands.job.triggered == [wish]
+    assert lines(capsys) == [line, f"Savepoint completed. Path: {triggered[0]}/{PATH}"]
+    assert commands.job.triggered == [triggered]
 
 
 def test_n3_a_detached_stop_prints_its_trigger_id(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:

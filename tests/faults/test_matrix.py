@@ -22,7 +22,7 @@ from tests.faults.outcome import read_printed
 from tests.faults.starts import not_linear
 
 ELSEWHERE = {"F16", "F18", "F19"}
-WISHES = [case.wish for case in MATRIX]
+REQUESTS = [case.cell_request for case in MATRIX]
 
 
 def test_every_fault_of_the_list_has_a_case() -> None:
@@ -32,15 +32,15 @@ def test_every_fault_of_the_list_has_a_case() -> None:
 
 
 def test_all_pairs_of_settings_meet_in_some_case() -> None:
-    cells = draw_cells(WISHES, 1)
-    assert missing_pairs(WISHES, cells) == set()
-    assert missing_pairs(WISHES[:3], cells[:3])  # three cases cannot do it
+    cells = draw_cells(REQUESTS, 1)
+    assert missing_pairs(REQUESTS, cells) == set()
+    assert missing_pairs(REQUESTS[:3], cells[:3])  # three cases cannot do it
     assert len(all_pairs()) > 200
 
 
 def test_cells_follow_from_the_seed_and_keep_what_a_case_needs() -> None:
-    assert draw_cells(WISHES, 5) == draw_cells(WISHES, 5) != draw_cells(WISHES, 6)
-    for case, cell in zip(MATRIX, draw_cells(WISHES, 5), strict=True):
+    assert draw_cells(REQUESTS, 5) == draw_cells(REQUESTS, 5) != draw_cells(REQUESTS, 6)
+    for case, cell in zip(MATRIX, draw_cells(REQUESTS, 5), strict=True):
         assert {name: cell[name] for name in case.fixed} == dict(case.fixed)
         assert all(cell[name] in values for name, values in FACTORS.items())
 
@@ -51,7 +51,7 @@ def test_a_case_is_chosen_by_the_id_of_its_fault_or_by_its_name() -> None:
 
 
 def test_a_fault_that_did_not_hit_or_an_inexact_job_is_no_success() -> None:
-    case, cell = MATRIX[0], draw_cells(WISHES, 1)[0]
+    case, cell = MATRIX[0], draw_cells(REQUESTS, 1)[0]
     good, missed = CaseResult(case, cell, ["seen"]), CaseResult(case, cell, [""])
     wrong, skipped = CaseResult(case, cell, ["seen"], ["1 lost"]), CaseResult(case, cell, skipped="no strace")
     assert [result.passed for result in (good, missed, wrong, skipped)] == [True, False, False, True]
@@ -151,7 +151,7 @@ def test_f10_files_that_are_the_same_are_not_swapped(tmp_path: Path) -> None:
 
 
 def test_f12_a_disk_of_a_case_goes_when_the_processes_of_its_scene_have_ended() -> None:
-    scene = Scene(Mock(spec=Place), draw_cells(WISHES, 1)[0], Expected(), random.Random(1))
+    scene = Scene(Mock(spec=Place), draw_cells(REQUESTS, 1)[0], Expected(), random.Random(1))
     ended: list[str] = []
     scene.mounts.callback(ended.append, "disk")
     scene.jobs.append(Mock(spec=JobProcess, close=lambda: ended.append("job")))

@@ -11,7 +11,7 @@ SUBTASK = SubtaskId(StageId("s0"), 1)
 
 def commit(work: JobWork, rows: int, busy_ms: int, handing_ms: int = 0) -> None:
     """One epoch of the subtask."""
-    times = (7, 900 * busy_ms, 100 * busy_ms, 0, 1000 * handing_ms)
+    times = (900 * busy_ms, 100 * busy_ms, 0, 1000 * handing_ms)
     done = SubtaskWork(1, *times, [rows - 1, 1], [PassedRows(rows, 2 * rows)])
     work.committed([subtask_report(SUBTASK, done, rows_out=2 * rows)])
 

@@ -14,7 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.snapshot import BarrierFigures
-from penstock.rest.otel_export import NANOSECONDS, OtelExport
+from penstock.model.units import NANOSECONDS_PER_MS
+from penstock.rest.otel_export import OtelExport
 from penstock.rest.otel_settings import OtelSettings
 from tests.records import A_ID
 from tests.rest.fake_job import Served
@@ -52,7 +53,7 @@ def test_metrics_have_the_names_of_prometheus_with_dots(served: Served) -> None:
     completed = metrics["penstock.job.number_of_completed_checkpoints"]
     assert completed.is_monotonic and completed.data_points[0].value == 1
     point = metrics["penstock.job.last_checkpoint_duration"].data_points[0]
-    assert (point.value, point.time_unix_nano) == (250, served.clock.now_ms() * NANOSECONDS)
+    assert (point.value, point.time_unix_nano) == (250, served.clock.now_ms() * NANOSECONDS_PER_MS)
     busy = metrics["penstock.subtask.busy_time_ms_per_second"].data_points
     assert {one.attributes["subtask"] for one in busy} == {"0", "1"}
 
@@ -65,10 +66,10 @@ def test_every_ended_checkpoint_is_one_trace_and_is_sent_once(served: Served) ->
     found: list[Any] = list(spans.get_finished_spans())
     roots = {span.attributes["penstock.checkpoint.id"]: span for span in found if span.name == "checkpoint"}
     assert set(roots) == {3, 4} and len([span for span in found if span.name == "checkpoint"]) == 2
-    assert (roots[3].start_time, roots[3].end_time) == (1000 * NANOSECONDS, 1250 * NANOSECONDS)
+    assert (roots[3].start_time, roots[3].end_time) == (1000 * NANOSECONDS_PER_MS, 1250 * NANOSECONDS_PER_MS)
     assert not roots[4].status.is_ok and roots[4].status.description == "a disk is full"
     of_third = [span for span in found if span.context.trace_id == roots[3].context.trace_id]
-    lengths = {span.name: (span.end_time - span.start_time) // NANOSECONDS for span in of_third}
+    lengths = {span.name: (span.end_time - span.start_time) // NANOSECONDS_PER_MS for span in of_third}
     assert lengths == {
         "checkpoint": 250,
         "subtask": 111,

@@ -47,7 +47,7 @@ class Recorder:
     reports: list[SubtaskReport] = field(default_factory=list)
     acks: list[CheckpointAck] = field(default_factory=list)
     declines: list[CheckpointDecline] = field(default_factory=list)
-    news: list[SavepointEvent] = field(default_factory=list)
+    savepoint_events: list[SavepointEvent] = field(default_factory=list)
 
     def report(self, report: SubtaskReport) -> None:
         self.reports.append(report)
@@ -58,8 +58,8 @@ class Recorder:
     def decline(self, decline: CheckpointDecline) -> None:
         self.declines.append(decline)
 
-    def savepoint_event(self, news: SavepointEvent) -> None:
-        self.news.append(news)
+    def savepoint_event(self, event: SavepointEvent) -> None:
+        self.savepoint_events.append(event)
 
 
 class Tasks:

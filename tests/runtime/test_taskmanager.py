@@ -73,7 +73,7 @@ class JobManagerStub:
     def _handle(self, sender: str, message: Any) -> None:
         self.messages.append(message)
 
-    def heard(self, kind: type) -> list[Any]:
+    def received(self, kind: type) -> list[Any]:
         return [message for message in self.messages if isinstance(message, kind)]
 
 
@@ -87,7 +87,7 @@ class Cluster:
         )
         self._thread = threading.Thread(target=TaskManager(config).serve, daemon=True)
         self._thread.start()
-        (self.register,) = wait_until(lambda: self.jobmanager.heard(Register), pause_s=0.001)
+        (self.register,) = wait_until(lambda: self.jobmanager.received(Register), pause_s=0.001)
         self._control = RpcClient((HOST, self.register.tcp_port), HELLO)
         stage = keyed_stage(CountKeys())
         plan = pickle.dumps(DeployedPlan({stage.id: stage}, {}, 10_000))
@@ -189,7 +189,7 @@ def test_a_task_brings_rows_and_takes_the_output_and_a_later_one_gets_the_same_b
         same, replayed = again.output()
         assert same == version
         assert [b.serialize().to_pybytes() for b in replayed] == [b.serialize().to_pybytes() for b in batches]
-    (report,) = cluster.jobmanager.heard(SubtaskReport)
+    (report,) = cluster.jobmanager.received(SubtaskReport)
     assert report.version == version and report.rows_in == 3
 
 
@@ -260,7 +260,7 @@ def test_a_task_that_dies_in_the_middle_leaves_nothing_behind(cluster: Cluster) 
     assert second.admitted()
     second.send(RECORDS)
     assert records_of(second.output()[1]) == [("a", 1), ("b", 1), ("a", 2)]
-    assert not cluster.jobmanager.heard(SubtaskFailure)
+    assert not cluster.jobmanager.received(SubtaskFailure)
 
 
 def test_a_newer_attempt_takes_over_from_one_that_hangs(cluster: Cluster) -> None:
@@ -296,5 +296,5 @@ def test_an_error_of_the_function_reaches_the_job_manager_in_its_own_words(clust
         task.send([("a", 1), ("a", "poison")])
     with pytest.raises(UserFunctionError, match="record 2 of epoch 1 in subtask s0/0"):
         task.output()
-    (failure,) = cluster.jobmanager.heard(SubtaskFailure)
+    (failure,) = cluster.jobmanager.received(SubtaskFailure)
     assert failure.error == "UserFunctionError" and "ValueError: poisoned" in failure.args[2]

@@ -203,33 +203,33 @@ def check_totals(rows: list[dict[str, Any]], orders: list[tuple[str, int]]) -> N
         assert Counter(steps) == Counter(amounts[customer]), customer
 
 
-class Heard(MapFunction, CheckpointListener):
+class Notified(MapFunction, CheckpointListener):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.index = runtime_context.get_index_of_this_subtask()
-        self.heard: list[int] = []
+        self.ids: list[int] = []
 
     def map(self, value: Any) -> Any:
         return value
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self.heard.append(checkpoint_id)
-        write_down(self.folder, "heard", self.index, self.heard)
+        self.ids.append(checkpoint_id)
+        write_down(self.folder, "notified", self.index, self.ids)
 
 
-def test_c5_functions_hear_of_the_last_checkpoint_of_a_job_that_ends(jobs: Jobs) -> None:
+def test_c5_functions_are_notified_of_the_last_checkpoint_of_a_job_that_ends(jobs: Jobs) -> None:
     keep = {"penstock.checkpoint.retain-finished": "true"}
     env = jobs.environment(2, {"execution.checkpointing.interval": "1h", **keep})
-    stream = env.from_collection(list(range(10)), Types.LONG()).map(Heard(jobs.folder), Types.LONG()).uid("heard")
+    stream = env.from_collection(list(range(10)), Types.LONG()).map(Notified(jobs.folder), Types.LONG()).uid("notified")
     stream.print()
-    env.execute("heard")
+    env.execute("notified")
     final = newest_manifest(jobs)
     assert final is not None and final.final
     for index in range(2):
-        heard = json.loads((jobs.folder / f"heard-{index}.json").read_text(encoding="utf-8"))
-        assert heard == [final.checkpoint_id]
+        ids = json.loads((jobs.folder / f"notified-{index}.json").read_text(encoding="utf-8"))
+        assert ids == [final.checkpoint_id]
 
 
 def test_every_subtask_gets_every_record_of_a_broadcast_without_states(jobs: Jobs) -> None:

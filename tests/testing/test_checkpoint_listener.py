@@ -1,4 +1,4 @@
-"""Row C5: functions hear how checkpoints ended."""
+"""Row C5: functions are notified of completed and aborted checkpoints."""
 
 from typing import Any
 
@@ -14,29 +14,29 @@ Snap = FunctionSnapshotContext
 
 class Listener(MapFunction, CheckpointListener):
     def open(self, runtime_context: Any) -> None:
-        self.heard: list[Any] = []
+        self.ids: list[Any] = []
 
     def map(self, value: Any) -> Any:
-        return list(self.heard)
+        return list(self.ids)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self.heard.append(checkpoint_id)
-        HEARD.append(checkpoint_id)
+        self.ids.append(checkpoint_id)
+        NOTIFIED.append(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self.heard.append(-checkpoint_id)
-        HEARD.append(-checkpoint_id)
+        self.ids.append(-checkpoint_id)
+        NOTIFIED.append(-checkpoint_id)
 
 
-HEARD: list[int] = []
+NOTIFIED: list[int] = []
 
 
-def test_c5_functions_hear_of_a_completed_checkpoint_once_before_the_next_records() -> None:
+def test_c5_functions_are_notified_of_a_completed_checkpoint_once_before_the_next_records() -> None:
     harness = Harness.non_keyed(Listener()).feed(["a", CHECKPOINT, "b"]).feed(["c", CHECKPOINT]).feed(["d"])
     assert harness.output == [[], [1], [1], [1, 2]]
 
 
-def test_c5_functions_hear_of_an_aborted_checkpoint() -> None:
+def test_c5_functions_are_notified_of_an_aborted_checkpoint() -> None:
     harness = Harness.non_keyed(Listener()).feed(["a"])
     harness._attempt.coordinator.start(99, [], forced=True)
     harness._coordinator.abort_all(FailureReason.SHUTDOWN)
@@ -56,9 +56,9 @@ def test_c5_a_lost_task_tells_the_new_function_again() -> None:
 
 
 def test_c5_the_last_checkpoint_of_a_job_is_told_too() -> None:
-    HEARD.clear()
+    NOTIFIED.clear()
     Harness.non_keyed(Listener()).feed(["a", CHECKPOINT]).finish()
-    assert HEARD == [1, 2]
+    assert NOTIFIED == [1, 2]
 
 
 class CommitOnNotify(MapFunction, CheckpointedFunction, CheckpointListener):

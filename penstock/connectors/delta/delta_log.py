@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.connectors.staged.staged_sink import StagedOutput
 from penstock.connectors.table.published_rows import PublishedRows
+from penstock.connectors.table.table_commit import commit_once
 from penstock.connectors.table.table_schema import evolve, plain_schema, require_columns, schema_text
 from penstock.errors import (
     ConnectorUnavailableError,
     PenstockError,
-    SinkTransactionLostError,
     TypeMismatchError,
     UsageError,
 )
@@ -27,8 +28,6 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from penstock.connectors.delta.delta_sink import DeltaSink
 
-CONFLICTS = 5
-"""How often a commit is repeated after a conflict with another writer, before the job's own retries."""
 PORTION_BYTES = 32 * 1024 * 1024
 """Small batches are joined up to this size: delta-rs distributes batches over threads, and so changes their order."""
 
@@ -47,18 +46,8 @@ def check(sink: "DeltaSink", schema: pa.Schema) -> None:
 
 def publish(sink: "DeltaSink", output: StagedOutput) -> None:
     """Append the rows in one commit, unless the table's marker is already as high."""
-    for _ in range(CONFLICTS):
-        with _translated(sink):
-            try:
-                if _is_published(sink, output) or _append(sink, output):
-                    return
-            except SinkTransactionLostError:
-                if _is_published(sink, output):  # by another process, which then deleted the staged rows
-                    return
-                raise
-    raise ConnectorUnavailableError(
-        f"{sink.where} could not be written: other writers changed it {CONFLICTS} times at the same moment"
-    )
+    with _translated(sink):
+        commit_once(sink.where, partial(_is_published, sink, output), partial(_append, sink, output))
 
 
 def _is_published(sink: "DeltaSink", output: StagedOutput) -> bool:

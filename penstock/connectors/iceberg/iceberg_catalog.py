@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.connectors.staged.staged_sink import StagedOutput
 from penstock.connectors.table.published_rows import PublishedRows
+from penstock.connectors.table.table_commit import commit_once
 from penstock.connectors.table.table_schema import (
     Evolution,
     evolve,
@@ -19,7 +21,6 @@ from penstock.connectors.table.table_schema import (
 from penstock.errors import (
     ConnectorUnavailableError,
     PenstockError,
-    SinkTransactionLostError,
     TypeMismatchError,
     UsageError,
 )
@@ -36,8 +37,6 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from penstock.connectors.iceberg.iceberg_sink import IcebergSink
 
-CONFLICTS = 5
-"""How often a commit is repeated after a conflict with another writer, before the job's own retries."""
 MARKER = "penstock.marker."
 """Prefix of the table property that holds an owner's marker; the owner's name follows."""
 SUMMARY_OWNER, SUMMARY_MARKER = "penstock.owner", "penstock.marker"
@@ -66,19 +65,9 @@ def check(sink: "IcebergSink", schema: pa.Schema) -> None:
 
 def publish(sink: "IcebergSink", output: StagedOutput) -> None:
     """Append the rows in one snapshot, unless the table's marker is already as high."""
-    for _ in range(CONFLICTS):
-        with _translated(sink):
-            catalog = _catalog(sink)
-            try:
-                if _is_published(catalog, sink, output) or _append(catalog, sink, output):
-                    return
-            except SinkTransactionLostError:
-                if _is_published(catalog, sink, output):  # by another process, which then deleted the staged rows
-                    return
-                raise
-    raise ConnectorUnavailableError(
-        f"{sink.where} could not be written: other writers changed it {CONFLICTS} times at the same moment"
-    )
+    with _translated(sink):
+        catalog = _catalog(sink)
+        commit_once(sink.where, partial(_is_published, catalog, sink, output), partial(_append, catalog, sink, output))
 
 
 def _is_published(catalog: Catalog, sink: "IcebergSink", output: StagedOutput) -> bool:

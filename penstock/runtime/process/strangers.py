@@ -7,6 +7,7 @@ the token show it at once: if there are too many strangers, the one that has wai
 import socket
 import threading
 
+from penstock.codec.socket_frames import shut_down
 from penstock.model.units import MIB
 
 MOST_STRANGERS = 256
@@ -31,17 +32,9 @@ class Strangers:
             if oldest is not None:
                 del self._waiting[oldest]
         if oldest is not None:
-            end(oldest)
+            shut_down(oldest)
 
     def remove(self, connection: socket.socket) -> None:
         """It has shown the token, or is closed."""
         with self._lock:
             self._waiting.pop(connection, None)
-
-
-def end(connection: socket.socket) -> None:
-    """End a connection, and wake the thread that waits for it."""
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return

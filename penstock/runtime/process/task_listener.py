@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.clock import Clock
+from penstock.codec.socket_frames import shut_down
 from penstock.runtime.process.watchdog import exit_now
 
 START_LIMIT_S = 10.0
@@ -41,7 +42,7 @@ class TaskListener:
         """Accept no more connections; those that are open go on."""
         self._closed.set()
         for listening in self._sockets:
-            interrupt(listening)
+            shut_down(listening)
             listening.close()
 
     def require_responsive(self) -> None:
@@ -73,11 +74,3 @@ class TaskListener:
 
     def _start_thread(self, target: Callable[[socket.socket], None], argument: socket.socket) -> None:
         threading.Thread(target=target, args=(argument,), daemon=True).start()
-
-
-def interrupt(connection: socket.socket) -> None:
-    """Wake the thread that waits on this socket, for rows of a task that was replaced or for a connection."""
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return

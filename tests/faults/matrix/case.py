@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.faults.matrix.cells import Wish
+from tests.faults.matrix.cells import CellRequest
 from tests.faults.matrix.scene import Scene
 
 
@@ -25,8 +25,8 @@ class MatrixCase:
     """Tools of `tools.missing`."""
 
     @property
-    def wish(self) -> Wish:
-        return Wish(self.group, self.fixed)
+    def cell_request(self) -> CellRequest:
+        return CellRequest(self.group, self.fixed)
 
     @property
     def name(self) -> str:

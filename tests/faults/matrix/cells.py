@@ -57,7 +57,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Wish:
+class CellRequest:
     """What is known of a case before its settings are drawn."""
 
     group: str
@@ -65,22 +65,22 @@ class Wish:
     """Factors that the case needs at one value."""
 
 
-def draw_cells(wishes: Sequence[Wish], seed: int) -> list[Cell]:
-    """A cell for each wish: each time the best of many random ones, which brings most pairs that have not met yet."""
+def draw_cells(requests: Sequence[CellRequest], seed: int) -> list[Cell]:
+    """A cell for each request: of many random ones, the one with most pairs that have not met yet."""
     chance = random.Random(seed)
     met: set[Pair] = set()
     cells = []
-    for wish in wishes:
-        drawn = [_random_cell(wish.fixed, chance) for _ in range(_DRAWS)]
-        best = max(drawn, key=lambda cell: len(_pairs(cell, wish.group) - met))
-        met |= _pairs(best, wish.group)
+    for request in requests:
+        drawn = [_random_cell(request.fixed, chance) for _ in range(_DRAWS)]
+        best = max(drawn, key=lambda cell: len(_pairs(cell, request.group) - met))
+        met |= _pairs(best, request.group)
         cells.append(best)
     return cells
 
 
-def missing_pairs(wishes: Sequence[Wish], cells: Sequence[Cell]) -> set[Pair]:
+def missing_pairs(requests: Sequence[CellRequest], cells: Sequence[Cell]) -> set[Pair]:
     """Pairs of values that meet in no case."""
-    met = {pair for wish, cell in zip(wishes, cells, strict=True) for pair in _pairs(cell, wish.group)}
+    met = {pair for request, cell in zip(requests, cells, strict=True) for pair in _pairs(cell, request.group)}
     return all_pairs() - met
 
 

@@ -67,7 +67,7 @@ def run_matrix(
     events = root / "matrix-events"
     write_events(LOAD, events)
     expected = batch_result(events)
-    cells = draw_cells([case.wish for case in cases], seed)
+    cells = draw_cells([case.cell_request for case in cases], seed)
     watch = Stopwatch()
     results = []
     for case, cell in zip(cases, cells, strict=True):
@@ -76,7 +76,7 @@ def run_matrix(
             for line in results[-1].lines():
                 say(line)
     say(closing_line(results, seed, watch.seconds()))
-    unmet = missing_pairs([case.wish for case in cases], cells)
+    unmet = missing_pairs([case.cell_request for case in cases], cells)
     if unmet:
         say(f"{len(unmet)} pairs of settings meet in no case, such as {min(unmet)}")
     return all(result.passed for result in results)
