@@ -1,14 +1,12 @@
 """Keeps a job's record in the registry up to date, as long as this driver owns the job."""
 
 import os
-import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
-from penstock.control.registry import JobRecord, ProcessRecord, Registry
+from penstock.control.registry import JobRecord, Registry
 from penstock.errors import JobNotFoundError, StorageError
-from penstock.runtime.process.messages import Register
 
 RECORD_INTERVAL_S = 1.0
 
@@ -62,12 +60,3 @@ class JobRecorder:
         except (JobNotFoundError, StorageError):
             return True
         return found.pid == os.getpid() or found.attempt <= record.attempt
-
-
-def process_records(taskmanagers: Iterable[tuple[Register, list[str]]]) -> list[ProcessRecord]:
-    """This driver, then the TaskManagers with the subtasks that each owns."""
-    driver = ProcessRecord(os.getpid(), socket.gethostname(), "driver")
-    return [
-        driver,
-        *(ProcessRecord(r.pid, r.host, "taskmanager", subtasks, r.taskmanager) for r, subtasks in taskmanagers),
-    ]

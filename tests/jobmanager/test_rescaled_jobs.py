@@ -67,7 +67,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def running(place: Place, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job whose requested checkpoints complete at once."""
     job = place.running()
-    monkeypatch.setattr(job._checkpoints, "take", lambda: 0)
+    monkeypatch.setattr(job._parts.checkpoints, "take", lambda: 0)
     return job
 
 
@@ -144,7 +144,7 @@ def test_e9_an_attempt_that_begins_at_the_old_parallelism_meanwhile_is_stopped_a
         attempt_number(place, 2)
         return 0
 
-    monkeypatch.setattr(job._checkpoints, "take", take)
+    monkeypatch.setattr(job._parts.checkpoints, "take", take)
     rescaling = Rescaling(job, 2)
     third = attempt_number(place, 3)
     assert place.attempts[1].attempt.graph.parallelism == 1 and place.attempts[1].suspended.is_set()
@@ -159,7 +159,7 @@ def test_e9_an_attempt_whose_last_checkpoint_takes_too_long_is_ended(
 ) -> None:
     job = place.job(place.settings(**CHECKPOINTS, **{"execution.checkpointing.timeout": "10 ms"}))
     first = attempt_number(place, 1)
-    monkeypatch.setattr(job._checkpoints, "take", lambda: 0)
+    monkeypatch.setattr(job._parts.checkpoints, "take", lambda: 0)
     first.on_suspend = lambda: None
     rescaling = Rescaling(job, 2)
     second = attempt_number(place, 2)
@@ -177,7 +177,7 @@ def test_e9_a_rescale_whose_checkpoint_fails_leaves_the_job_alone(
     def fail() -> int:
         raise JobError("the disk is full")
 
-    monkeypatch.setattr(job._checkpoints, "take", fail)
+    monkeypatch.setattr(job._parts.checkpoints, "take", fail)
     for _ in range(2):  # the first one does not block the second
         with pytest.raises(JobError, match="the disk is full"):
             job.request_rescale(2)()
@@ -232,7 +232,7 @@ def test_e9_a_job_with_rows_in_flight_to_a_stage_that_would_be_split_is_not_resc
 ) -> None:
     place.graph = unchained_graph(Sinks())
     job = running(place, monkeypatch)
-    monkeypatch.setattr(job._checkpoints, "take", lambda: complete_with_rows_in_flight(place.attempts[0].attempt))
+    monkeypatch.setattr(job._parts.checkpoints, "take", lambda: complete_with_rows_in_flight(place.attempts[0].attempt))
     with pytest.raises(JobConflictError, match="checkpoint 1 is unaligned and holds rows in flight"):
         job.request_rescale(2)()
     assert len(place.attempts) == 1 and not place.attempts[0].suspended.is_set() and job.graph.parallelism == 1
@@ -267,7 +267,7 @@ def test_e9_a_job_whose_first_attempt_at_the_new_parallelism_fails_goes_back_to_
 ) -> None:
     """Also without a restart strategy: the way back is part of the rescale."""
     job = place.running(**CHECKPOINTS, **{"restart-strategy.type": "none"})
-    monkeypatch.setattr(job._checkpoints, "take", lambda: 0)
+    monkeypatch.setattr(job._parts.checkpoints, "take", lambda: 0)
     rescaling = Rescaling(job, 4)
     attempt_number(place, 2).end(error)
     third = attempt_number(place, 3)

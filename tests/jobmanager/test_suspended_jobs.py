@@ -164,14 +164,14 @@ def test_r32_a_job_whose_failure_is_being_written_has_failed(place: Place, monke
     monkeypatch.setattr(job_module, "SUSPEND_GRACE_S", 0.01)
     settings = {"restart-strategy.type": "none", "penstock.suspend.timeout": "10ms"}
     job = place.running(**CHECKPOINTS, **settings)
-    end_job, asked, may_write = job._checkpoints.end_job, threading.Event(), threading.Event()
+    end_job, asked, may_write = job._parts.checkpoints.end_job, threading.Event(), threading.Event()
 
     def write_slowly(status: Status) -> None:
         asked.set()
         assert may_write.wait(LIMIT_S)
         end_job(status)
 
-    monkeypatch.setattr(job._checkpoints, "end_job", write_slowly)
+    monkeypatch.setattr(job._parts.checkpoints, "end_job", write_slowly)
     place.attempts[0].end(JobFailedError("a TaskManager is lost"))
     assert asked.wait(LIMIT_S)
     job.suspend(KeyboardInterrupt())
