@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from penstock.errors import UsageError
-from penstock.graph.callables import is_wrapped
-from penstock.graph.creation_site import site_line
+from penstock.graph.graph_warnings import graph_warnings
 from penstock.graph.job_graph import (
     SIDE_OUTPUT,
     SPARK_SINK,
@@ -29,7 +28,7 @@ from penstock.graph.job_graph import (
     WatermarkGenerator,
 )
 from penstock.graph.pickling import dumps
-from penstock.graph.runtime_mode import FINAL_REDUCE, choose_batch, kind_in_mode
+from penstock.graph.runtime_mode import choose_batch, kind_in_mode
 from penstock.graph.stream_graph import (
     BroadcastTo,
     CustomPartition,
@@ -46,7 +45,6 @@ from penstock.graph.stream_graph import (
 from penstock.graph.uids import assign_uids, explicit_uid
 from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.key_groups import check_parallelism, default_max_parallelism
-from penstock.model.operator_state import CheckpointedFunction
 from penstock.model.options.execution_options import ASYNC_WAIT
 from penstock.model.types import TypeInformation
 
@@ -91,7 +89,7 @@ def _job_graph(graph: StreamGraph, nodes: Sequence[Node], settings: GraphSetting
         sinks=tuple(builder.sinks),
         spark_sinks=tuple(builder.spark_sinks),
         max_parallelism=max_parallelism,
-        warnings=(*_without_effect(graph, nodes), *(() if batch else _uid_warnings(nodes))),
+        warnings=graph_warnings(graph, nodes, batch=batch),
         batch=batch,
         default_parallelism=settings.parallelism,
         at_parallelism=at_parallelism,
@@ -370,7 +368,7 @@ class _Stages:
     def _operator(self, node: Node, stage: _OpenStage, positions: tuple[int, ...]) -> OperatorPlan:
         payload = node.payload
         is_sink = isinstance(payload, SinkSpec)
-        keyed = not is_sink and is_keyed(payload.kind)
+        keyed = not is_sink and payload.is_keyed
         return OperatorPlan(
             uid=self.uids[node.id],
             name=node.name,
@@ -387,11 +385,6 @@ class _Stages:
             created=node.created,
             description=node.description or "",
         )
-
-
-def is_keyed(operator_kind: str) -> bool:
-    """Return whether operators of this kind run under a current key."""
-    return operator_kind in ("reduce", FINAL_REDUCE) or operator_kind.startswith("keyed_")
 
 
 def _has_two_inputs(node: Node) -> bool:
@@ -421,39 +414,3 @@ def _max_parallelism(nodes: Sequence[Node], settings: GraphSettings, used: Seque
     found = asked.pop() if asked else default_max_parallelism(greatest)
     check_parallelism(found, greatest)
     return found
-
-
-def _without_effect(graph: StreamGraph, nodes: Sequence[Node]) -> list[str]:
-    calls = dict(graph.without_effect)
-    if any(node.slot_sharing_group is not None for node in nodes):
-        calls["slot_sharing_group()"] = "Spark places the tasks"
-    return [f"{call} has no effect: {reason}" for call, reason in calls.items()]
-
-
-def _uid_warnings(nodes: Sequence[Node]) -> list[str]:
-    found = []
-    for node in nodes:
-        place = f" ({site_line(node.created)})" if node.created else ""
-        if explicit_uid(node) is not None:
-            continue
-        if isinstance(node.payload, OperatorSpec) and _keeps_state(node.payload):
-            found.append(
-                f"operator {node.name!r}{place} keeps state but has no uid; its derived one changes when operators "
-                f"before it do, and its state is then not found on restore: add .uid(...)"
-            )
-        if isinstance(node.payload, SourceSpec) and node.payload.kind in _KEPT_SOURCES and node.takes_uid:
-            found.append(
-                f"source {node.name!r}{place} has no uid; its derived one depends on its name and on its place among "
-                f"sources of that name, and after a change its position is not found on restore: add .uid(...)"
-            )
-    return found
-
-
-_KEPT_SOURCES = ("dataframe", "file", "kafka")
-"""Kinds of sources whose position matters in a savepoint; collections and sequences are for first tries."""
-
-
-def _keeps_state(spec: OperatorSpec) -> bool:
-    if spec.kind in ("reduce", "broadcast", "async_wait") or isinstance(spec.function, CheckpointedFunction):
-        return True
-    return is_keyed(spec.kind) and not is_wrapped(spec.function)

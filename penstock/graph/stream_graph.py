@@ -68,6 +68,11 @@ class OperatorSpec:
     function: Any
     config: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the function runs under a current key."""
+        return self.kind == "reduce" or self.kind.startswith("keyed_")
+
 
 @dataclass(frozen=True)
 class KeyBy:
