@@ -3,7 +3,7 @@
 from penstock.testing.clocks import ManualClock
 from penstock.testing.harness import Harness
 from penstock.testing.harness_exchange import Broadcast, Second
-from penstock.testing.harness_options import CHECKPOINT, CRASH, Advance, Watermark
+from penstock.testing.harness_input import CHECKPOINT, CRASH, Advance, Watermark
 from penstock.testing.memory_sink import MemorySink
 
 __all__ = ["Advance", "Broadcast", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Second", "Watermark"]

@@ -10,7 +10,6 @@ next call recovers as after a crash, so it meets the same record again. It is a 
 thread, everything in memory, no exchange over a network.
 """
 
-import random
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -59,17 +58,8 @@ from penstock.state.backend.backend_settings import BackendSettings
 from penstock.testing.graphs import FUNCTION_UID, FunctionProgram, function_graph
 from penstock.testing.harness_exchange import Exchange, ObjectOutput, StageFeed, cut
 from penstock.testing.harness_folder import close_processes, fast_folder, remove_folder
-from penstock.testing.harness_options import (
-    CHECKPOINT,
-    CRASH,
-    JOB_ID,
-    Advance,
-    Control,
-    HarnessOptions,
-    Watermark,
-    batch_records,
-    check_settings,
-)
+from penstock.testing.harness_input import CHECKPOINT, CRASH, Advance, HarnessInput, Watermark
+from penstock.testing.harness_options import JOB_ID, HarnessOptions, check_settings
 from penstock.testing.restored_operator import with_restored_operator
 from penstock.testing.state_reader import backends_of, find_state, list_keys, metrics_of
 
@@ -83,16 +73,13 @@ class Harness:
         self.storage = self.options.storage
         self._graph = graph
         self._program: FunctionProgram | None = None
-        self._random = random.Random(self.options.seed) if self.options.seed is not None else None
         self._exchange = Exchange(graph)
         self._folder = fast_folder() / f"penstock-harness-{uuid.uuid4().hex}"
         """Made when a backend needs it, gone with the harness."""
         self._subtasks: list[Subtask] = []
         """Of the processes that run now."""
         weakref.finalize(self, remove_folder, self._subtasks, self._folder)
-        self._items: list[Any] = []
-        """Everything that was ever fed, with its control items: the replayable source."""
-        self._position = 0
+        self._input = HarnessInput(self.options.seed)
         self._outputs: list[tuple[int, list[tuple[str, Any]]]] = []
         self._running = False
         self._ended = False
@@ -152,7 +139,7 @@ class Harness:
         """Take records and control items, in order. Injected crashes are survived as real ones are."""
         if not isinstance(items, Iterable):
             raise UsageError(f"feed() takes a list of records and control items, not {items!r}; write feed([...])")
-        self._items.extend(items)
+        self._input.extend(items)
         self._survive(self._consume)
         return self
 
@@ -295,7 +282,7 @@ class Harness:
         """Replay the records after the restored position, without the output that the crash undid."""
         origin = self._attempt.origin
         is_own = origin.manifest is not None and origin.snapshot is None
-        self._position = max(0, origin.manifest.sources.batch_id) if origin.manifest is not None and is_own else 0
+        self._input.position = max(0, origin.manifest.sources.batch_id) if origin.manifest is not None and is_own else 0
         self._outputs = [item for item in self._outputs if item[0] <= origin.epoch]
 
     def _deploy(self) -> None:
@@ -353,15 +340,15 @@ class Harness:
         """Work through the items behind the position; control items before it have had their effect."""
         if self._graph.batch:
             return  # batch mode reads its input when all of it is there
-        while self._position < len(self._items):
+        while not self._input.is_read:
             if self._ended:
                 raise UsageError("the input has ended: nothing can be fed after finish()")
             self._work_off_spools()
-            records, control = self._next()
+            records, control = self._input.read()
             if records or control is CHECKPOINT or isinstance(control, (Watermark, Advance)):
                 self._segment(records, control)
             if control is CRASH:
-                self._items[self._position - 1] = None  # it happens once; the replay passes it by
+                self._input.pass_by()
                 raise InjectedCrash("CRASH")
         self._work_off_spools()
         while not self._ended and self._book.timers_due():  # overdue since a restore, or by another timer
@@ -373,29 +360,12 @@ class Harness:
         while not self._ended and self._book.waiting:
             self._run_empty_epoch()
 
-    def _next(self) -> tuple[list[Any], Any]:
-        """The records up to the next control item, and that item; the position moves behind them."""
-        records: list[Any] = []
-        while self._position < len(self._items):
-            item = self._items[self._position]
-            if isinstance(item, (Control, Watermark, Advance)):
-                if records and item is not CHECKPOINT:
-                    return records, None
-                self._position += 1
-                return records, item
-            self._position += 1
-            if item is not None:
-                records.append(item)
-            if self._random is not None and self._random.random() < 0.2:
-                return records, None
-        return records, None
-
     def _segment(self, records: list[Any], control: Any) -> None:
         if isinstance(control, Watermark):
             for source in self._graph.sources:
                 self._book.set_source_watermark(source.id, control.timestamp)
         if isinstance(control, Advance):
-            self._items[self._position - 1] = None  # time does not pass twice
+            self._input.pass_by()
             self.clock.advance(control.milliseconds)
         self._epoch(records, forced=control is CHECKPOINT)
 
@@ -404,7 +374,7 @@ class Harness:
         failpoint.set_role("driver")
         if not self._ended:
             failpoint.before("C29")
-            self._epoch(self._batch_records(), forced=True, final=True)
+            self._epoch(self._input.read_batch() if self._graph.batch else [], forced=True, final=True)
             failpoint.after("C29")
             self._ended = True
             completed, aborted = self._book.unannounced_checkpoints()
@@ -412,10 +382,6 @@ class Harness:
         if not self._graph.batch:
             self._coordinator.finish(Status("finished"), keep_checkpoints=True)
         self._host.close()
-
-    def _batch_records(self) -> list[Any]:
-        """All records in batch mode, or those up to a crash; none otherwise: epochs have processed them."""
-        return batch_records(self._items) if self._graph.batch else []
 
     def _run_empty_epoch(self) -> None:
         self._epoch([], forced=False)
@@ -427,10 +393,9 @@ class Harness:
         if not final and header.savepoint is None:
             header = msgspec.structs.replace(header, spool_after_ms=self.options.spool_after())
         kept = self._run_stages(header, records)
-        if self._graph.batch and CRASH in self._items:
-            self._items[self._items.index(CRASH)] = None  # it happens once
+        if self._graph.batch and self._input.take_crash():
             raise InjectedCrash("CRASH")
-        position = SourcePosition(self._position, None, ["source"])
+        position = SourcePosition(self._input.position, None, ["source"])
         self._book.commit(header, position)
         if kept:
             self._outputs.append((header.epoch, kept))

@@ -1,10 +1,8 @@
-"""What a harness is fed besides records, and how it runs."""
+"""How a harness runs."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from types import NoneType
-from typing import Any
 
 from penstock.errors import ArgumentError
 from penstock.jobmanager.attempt.recovery import StartOptions
@@ -18,36 +16,6 @@ from penstock.testing.clocks import ManualClock
 
 JOB_ID = "0" * 32
 _INTERNAL = ("function", "created")
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """Event time has reached this timestamp."""
-
-    timestamp: int
-
-
-@dataclass(frozen=True)
-class Advance:
-    """Processing time moves on by so many milliseconds."""
-
-    milliseconds: int
-
-
-class Control:
-    """An item that is no record."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-CHECKPOINT = Control("CHECKPOINT")
-"""Take a checkpoint here and wait for it."""
-CRASH = Control("CRASH")
-"""Lose every process here and recover."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +52,6 @@ class HarnessOptions:
     job_parameters: dict[str, str] = field(default_factory=dict)
     """What functions read with `RuntimeContext.get_job_parameter`."""
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-
-
-def batch_records(items: Sequence[Any]) -> list[Any]:
-    """The records that batch mode reads: all, or those before a crash. Other control items have no effect."""
-    end = next((number for number, item in enumerate(items) if item is CRASH), len(items))
-    return [item for item in items[:end] if not isinstance(item, (NoneType, Control, Watermark, Advance))]
 
 
 def check_settings(settings: Mapping[str, object], program: type) -> None:

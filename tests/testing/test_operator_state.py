@@ -272,7 +272,7 @@ def test_c2_state_that_the_program_no_longer_asks_for_is_carried_on_once(functio
     harness = Harness.non_keyed(function, parallelism=2).feed([1, 2, 3, CHECKPOINT])
     silent = Harness.non_keyed(Silent(), parallelism=3, storage=harness.storage).rescale(2)
     for parallelism in (3, 2, 4):
-        silent._items = [None] * silent._position  # the source goes on behind the checkpoint
+        silent._input._items = [None] * silent._input.position  # the source goes on behind the checkpoint
         silent.feed([CHECKPOINT]).rescale(parallelism)
     again = Harness.non_keyed(function, parallelism=2, storage=silent.storage)
     found = [sorted(part) for part in again.operator_state("kept")]

@@ -69,7 +69,7 @@ def test_o11_a_job_goes_on_with_another_schema(backend: str, other: str, paralle
     old.feed([(key, 1) for key in keys]).feed([CHECKPOINT, ("k0", 1), CHECKPOINT])
     new = again(old, Count(V2), backend=other, parallelism=parallelism)
     assert new.state("total", "k0") == Row(country=None, seen=[1, 1], n=2)
-    new._items = list(old._items)
+    new._input._items = list(old._input._items)
     new.feed([("k1", 1 << 40), CHECKPOINT, ("k1", 1), CRASH, ("k2", 5), CHECKPOINT, CRASH, ("k2", 1)])
     assert new.state("total", "k1") == Row(country="fr", seen=[1, 1 << 40, 1], n=2 + (1 << 40))
     assert new.state("total", "k2") == Row(country="fr", seen=[1, 5, 1], n=7)
@@ -105,7 +105,7 @@ def test_o11_subtasks_that_ask_late_meet_after_a_rescale(backend: str) -> None:
     old = harness(Count(V1), backend=backend, parallelism=4)
     old.feed([*((key, 1) for key in keys), CHECKPOINT])
     new = again(old, Count(V2, late=True), backend=backend, parallelism=4)
-    new._items = list(old._items)
+    new._input._items = list(old._input._items)
     new.feed([("k0", 1), CHECKPOINT])  # one subtask has the new type now, three the old one
     assert len(_types(new)) == 2
     new.rescale(1)
@@ -133,7 +133,7 @@ def test_o12_a_type_that_does_not_fit_ends_the_start_with_both_schemas(backend: 
 def test_o12_a_function_that_asks_late_is_refused_then_and_the_state_stays(backend: str) -> None:
     old = harness(Count(V1), backend=backend).feed([("a", 1), CHECKPOINT])
     new = again(old, Count("string", late=True), backend=backend)
-    new._items = list(old._items)
+    new._input._items = list(old._input._items)
     with pytest.raises(IncompatibleStateError, match="INCOMPATIBLE_STATE name='total'"):
         new.feed([("a", 1)])
     assert again(new, Count(V1), backend=backend).state("total", "a") == Row(n=1, seen=[1])
@@ -187,7 +187,7 @@ def test_o11_operator_state_evolves() -> None:
     assert first == [Row(country=None, n=1)] and second == [Row(country=None, n=2)]
     assert unions == [[*first, *second]] * 2
     assert new.operator_state("rules", broadcast=True) == [{"newest": Row(country=None, n=2)}] * 2
-    new._items = list(old._items)
+    new._input._items = list(old._input._items)
     new.feed([Row(country="fr", n=1 << 40), CHECKPOINT, CRASH])
     assert sorted(row.n for rows in new.operator_state("split") for row in rows) == [1, 2, 1 << 40]
     assert new.manifest is not None

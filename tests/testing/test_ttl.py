@@ -74,7 +74,7 @@ def counting(function: KeyedProcessFunction, *, sweep: SweepSettings | None = No
 def taken_over(first: Harness, function: KeyedProcessFunction, **settings: Any) -> Harness:
     """Another program that goes on from the checkpoint of the first."""
     harness = counting(function, storage=first.storage, clock=first.clock, **settings)
-    harness._items.extend(first._items)  # what the source holds already
+    harness._input.extend(first._input._items)  # what the source holds already
     return harness
 
 
