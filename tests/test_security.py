@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "penstock").rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 UNPICKLES = {
-    "penstock/codec/columns.py",  # Types.PICKLED_BYTE_ARRAY(), where a program asks for it
+    "penstock/codec/pickles.py",  # Types.PICKLED_BYTE_ARRAY(), where a program asks for it
     "penstock/connectors/function_source.py",  # the program's own function, in Spark's worker
     "penstock/graph/pickling.py",  # the program's own functions
     "penstock/runtime/taskmanager.py",  # the plan, from the process that knows the token

@@ -1,68 +1,25 @@
 """Python values to Arrow columns and back, for every declared type.
 
-Values are checked by the set of their types, so a column of 10,000 good values is checked at the speed of C. Timestamps
-come back as `datetime` in UTC; pyarrow's own conversion of them is forty times slower than the one here.
+Timestamps come back as `datetime` in UTC; pyarrow's own conversion of them is forty times slower than the one here.
 """
 
-import pickle
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import chain
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pyarrow as pa
 
 from penstock.codec import tagged
+from penstock.codec.declared_values import check_types, misfit
+from penstock.codec.pickles import dump_pickle, load_pickle
+from penstock.codec.record_rows import make_records, transpose
 from penstock.errors import UnsupportedValueError
-from penstock.model.readable_values import shortened
-from penstock.model.row import row_class
 from penstock.model.time import EPOCH, NAIVE_EPOCH, Instant
 from penstock.model.type_information import TypeInformation
 
-_NoneType = type(None)
-_INTEGERS: frozenset[type] = frozenset({int, _NoneType})
-_FLOATS: frozenset[type] = frozenset({float, int, _NoneType})
-_ALLOWED: dict[str, frozenset[type]] = {
-    "BOOLEAN": frozenset({bool, _NoneType}),
-    "BYTE": _INTEGERS,
-    "SHORT": _INTEGERS,
-    "INT": _INTEGERS,
-    "LONG": _INTEGERS,
-    "BIG_INT": _INTEGERS,
-    "FLOAT": _FLOATS,
-    "DOUBLE": _FLOATS,
-    "STRING": frozenset({str, _NoneType}),
-    "BINARY": frozenset({bytes, bytearray, memoryview, _NoneType}),
-    "DECIMAL": frozenset({Decimal, int, _NoneType}),
-    "BIG_DEC": frozenset({Decimal, int, _NoneType}),
-    "DATE": frozenset({date, _NoneType}),
-    "TIME": frozenset({time, _NoneType}),
-    "TIMESTAMP": frozenset({datetime, _NoneType}),
-    "TIMESTAMP_NTZ": frozenset({datetime, _NoneType}),
-    "INSTANT": frozenset({Instant, _NoneType}),
-    "DURATION": frozenset({timedelta, _NoneType}),
-    "LIST": frozenset({list, tuple, _NoneType}),
-    "MAP": frozenset({dict, _NoneType}),
-}
-# Subclasses and numpy scalars that stand for a value of the type; a bool is not an int here.
-_ALSO: dict[str, tuple[type, ...]] = {
-    "BOOLEAN": (np.bool_,),
-    "BYTE": (np.integer,),
-    "SHORT": (np.integer,),
-    "INT": (np.integer,),
-    "LONG": (np.integer,),
-    "FLOAT": (np.floating, np.integer),
-    "DOUBLE": (np.floating, np.integer),
-    "STRING": (str,),
-    "BINARY": (bytes,),
-    "TIMESTAMP": (datetime,),
-    "TIMESTAMP_NTZ": (datetime,),
-    "LIST": (list, tuple),
-    "MAP": (dict,),
-}
 _ARROW_ERRORS = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
 
 
@@ -70,7 +27,7 @@ def encode_column(values: Sequence[Any], type_info: TypeInformation) -> pa.Array
     """The values as one Arrow array of `type_info.arrow`; a value that does not fit is an UnsupportedValueError."""
     special = _ENCODERS.get(type_info.name)
     if special is None:
-        _check_types(values, type_info)
+        check_types(values, type_info)
         special = _encode_plain
     try:
         array = special(values, type_info)
@@ -94,83 +51,6 @@ def decode_column(array: pa.Array, type_info: TypeInformation) -> list[Any]:
         return decoder(array, type_info)
     values: list[Any] = array.to_pylist()
     return values
-
-
-def is_immutable(type_info: TypeInformation) -> bool:
-    """Whether values of the type can be shared without a copy."""
-    if type_info.name in ("LIST", "MAP", "TAGGED", "PICKLE"):
-        return False
-    return all(map(is_immutable, type_info.children))
-
-
-def copier(type_info: TypeInformation) -> Callable[[Any], Any] | None:
-    """A function that copies everything mutable in a value of the type; None if values are immutable."""
-    if is_immutable(type_info):
-        return None
-    if type_info.name == "PICKLE":
-        return _pickle_copy
-    if type_info.name == "LIST" and is_immutable(type_info.children[0]):
-        return _copy_flat_list
-    if type_info.name == "MAP" and is_immutable(type_info.children[1]):
-        return _copy_flat_dict
-    if type_info.uses_pickle:
-        return _pickle_copy
-    return copy_plain
-
-
-def copy_plain(value: Any) -> Any:
-    """A copy of a plain Python value that shares nothing mutable with it."""
-    kind = type(value)
-    if kind in _IMMUTABLE:
-        return value
-    if kind is list:
-        return [v if type(v) in _IMMUTABLE else copy_plain(v) for v in value]
-    if kind is dict:
-        return {k: v if type(v) in _IMMUTABLE else copy_plain(v) for k, v in value.items()}
-    if isinstance(value, tuple):  # rows and named tuples keep their class
-        return tuple.__new__(kind, [v if type(v) in _IMMUTABLE else copy_plain(v) for v in value])
-    if isinstance(value, list):
-        return [copy_plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: copy_plain(v) for k, v in value.items()}
-    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
-
-
-_IMMUTABLE = frozenset({_NoneType, bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta, Instant})
-
-
-def _copy_flat_list(value: Any) -> Any:
-    return None if value is None else list(value)
-
-
-def _copy_flat_dict(value: Any) -> Any:
-    return None if value is None else dict(value)
-
-
-def _pickle_copy(value: Any) -> Any:
-    return load_pickle(dump_pickle(value))
-
-
-def _check_types(values: Sequence[Any], type_info: TypeInformation) -> None:
-    """Raise unless every value has a type that the declared one accepts."""
-    name = type_info.name
-    found = set(map(type, values))
-    if found <= _ALLOWED[name]:
-        return
-    also = _ALSO.get(name, ())
-    for kind in dict.fromkeys(type(value) for value in values if type(value) not in _ALLOWED[name]):
-        if not issubclass(kind, also) or (kind is bool and name != "BOOLEAN"):
-            raise misfit(next(value for value in values if type(value) is kind), type_info)
-
-
-def misfit(value: Any, type_info: TypeInformation, reason: object = None) -> UnsupportedValueError:
-    """The error for a value that the declared type does not accept."""
-    why = f" ({reason})" if reason else ""
-    return UnsupportedValueError(
-        f"value {shortened(value, 80)} of type {type(value).__name__} does not fit the declared type {type_info}{why}",
-        "return a value of that type, or declare the type you mean: output_type= for records, key_type= for keys, the "
-        "descriptor's type for states",
-    )
 
 
 def _misfit(values: Sequence[Any], type_info: TypeInformation, error: Exception) -> UnsupportedValueError:
@@ -200,7 +80,7 @@ def _encode_plain(values: Sequence[Any], type_info: TypeInformation) -> pa.Array
 
 
 def _encode_time(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    _check_types(values, type_info)
+    check_types(values, type_info)
     for value in values:
         if value is not None and value.tzinfo is not None:
             raise misfit(value, type_info, "a time with a time zone")
@@ -209,7 +89,7 @@ def _encode_time(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
 
 def _encode_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
     """Spans since 1970 convert faster than points in time, and naive values fail at the subtraction."""
-    _check_types(values, type_info)
+    check_types(values, type_info)
     epoch = EPOCH
     try:
         spans = [value - epoch for value in values]
@@ -229,7 +109,7 @@ def _since_epoch(value: datetime, type_info: TypeInformation) -> timedelta:
 
 
 def _encode_local_timestamp(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    _check_types(values, type_info)
+    check_types(values, type_info)
     for value in values:
         if value is not None and value.tzinfo is not None:
             raise misfit(value, type_info, "it has a time zone: declare timestamp, or drop the zone")
@@ -237,7 +117,7 @@ def _encode_local_timestamp(values: Sequence[Any], type_info: TypeInformation) -
 
 
 def _encode_instant(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    _check_types(values, type_info)
+    check_types(values, type_info)
     for value in values:
         if value is not None and value.nanos % 1000:
             raise misfit(value, type_info, "only whole microseconds are stored")
@@ -246,7 +126,7 @@ def _encode_instant(values: Sequence[Any], type_info: TypeInformation) -> pa.Arr
 
 
 def _encode_big_decimal(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    _check_types(values, type_info)
+    check_types(values, type_info)
     for value in values:
         if type(value) is Decimal and not value.is_finite():
             raise misfit(value, type_info, "it is not a number")
@@ -262,26 +142,14 @@ def _encode_pickle(values: Sequence[Any], type_info: TypeInformation) -> pa.Arra
     return pa.array([None if value is None else dump_pickle(value) for value in values], type=pa.binary())
 
 
-def dump_pickle(value: Any) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(value)
-    except Exception as error:  # whatever the object's own __reduce__ raises
-        raise UnsupportedValueError(f"a value of type {type(value).__qualname__} cannot be pickled: {error}") from error
-    return data
-
-
-def load_pickle(data: bytes) -> Any:
-    return pickle.loads(data)
-
-
 def _encode_list(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    _check_types(values, type_info)
+    check_types(values, type_info)
     child = encode_column(list(chain.from_iterable(value or () for value in values)), type_info.children[0])
     return pa.ListArray.from_arrays(_offsets(values), child, type=type_info.arrow, mask=_null_mask(values))
 
 
 def _encode_map(values: Sequence[Any], type_info: TypeInformation) -> pa.Array:
-    _check_types(values, type_info)
+    check_types(values, type_info)
     keys = list(chain.from_iterable(value or () for value in values))
     if None in keys:
         raise misfit(next(value for value in values if value and None in value), type_info, "a map key is None")
@@ -299,64 +167,6 @@ def _encode_struct(values: Sequence[Any], type_info: TypeInformation) -> pa.Arra
     return pa.StructArray.from_arrays(arrays, fields=list(type_info.arrow), mask=_null_mask(values))
 
 
-def transpose(values: Sequence[Any], type_info: TypeInformation, *, nullable: bool = False) -> list[tuple[Any, ...]]:
-    """Rows or tuples as one tuple of values per field. Rows with another order of fields are matched by name."""
-    width = len(type_info.children)
-    kinds = set(map(type, values))
-    if kinds - {tuple}:
-        values = _align(values, kinds, type_info, nullable=nullable)
-    _check_width(values, type_info)
-    return list(zip(*values, strict=True)) if values else [()] * width
-
-
-def to_rows(records: Sequence[Any], type_info: TypeInformation) -> list[Any]:
-    """The records as rows of a type with named fields; one that does not fit is an UnsupportedValueError."""
-    cls = row_class(type_info.names or ())
-    kinds = set(map(type, records))
-    if kinds - {cls, tuple}:
-        records = _align(records, kinds, type_info, nullable=False)
-    if kinds != {cls}:
-        _check_width(records, type_info)
-    make = cls.make
-    return [record if record.__class__ is cls else make(record) for record in records]
-
-
-def _check_width(values: Sequence[Any], type_info: TypeInformation) -> None:
-    width = len(type_info.children)
-    if set(map(len, values)) - {width}:
-        wrong = next(value for value in values if len(value) != width)
-        raise misfit(wrong, type_info, f"number of fields: {len(wrong)} instead of {width}")
-
-
-def _align(values: Sequence[Any], kinds: set[type], type_info: TypeInformation, *, nullable: bool) -> Sequence[Any]:
-    """The values as tuples in field order: rows and dictionaries by name, other sequences by position."""
-    names = type_info.names
-    by_name: set[type] = set()
-    for kind in dict.fromkeys(map(type, values)):
-        fields = getattr(kind, "_fields", None)
-        if issubclass(kind, dict) and names is not None:
-            by_name.add(kind)
-        elif issubclass(kind, tuple):
-            if names is not None and fields not in (None, names) and set(fields) == set(names):
-                by_name.add(kind)
-        elif not issubclass(kind, list) and not (nullable and kind is _NoneType):
-            raise misfit(next(value for value in values if type(value) is kind), type_info)
-    if not by_name and _NoneType not in kinds:
-        return values
-    empty = (None,) * len(type_info.children)
-    return [empty if v is None else _by_name(v, type_info) if type(v) in by_name else v for v in values]
-
-
-def _by_name(value: Any, type_info: TypeInformation) -> tuple[Any, ...]:
-    names = type_info.names or ()
-    if isinstance(value, dict):
-        if value.keys() != set(names):
-            raise misfit(value, type_info, f"its keys are not exactly {', '.join(names)}")
-        return tuple(value[name] for name in names)
-    place = type(value)._fields.index
-    return tuple(value[place(name)] for name in names)
-
-
 def _offsets(values: Sequence[Any]) -> Any:
     offsets = np.zeros(len(values) + 1, dtype=np.int32)
     np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
@@ -365,7 +175,7 @@ def _offsets(values: Sequence[Any]) -> Any:
 
 def _null_mask(values: Sequence[Any]) -> pa.Array | None:
     """A mask of the None values, or None if there are none."""
-    if _NoneType not in set(map(type, values)):
+    if type(None) not in set(map(type, values)):
         return None
     return pa.array([value is None for value in values], type=pa.bool_())
 
@@ -451,12 +261,6 @@ def _decode_map(array: pa.Array, type_info: TypeInformation) -> list[Any]:
 def _decode_struct(array: pa.Array, type_info: TypeInformation) -> list[Any]:
     columns = [decode_column(array.field(i), child) for i, child in enumerate(type_info.children)]
     return _with_nulls(make_records(columns, type_info, len(array)), array)
-
-
-def make_records(columns: list[list[Any]], type_info: TypeInformation, count: int) -> list[Any]:
-    """Columns of values as rows, or as plain tuples if the type is a tuple."""
-    tuples = zip(*columns, strict=True) if columns else iter([()] * count)
-    return list(tuples) if type_info.names is None else list(map(row_class(type_info.names).make, tuples))
 
 
 def _with_nulls(values: list[Any], array: pa.Array) -> list[Any]:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.codec import tagged
-from penstock.codec.columns import decode_column, encode_column, misfit
+from penstock.codec.columns import decode_column, encode_column
+from penstock.codec.declared_values import misfit
 from penstock.codec.key_hashes import hash_columns
 from penstock.codec.row_codec import fields_ddl
 from penstock.errors import InvalidKeyError, UnsupportedValueError, UsageError

@@ -5,7 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.codec.columns import decode_column, encode_column, make_records, transpose
+from penstock.codec.columns import decode_column, encode_column
+from penstock.codec.record_rows import make_records, transpose
 from penstock.errors import UnsupportedValueError
 from penstock.model.ddl import arrow_to_ddl, quote_name
 from penstock.model.type_information import TypeInformation

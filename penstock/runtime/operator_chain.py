@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-from penstock.codec.columns import to_rows
+from penstock.codec.record_rows import to_rows
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, OperatorPlan, StageOutput, StagePlan
 from penstock.model.output_tag import TagUse

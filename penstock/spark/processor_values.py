@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import Row
 
-from penstock.codec.columns import misfit
+from penstock.codec.declared_values import misfit
 from penstock.model.type_information import TypeInformation
 
 Convert = Callable[[Any], Any]

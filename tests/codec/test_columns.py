@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.codec.columns import copier, decode_column, encode_column, is_immutable
+from penstock.codec.columns import decode_column, encode_column
+from penstock.codec.value_copies import copier, is_immutable
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row
 from penstock.model.time import Instant

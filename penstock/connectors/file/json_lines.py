@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from penstock.codec.columns import encode_column, transpose
+from penstock.codec.columns import encode_column
+from penstock.codec.record_rows import transpose
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row
 from penstock.model.time import Instant
@@ -45,7 +46,7 @@ _CERTAIN: dict[str, frozenset[type]] = {
 
 
 class JsonLines:
-    """Encodes records of one type, one line each. Which values fit a type is decided as in codec.columns."""
+    """Encodes records of one type, one line each. Which values fit a type is decided by `declared_values`."""
 
     def __init__(self, record_type: TypeInformation) -> None:
         self._type = record_type

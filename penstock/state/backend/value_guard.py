@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from penstock.codec import tagged
-from penstock.codec.columns import copier, copy_plain, decode_column, encode_column
+from penstock.codec.columns import decode_column, encode_column
 from penstock.codec.keys import INTEGER_BITS
+from penstock.codec.value_copies import copier, copy_plain
 from penstock.errors import UnsupportedValueError
 from penstock.model.row import Row, row_class
 from penstock.model.type_information import TypeInformation

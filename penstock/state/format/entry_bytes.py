@@ -15,8 +15,8 @@ from typing import Any, Optional
 import msgspec
 
 from penstock.codec import tagged
-from penstock.codec.columns import dump_pickle, load_pickle
 from penstock.codec.keys import KeyCodec
+from penstock.codec.pickles import dump_pickle, load_pickle
 from penstock.model.row import row_class
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.time import Instant
