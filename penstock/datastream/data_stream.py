@@ -17,20 +17,18 @@ from penstock.datastream.collect import CloseableIterator
 from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.node_settings import NodeSettings
+from penstock.datastream.partitioning import custom_partition, key_by_columns, key_by_function
 from penstock.datastream.record_types import (
     check_same_type,
-    column_key_types,
     record_schema,
     schema_tree,
-    selector_key_types,
 )
+from penstock.datastream.sql_steps import sql_step, sql_text
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.callables import (
     CallableFilter,
     CallableFlatMap,
-    CallableKeySelector,
     CallableMap,
-    CallablePartitioner,
     as_function,
     describe_given,
 )
@@ -42,8 +40,6 @@ from penstock.graph.stream_graph import (
     BroadcastTo,
     CustomPartition,
     JvmOp,
-    JvmSpec,
-    KeyBy,
     Node,
     NodeKind,
     OperatorSpec,
@@ -191,11 +187,11 @@ class DataStream(NodeSettings):
 
     def where(self, condition: str) -> "DataStream":
         """The records that meet a SQL condition, evaluated in the JVM."""
-        return self._jvm(("where", _sql(condition, "where")))
+        return self._jvm(("where", sql_text(condition, "where")))
 
     def with_column(self, name: str, expression: str) -> "DataStream":
         """The records with a field added or replaced by a SQL expression, evaluated in the JVM."""
-        return self._jvm(("with_column", name, _sql(expression, "with_column")))
+        return self._jvm(("with_column", name, sql_text(expression, "with_column")))
 
     def select(self, *columns: str) -> "DataStream":
         """The records reduced to columns or SQL expressions, evaluated in the JVM."""
@@ -203,7 +199,7 @@ class DataStream(NodeSettings):
             raise UsageError(
                 'select() needs at least one column, for example select("customer", "amount * 2 as twice")'
             )
-        return self._jvm(("select", *(_sql(column, "select") for column in columns)))
+        return self._jvm(("select", *(sql_text(column, "select") for column in columns)))
 
     # Partitioning
 
@@ -222,15 +218,13 @@ class DataStream(NodeSettings):
 
         if isinstance(key_selector, str):
             columns = tuple(column for column in (key_selector, key_type, *more_columns) if column is not None)
-            key_by = KeyBy(columns, None, column_key_types(columns, self.get_type()))
+            key_by = key_by_columns(columns, self.get_type())
         else:
             if more_columns:
                 raise UsageError(
                     "key_by() takes column names or one function, not both; for several parts, return a tuple"
                 )
-            selector = as_function(key_selector, KeySelector, CallableKeySelector)
-            check_function(selector, "key_by")
-            key_by = KeyBy(None, selector, selector_key_types(key_type))
+            key_by = key_by_function(key_selector, key_type)
         return KeyedStream(self._environment, self._add("key_by", "Key By", key_by, self.get_type()), self)
 
     def union(self, *streams: "DataStream") -> "DataStream":
@@ -292,22 +286,7 @@ class DataStream(NodeSettings):
         `partitioner(key, num_partitions)` must always return the same for the same arguments.
         """
         config = self._environment.get_checkpoint_config()
-        if config.is_unaligned_checkpoints_enabled() and not config.is_force_unaligned_checkpoints():
-            raise UsageError(
-                "Unaligned checkpoints are currently not supported for custom partitioners, as rescaling is not "
-                "guaranteed to work correctly; use key_by(), or "
-                "env.get_checkpoint_config().set_force_unaligned_checkpoints()"
-            )
-        chooses = as_function(partitioner, Partitioner, CallablePartitioner)
-        if type(chooses).open is not Partitioner.open:
-            raise UsageError(
-                f"{type(chooses).__name__}.open() would never be called: a partitioner runs between operators and has "
-                f"no runtime context; prepare what it needs in __init__ or at the first call of partition()"
-            )
-        selector = as_function(key_selector, KeySelector, CallableKeySelector)
-        check_function(chooses, "partition_custom")
-        check_function(selector, "key_by")
-        return self._partition("Custom", CustomPartition(chooses, selector))
+        return self._partition("Custom", custom_partition(partitioner, key_selector, config))
 
     @overload
     def connect(self, ds: "DataStream") -> ConnectedStreams: ...
@@ -436,26 +415,8 @@ class DataStream(NodeSettings):
         return DataStreamSink(self._add("sink", name, spec, self.get_type()))
 
     def _jvm(self, op: JvmOp) -> "DataStream":
-        before = self._frame(op[0])
-        from penstock.spark.dataframe_checks import check_source, describe
-        from penstock.spark.source_frames import apply_sql
-
-        frame = apply_sql(before, op)
-        check_source(frame, replayable=True)  # its sources were checked by from_dataframe()
-        node = self._add("jvm", f"{op[0]}({', '.join(op[1:])})", JvmSpec(op, frame), describe(frame))
-        return DataStream(self._environment, node)
-
-    def _frame(self, method: str) -> Any:
-        """The DataFrame behind the stream. An error if there is none, or if a Python operator comes in between."""
-        if self._node.kind == "source" and self._node.payload.kind in ("dataframe", "static"):
-            return self._node.payload.object
-        if isinstance(self._node.payload, JvmSpec):
-            return self._node.payload.frame
-        instead = {"where": "filter(lambda r: ...)", "with_column": "map(...)", "select": "map(...)"}[method]
-        raise UsageError(
-            f"{method}() is SQL in the JVM and works only on a stream of from_dataframe() before any operator in "
-            f"Python; this stream comes from {self._node.name!r}: use {instead} here, or move {method}() up"
-        )
+        spec, output_type = sql_step(self._node, op)
+        return DataStream(self._environment, self._add("jvm", f"{op[0]}({', '.join(op[1:])})", spec, output_type))
 
     def _add(self, kind: NodeKind, name: str, payload: Any, output_type: TypeInformation) -> Node:
         return self._environment._graph.add(kind, name, [self._node.id], payload, output_type)
@@ -465,17 +426,6 @@ class DataStream(NodeSettings):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._node.name!r} of {self._node.output_type}>"
-
-
-def _sql(text: object, method: str) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise ArgumentError(f"{method}() takes SQL as text, not {text!r}; for a Python function use map() or filter()")
-    return text
-
-
-def unavailable(method: str, instead: str) -> NoReturn:
-    """Raise an error that says what to use instead of a method of PyFlink."""
-    raise UsageError(f"{method} is not available; {instead}")
 
 
 def __getattr__(name: str) -> type:

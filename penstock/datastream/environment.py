@@ -12,7 +12,7 @@ from penstock.control.terminal import print_message
 from penstock.datastream import source_nodes
 from penstock.datastream.cached_stream import StreamCache, use_caches
 from penstock.datastream.checkpoint_config import CheckpointConfig
-from penstock.datastream.data_stream import DataStream, unavailable
+from penstock.datastream.data_stream import DataStream
 from penstock.datastream.job_client import JobClient, JobHandle
 from penstock.datastream.program_settings import (
     configuration_notes,
@@ -266,15 +266,15 @@ class StreamExecutionEnvironment:
         self, requirements_file_path: str, requirements_cache_dir: str | None = None
     ) -> NoReturn:
         """Not available."""
-        unavailable("set_python_requirements()", "install packages where Spark's executors run Python")
+        _unavailable("set_python_requirements()", "install packages where Spark's executors run Python")
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
         """Not available."""
-        unavailable("add_python_archive()", "set spark.archives")
+        _unavailable("add_python_archive()", "set spark.archives")
 
     def set_python_executable(self, python_exec: str) -> NoReturn:
         """Not available."""
-        unavailable("set_python_executable()", "set PYSPARK_PYTHON or spark.pyspark.python")
+        _unavailable("set_python_executable()", "set PYSPARK_PYTHON or spark.pyspark.python")
 
     def add_jars(self, *jars_path: str) -> None:
         """Add jars to `spark.jars`, for sources of DataFrames. Before the Spark session is created."""
@@ -292,11 +292,11 @@ class StreamExecutionEnvironment:
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> NoReturn:
         """Not available."""
-        unavailable("register_cached_file()", "read the file in open()")
+        _unavailable("register_cached_file()", "read the file in open()")
 
     def create_input(self, input_format: Any, type_info: Any = None) -> NoReturn:
         """Not available."""
-        unavailable("create_input()", "use from_source() or from_dataframe()")
+        _unavailable("create_input()", "use from_source() or from_dataframe()")
 
     # Checkpoints
 
@@ -397,3 +397,8 @@ class StreamExecutionEnvironment:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an environment describes a program and cannot be used inside a function that runs in it")
+
+
+def _unavailable(method: str, instead: str) -> NoReturn:
+    """Raise an error that says what to use instead of a method of PyFlink."""
+    raise UsageError(f"{method} is not available; {instead}")
