@@ -74,9 +74,12 @@ class SourceGroups:
 
     def _commit(self, manifest: Manifest) -> None:
         file = manifest.sources.file
-        if file is None or (file.inline is None and self._storage is None):
+        if file is None:
             return
-        data = file.inline if file.inline is not None else verify_file(_present(self._storage), file)
+        data = file.inline
+        if data is None:
+            assert self._storage is not None, "without checkpoints nothing is committed"
+            data = verify_file(self._storage, file)
         offsets = last_offsets(data)
         for stream, group in self._groups.items():
             if stream < len(offsets) and offsets[stream] is not None:
@@ -84,8 +87,3 @@ class SourceGroups:
                     group.commit(from_json_form(offsets[stream]))
                 except ConnectorError as error:
                     self._log(f"the consumer group was not told of checkpoint {manifest.checkpoint_id}: {error}")
-
-
-def _present(storage: Storage | None) -> Storage:
-    assert storage is not None
-    return storage
