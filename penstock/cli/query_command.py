@@ -24,7 +24,7 @@ def query(  # noqa: PLR0913 - the parameters are the command's flags
         int | None, typer.Option("--limit", min=1, max=10_000, help=f"Entries of a scan; {DEFAULT_LIMIT} unless given.")
     ] = None,
     consistency: Annotated[
-        str, typer.Option("--consistency", metavar="committed|checkpointed", help="Of which moment.")
+        str, typer.Option("--consistency", metavar="committed|checkpointed", help="Which moment to read.")
     ] = "committed",
     retry: Annotated[
         float, typer.Option("--retry", metavar="SECONDS", min=0.0, help="Ask again while the job recovers.")

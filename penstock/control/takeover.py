@@ -13,7 +13,7 @@ from penstock.errors import JobConflictError
 from penstock.model.options import execution_options
 
 RECHECK_S = 3.0
-"""A working driver writes its record within this time, also if a changed clock makes the record look old."""
+"""A working driver writes its record within this time, even if a changed clock makes the record look old."""
 
 
 def require_free(

@@ -155,7 +155,7 @@ class JoinedStreams(TwoStreamWindows):
 
 
 class CoGroupedStreams(TwoStreamWindows):
-    """For each key and window the records of both streams, also if only one of them has any."""
+    """For each key and window the records of both streams, even if only one of them has any."""
 
     _call = "co_group"
 

@@ -164,7 +164,7 @@ class Rate:
         self._totals: list[tuple[float, int]] = [(clock.monotonic_s(), 0)]
 
     def note(self, total: int) -> None:
-        """All rows so far. Fewer than before: some were undone, and the rate starts anew."""
+        """All rows so far. Fewer than before: some were undone, and the rate is measured again."""
         now_s = self._clock.monotonic_s()
         if total < self._totals[-1][1]:
             self._totals = []

@@ -3,7 +3,7 @@
 The rule is that of Flink's autoscaler. If the subtasks of an operator are busy for 90 % of the time at parallelism 4,
 and should be for 70 %, the operator needs 4 * 0.9 / 0.7 = 5.1 subtasks, so 6. A job that lags uses all it has: it
 counts as busy all the time, whatever part of the time Spark takes. Five things keep it from going up and down in turn:
-the margin around the target; measurements over a whole stabilization window, which begin anew after a change; the
+the margin around the target; measurements over a whole stabilization window, which start again after a change; the
 longer interval before it goes down; that a change which did not help is not followed by more of the same; and that a
 parallelism at which the job could not start is left alone for some time.
 """

@@ -47,7 +47,7 @@ class FlatJoinFunction(Function):
 
 
 class CoGroupFunction(Function):
-    """Gets all records of a key and window, of both streams; also if only one of them has any."""
+    """Gets all records of a key and window, of both streams, even if only one of them has any."""
 
     @abstractmethod
     def co_group(self, first: Sequence[Any], second: Sequence[Any]) -> Any:

@@ -111,7 +111,7 @@ class RawState(ABC):
 
     @abstractmethod
     def get_partitions(self) -> list[bytes]:
-        """The partitions of this subtask. When the parallelism changes, all partitions are distributed anew."""
+        """The partitions of this subtask. When the parallelism changes, all partitions are distributed again."""
 
     @abstractmethod
     def get_key_groups(self) -> list[tuple[int, bytes]]:

@@ -12,7 +12,7 @@ class SourceFunction(Function):
 
     With `CheckpointedFunction` its operator state is the position: after a failure it starts there and must produce the
     same records again, so every record counts once. Without it the records since the last checkpoint are lost, and
-    `run` starts anew.
+    `run` starts from the beginning.
     """
 
     class SourceContext(ABC):

@@ -116,7 +116,7 @@ class StateClient:
     def read(
         self, state: str, keys: Sequence[Any], *, namespace: Any = None, consistency: Consistency = "committed"
     ) -> QueryAnswer:
-        """The values of up to 1,000 keys, all of one moment, and which moment that is."""
+        """The values of up to 1,000 keys, all from the same moment, and which moment that is."""
         answer = self._ask(state, {"keys": _plain_keys(keys)}, namespace, consistency)
         values = values_of(answer)
         if answer.namespace_type is not None and namespace is None:

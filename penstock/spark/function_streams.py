@@ -76,7 +76,7 @@ class FunctionReader(DataSourceStreamReader):
             self._run.close()
 
     def _started(self, position: Offset) -> SourceRun:
-        """The run, started here if there is none yet. Without a position of its own the function starts anew."""
+        """The run, started here if there is none yet. Without a position the function starts from the beginning."""
         if self._run is None:
             self._run = SourceRun(self._source.function, position)
         return self._run

@@ -318,7 +318,7 @@ class HdfsClient:
             return self._inner
 
     def _give_up_connection(self) -> None:
-        """Connect anew for the next call, in a nameservice to the next NameNode: this one may be silent for ever."""
+        """Connect again for the next call, in a nameservice to the next NameNode: this one may be silent for ever."""
         with self._lock:
             self._inner, self._first = None, self._first + 1
 

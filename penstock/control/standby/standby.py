@@ -145,7 +145,7 @@ class Standby:
 
     def _take(self, program: KeptProgram, listing: HaListing) -> Takeover | StandbyNotice:
         if listing.program is None or self._folder.read_program(listing.program) != self._archive:
-            self._term = None  # that of another job, stored while nobody looked: terms begin anew in a cleared folder
+            self._term = None  # that of another job, stored while nobody looked: terms start again in a cleared folder
             return self._wait_on(program)
         if (status := job_end(program.job_address)) is not None:
             clear(self._folder, program.job_id)  # its driver died while it did that
