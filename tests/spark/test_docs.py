@@ -17,8 +17,10 @@ NAME = "savepoint-4f1c2a-0b1c2d3e4f50"
 PAGES = [
     "docs/connectors/files.md",
     "docs/connectors/iterators.md",
+    "docs/connectors/postgres.md",
     "docs/connectors/sockets.md",
     "docs/how-to/repair-state.md",
+    "docs/how-to/run-a-batch-job.md",
     "docs/reference/state-processor.md",
     "docs/coming-from-spark.md",
 ]
