@@ -36,7 +36,9 @@ def encode_column(values: Sequence[Any], type_info: TypeInformation) -> pa.Array
     except _ARROW_ERRORS as error:
         raise _misfit(values, type_info, error) from None
     if isinstance(array, pa.ChunkedArray):
-        raise UnsupportedValueError(f"{len(values)} values of {type_info} take more than 2 GiB; use smaller batches")
+        raise UnsupportedValueError(
+            f"{len(values)} values of {type_info.text} take more than 2 GiB; use smaller batches"
+        )
     return array
 
 
@@ -64,14 +66,14 @@ def _misfit(values: Sequence[Any], type_info: TypeInformation, error: Exception)
         except _ARROW_ERRORS as reason:
             is_overflow = isinstance(reason, OverflowError) or "too large to fit" in str(reason)
             return misfit(value, type_info, "it is too large" if is_overflow else reason)
-    return UnsupportedValueError(f"values do not fit the declared type {type_info}: {error}")
+    return UnsupportedValueError(f"values do not fit the declared type {type_info.text}: {error}")
 
 
 def _cast(array: pa.Array, type_info: TypeInformation) -> pa.Array:
     try:
         return array.cast(type_info.arrow)
     except (pa.ArrowException, ValueError) as error:
-        message = f"a column of {array.type} is not of the declared type {type_info}: {error}"
+        message = f"a column of {array.type} is not of the declared type {type_info.text}: {error}"
         raise UnsupportedValueError(message) from error
 
 
@@ -198,7 +200,7 @@ def _decode_date(array: pa.Array, type_info: TypeInformation) -> list[Any]:
     """numpy makes dates thirty times faster than `to_pylist`; outside their range it gives numbers."""
     values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
     if int in set(map(type, values)):
-        raise UnsupportedValueError(f"a {type_info} column holds a year outside 1 to 9999")
+        raise UnsupportedValueError(f"a {type_info.text} column holds a year outside 1 to 9999")
     return values
 
 
@@ -210,7 +212,7 @@ def _decode_timestamp(array: pa.Array, type_info: TypeInformation) -> list[Any]:
             return [None if span is None else epoch + span for span in spans]
         return [epoch + span for span in spans]
     except (OverflowError, TypeError) as error:
-        raise UnsupportedValueError(f"a {type_info} column holds a year outside 1 to 9999") from error
+        raise UnsupportedValueError(f"a {type_info.text} column holds a year outside 1 to 9999") from error
 
 
 def _decode_instant(array: pa.Array, type_info: TypeInformation) -> list[Any]:
@@ -226,7 +228,7 @@ def _decode_big_decimal(array: pa.Array, type_info: TypeInformation) -> list[Any
     try:
         return [None if text is None else Decimal(text) for text in array.to_pylist()]
     except InvalidOperation as error:
-        raise UnsupportedValueError(f"a column of {type_info} holds a text that is not a number") from error
+        raise UnsupportedValueError(f"a column of {type_info.text} holds a text that is not a number") from error
 
 
 def _decode_tagged(array: pa.Array, type_info: TypeInformation) -> list[Any]:

@@ -74,7 +74,8 @@ def misfit(value: Any, type_info: TypeInformation, reason: object = None) -> Uns
     """The error for a value that the declared type does not accept."""
     why = f" ({reason})" if reason else ""
     return UnsupportedValueError(
-        f"value {shortened(value, 80)} of type {type(value).__name__} does not fit the declared type {type_info}{why}",
+        f"value {shortened(value, 80)} of type {type(value).__name__} does not fit the declared type {type_info.text}"
+        f"{why}",
         "return a value of that type, or declare the type you mean: output_type= for records, key_type= for keys, the "
         "descriptor's type for states",
     )

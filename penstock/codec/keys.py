@@ -109,16 +109,18 @@ def nan_key() -> InvalidKeyError:
 def _check_key_type(type_info: TypeInformation) -> None:
     if type_info.uses_pickle:
         raise UsageError(
-            f"type {type_info} cannot be a key: equal objects may differ as pickles; declare the key's type with "
+            f"type {type_info.text} cannot be a key: equal objects may differ as pickles; declare the key's type with "
             f"key_type=, or leave it out for plain Python values"
         )
     if type_info.name in ("LIST", "MAP"):
-        raise UsageError(f"type {type_info} cannot be a key; use a tuple, or leave the type out for plain values")
+        raise UsageError(f"type {type_info.text} cannot be a key; use a tuple, or leave the type out for plain values")
     if type_info.name == "BIG_DEC":
-        raise UsageError(f"type {type_info} cannot be a key: 1.5 and 1.50 are stored in two ways; use decimal(38,18)")
+        raise UsageError(
+            f"type {type_info.text} cannot be a key: 1.5 and 1.50 are stored in two ways; use decimal(38,18)"
+        )
     for child in type_info.children:
         if child.kind == "tagged":
-            raise UsageError(f"type {type_info} cannot be a key: give each of its fields a type, or none at all")
+            raise UsageError(f"type {type_info.text} cannot be a key: give each of its fields a type, or none at all")
         _check_key_type(child)
 
 
@@ -204,7 +206,7 @@ def _tuple_maker(parts: Sequence[Callable[[Any], Any]], types: Sequence[TypeInfo
         if value is None:
             raise null_key()
         if not isinstance(value, (tuple, list)) or len(value) != count:
-            kinds = ", ".join(map(str, types))
+            kinds = ", ".join(each.text for each in types)
             raise UnsupportedValueError(f"key {value!r} is not a tuple of {count} values ({kinds}), as key_by declares")
         return tuple([part(item) for part, item in zip(parts, value, strict=True)])
 

@@ -46,7 +46,7 @@ def to_declared(column: pa.Array, type_info: TypeInformation, declared: TypeInfo
     if type_info == declared:
         return column
     if type_info.uses_pickle:
-        raise UnsupportedValueError(f"values of {type_info} are pickles, which are not read; they stay bytes")
+        raise UnsupportedValueError(f"values of {type_info.text} are pickles, which are not read; they stay bytes")
     return encode_column(decode_column(column, type_info), declared)
 
 

@@ -39,7 +39,9 @@ class RowCodec:
         """The values of one batch, field by field."""
         if len(columns) != len(self._types):
             expected = len(self._types)
-            raise UnsupportedValueError(f"{len(columns)} columns for records of {self.type_info}; expected {expected}")
+            raise UnsupportedValueError(
+                f"{len(columns)} columns for records of {self.type_info.text}; expected {expected}"
+            )
         return [decode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
 
     def make_records(self, fields: list[list[Any]]) -> list[Any]:

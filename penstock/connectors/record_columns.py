@@ -15,7 +15,7 @@ def columns_of(record_type: TypeInformation, what: str) -> TypeInformation:
             f"declare it on the operator before the sink, for example output_type='customer string, total double'"
         )
     if record_type.name in ("ROW", "TUPLE") and not record_type.children:
-        raise UsageError(f"{what} needs at least one column; the record type {record_type} has none")
+        raise UsageError(f"{what} needs at least one column; the record type {record_type.text} has none")
     if record_type.name == "TUPLE":
         return row_of([f"f{index}" for index in range(len(record_type.children))], record_type.children)
     return record_type

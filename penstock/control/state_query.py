@@ -141,6 +141,6 @@ def _state_key(codec: KeyCodec, given: bytes) -> Any:
     try:
         return codec.to_state_key(key_of(msgspec.json.decode(given)))
     except (PenstockError, msgspec.MsgspecError, InvalidKeyError, RecursionError, ValueError, TypeError) as error:
-        types = ", ".join(map(str, codec.types))
+        types = ", ".join(each.text for each in codec.types)
         text = given[:80].decode("utf-8", "replace")
         raise RequestRefusedError(400, "WRONG_KEY_TYPE", f"{text} is not a key of type {types}: {error}") from None

@@ -64,7 +64,7 @@ class ConnectedStreams:
                 f"The input must be a CoProcessFunction or KeyedCoProcessFunction, not {describe_given(func)}"
             )
         if isinstance(func, KeyedCoProcessFunction) and not self._is_keyed_stream():
-            unkeyed = [s.get_type() for s in (self.stream1, self.stream2) if _key_by(s) is None]
+            unkeyed = [s.get_type().text for s in (self.stream1, self.stream2) if _key_by(s) is None]
             which = "neither stream has one" if len(unkeyed) == 2 else f"the stream of {unkeyed[0]} has none"
             raise UsageError(
                 f"{type(func).__name__} is a KeyedCoProcessFunction, which needs the same key on both streams, but "
@@ -97,7 +97,7 @@ def _require_one_key_type(stream1: "DataStream", stream2: "DataStream") -> None:
     first, second = _key_by(stream1), _key_by(stream2)
     assert first is not None and second is not None
     if first.key_types != second.key_types:
-        of_first, of_second = (", ".join(map(str, key_by.key_types)) for key_by in (first, second))
+        of_first, of_second = (", ".join(each.text for each in key_by.key_types) for key_by in (first, second))
         raise TypeMismatchError(
             f"the keys of two connected streams must be of one type: key_by({first.label}) has {of_first}, "
             f"key_by({second.label}) has {of_second}; declare key_type= of the functions, or change a column's type"

@@ -97,7 +97,8 @@ class TwoStreamWindows:
         is_declared = None not in types
         if first and second and (first != second if is_declared else _are_never_equal(first, second)):
             raise TypeMismatchError(
-                f"The key types for the two inputs are not equal: where() has {first}, equal_to() has {second}"
+                f"The key types for the two inputs are not equal: where() has {first.text}, equal_to() has "
+                f"{second.text}"
             )
         return next((found for found in types if found is not None), None)
 

@@ -29,7 +29,7 @@ def schema_tree(record_type: TypeInformation) -> str:
 def _readable_type(type_info: TypeInformation) -> str:
     if type_info.kind == "tagged":
         return "untyped (any plain Python value; output_type= makes it faster)"
-    return "pickle" if type_info.kind == "pickle" else to_ddl(type_info) or str(type_info)
+    return "pickle" if type_info.kind == "pickle" else to_ddl(type_info) or type_info.text
 
 
 def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> tuple[TypeInformation, ...]:
@@ -37,7 +37,7 @@ def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> 
     if record_type.names is None:
         raise UsageError(
             f"key_by({', '.join(map(repr, columns))}) needs records with named columns, but they are of type "
-            f"{record_type}; declare them with output_type='customer string, ...', or key by a function"
+            f"{record_type.text}; declare them with output_type='customer string, ...', or key by a function"
         )
     for column in columns:
         if not isinstance(column, str):
@@ -71,13 +71,13 @@ def selector_key_types(key_type: object) -> tuple[TypeInformation, ...]:
 def _as_key(type_info: TypeInformation, what: str) -> TypeInformation:
     if type_info.uses_pickle:
         raise UsageError(
-            f"{what} is of type {type_info}: equal keys may have different pickles; leave key_type out, or give a "
+            f"{what} is of type {type_info.text}: equal keys may have different pickles; leave key_type out, or give a "
             f"plain type such as Types.STRING()"
         )
     if type_info.name in _NO_KEYS:
         raise UsageError(
-            f"{what} is of type {type_info}, which cannot be a key; use numbers, text, dates, timestamps or decimals, "
-            f"or a function without key_type="
+            f"{what} is of type {type_info.text}, which cannot be a key; use numbers, text, dates, timestamps or "
+            f"decimals, or a function without key_type="
         )
     return type_info
 
@@ -86,6 +86,6 @@ def check_same_type(first: TypeInformation, other: TypeInformation) -> None:
     """Raise unless `union` can combine streams of these types."""
     if first != other:
         raise TypeMismatchError(
-            f"Cannot union streams of different types: {first} and {other}; map one of them to the other's type "
-            f"with output_type="
+            f"Cannot union streams of different types: {first.text} and {other.text}; map one of them to the other's "
+            f"type with output_type="
         )

@@ -72,8 +72,8 @@ def _settings(stream: "KeyedStream", call: ProcessorCall) -> "ProcessorSettings"
     input_type, output_type = stream.get_type(), resolve_type(call.output_type)
     if input_type.names is None:
         raise UsageError(
-            f"{call.method}() needs rows with named fields, the records are {input_type}; declare them where they are "
-            f'made, for example output_type="customer string, amount double"'
+            f"{call.method}() needs rows with named fields, the records are {input_type.text}; declare them where they "
+            f'are made, for example output_type="customer string, amount double"'
         )
     if output_type.names is None:
         raise ArgumentError(

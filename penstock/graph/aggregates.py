@@ -75,7 +75,7 @@ def resolve_position(position: object, record_type: TypeInformation) -> int | st
         return (record_type.names or ()).index(position)
     if record_type.name in ("ROW", "TUPLE") and not 0 <= position < len(record_type.children):
         raise UsageError(
-            f"no field {position} in records of type {record_type}; they have {len(record_type.children)} fields, "
+            f"no field {position} in records of type {record_type.text}; they have {len(record_type.children)} fields, "
             f"counted from 0"
         )
     if record_type.kind == "arrow" and record_type.name not in ("ROW", "TUPLE", "LIST"):

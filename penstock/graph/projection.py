@@ -26,12 +26,12 @@ def project(record_type: TypeInformation, positions: Sequence[int]) -> tuple[Pro
     """The function for records of a tuple or row type, and the type of its results."""
     if record_type.name not in ("TUPLE", "ROW"):
         raise UsageError(
-            f"Only Tuple DataStreams can be projected. The records are of type {record_type}; declare output_type= as "
-            f"Types.TUPLE([...]) or a row, or use map()"
+            f"Only Tuple DataStreams can be projected. The records are of type {record_type.text}; declare "
+            f"output_type= as Types.TUPLE([...]) or a row, or use map()"
         )
     count = len(record_type.children)
     if not positions or any(isinstance(p, bool) or not isinstance(p, int) or not 0 <= p < count for p in positions):
-        raise UsageError(f"project{tuple(positions)} on {record_type}; give positions from 0 to {count - 1}")
+        raise UsageError(f"project{tuple(positions)} on {record_type.text}; give positions from 0 to {count - 1}")
     types = [record_type.children[position] for position in positions]
     if record_type.names is None:
         return Project(tuple(positions), None), Types.TUPLE(types)

@@ -19,8 +19,8 @@ def side_output(graph: StreamGraph, producer: Node, tag: OutputTag) -> OperatorS
         if producer.id in node.inputs and node.payload == _spec(tag) and node.output_type != tag.type_info:
             raise TypeMismatchError(
                 f"A side output with a matching id was already requested with a different type. {tag.tag_id!r} of "
-                f"{producer.name!r} has records of type {node.output_type} and of type {tag.type_info}; give the two "
-                f"tags different ids, or use one tag"
+                f"{producer.name!r} has records of type {node.output_type.text} and of type {tag.type_info.text}; give "
+                f"the two tags different ids, or use one tag"
             )
     return _spec(tag)
 

@@ -41,7 +41,7 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|'((?:[^'\\]|\\.)*)'|([^\s`'<>(),:]+
 def parse_ddl(text: str) -> TypeInformation:
     """The type that a Spark DDL text describes: a single type, or a row if the text is a list of fields.
 
-    >>> str(parse_ddl("bigint")), str(parse_ddl("customer string, amount double"))
+    >>> parse_ddl("bigint").text, parse_ddl("customer string, amount double").text
     ('LONG', 'ROW<"customer" STRING, "amount" DOUBLE>')
     """
     tokens = _tokens(text)

@@ -75,8 +75,8 @@ class StateDescriptor(ABC):
         name = check_state_name(queryable_state_name)
         if self.type_info.uses_pickle:
             raise UsageError(
-                f"state {self.name!r} cannot be queried: its type {self.type_info} is stored as pickles, which are "
-                f"never sent to clients; declare a type"
+                f"state {self.name!r} cannot be queried: its type {self.type_info.text} is stored as pickles, which "
+                f"are never sent to clients; declare a type"
             )
         if self._queryable_name not in (None, name):
             raise UsageError(f"state {self.name!r} is queryable as {self._queryable_name!r} already")
@@ -106,7 +106,7 @@ class StateDescriptor(ABC):
         self.migration = Migration(function, from_pickle)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {str(self.type_info)!r})"
+        return f"{type(self).__name__}({self.name!r}, {self.type_info.text!r})"
 
 
 class ValueStateDescriptor(StateDescriptor):

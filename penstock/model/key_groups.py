@@ -145,7 +145,8 @@ def _hash_value(value: Any, type_info: TypeInformation, seed: int) -> int:
             seed = seed if item is None else _hash_value(item, child, seed)
         return seed
     raise UnsupportedValueError(
-        f"type {type_info} cannot be a key; use numbers, text, dates, timestamps or decimals, or leave the key untyped"
+        f"type {type_info.text} cannot be a key; use numbers, text, dates, timestamps or decimals, or leave the key "
+        f"untyped"
     )
 
 

@@ -45,7 +45,7 @@ class OutputTag:
         return hash(self.tag_id)
 
     def __repr__(self) -> str:
-        return f"OutputTag({self.tag_id!r}, {self.type_info})"
+        return f"OutputTag({self.tag_id!r}, {self.type_info.text})"
 
 
 def _type(type_info: object) -> TypeInformation:

@@ -1,7 +1,7 @@
 """`TypeInformation`: the Python values of a type, and the Arrow type that stores them.
 
-`str(t)` is a stable text that manifests store; `parse_type(str(t)) == t`. Types with equal texts are
-equal, and only those.
+`t.text` is a stable text that manifests store; `parse_type(t.text) == t`. Types with equal texts are equal, and only
+those. `str(t)` is for people, in PyFlink's words.
 """
 
 import json
@@ -41,6 +41,27 @@ SCALARS: dict[str, pa.DataType] = {
     "PICKLE": pa.binary(),
 }
 _KINDS = {"TAGGED": "tagged", "PICKLE": "pickle"}
+_PYFLINK_TEXTS = {
+    "BOOLEAN": "Boolean",
+    "BYTE": "Byte",
+    "SHORT": "Short",
+    "INT": "Integer",
+    "LONG": "Long",
+    "FLOAT": "Float",
+    "DOUBLE": "Double",
+    "STRING": "String",
+    "BINARY": "PrimitiveArrayTypeInfo<Byte>",
+    "DATE": "DateTypeInfo",
+    "TIME": "TimeTypeInfo",
+    "TIMESTAMP": "TimestampTypeInfo",
+    "TIMESTAMP_NTZ": "TimestampTypeInfo",
+    "INSTANT": "Instant",
+    "BIG_INT": "BigInteger",
+    "BIG_DEC": "BigDecimal",
+    "TAGGED": "PickledByteArrayTypeInfo",
+    "PICKLE": "PickledByteArrayTypeInfo",
+}
+"""Scalars as `str` shows them; others, which PyFlink does not have, have their own text."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +81,33 @@ class TypeInformation:
     """Of a TIMESTAMP: whether a datetime without a time zone is taken as UTC, as PyFlink does, or refused. It does not
     change what is stored, so it is not part of the type's text, and types that differ only in it are equal."""
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The text that manifests store and messages show, from which `parse_type` makes the type again."""
         if self.name == "DECIMAL":
             return f"DECIMAL({self.arrow.precision},{self.arrow.scale})"
         if self.names is not None:
             fields = zip(self.names, self.children, strict=True)
-            return "ROW<" + ", ".join(f"{json.dumps(name)} {child}" for name, child in fields) + ">"
+            return "ROW<" + ", ".join(f"{json.dumps(name)} {child.text}" for name, child in fields) + ">"
         if self.name in ("TUPLE", "LIST", "MAP"):
-            return f"{self.name}<{', '.join(map(str, self.children))}>"
+            return f"{self.name}<{', '.join(child.text for child in self.children)}>"
         return self.name
 
+    def __str__(self) -> str:
+        """The type as PyFlink writes it: `RowTypeInfo(a: String, b: Integer)`."""
+        parts = [str(child) for child in self.children]
+        if self.names is not None:
+            if not _are_defaults(self.names):
+                parts = [f"{name}: {part}" for name, part in zip(self.names, parts, strict=True)]
+            return f"RowTypeInfo({', '.join(parts)})"
+        if self.name == "TUPLE":
+            return f"TupleTypeInfo({', '.join(parts)})"
+        if self.name in ("LIST", "MAP"):
+            return f"{self.name.capitalize()}TypeInfo<{', '.join(parts)}>"
+        return _PYFLINK_TEXTS.get(self.name, self.text)
+
     def __repr__(self) -> str:
-        return f"TypeInformation({str(self)!r})"
+        return f"TypeInformation({self.text!r})"
 
     @property
     def uses_pickle(self) -> bool:
@@ -86,16 +122,23 @@ class TypeInformation:
         """Types of a row's or tuple's fields, in order."""
         return list(self.children)
 
+    def get_field_index(self, field_name: str) -> int:
+        """The position of a row's field, or -1."""
+        names = self._require_names()
+        return names.index(field_name) if field_name in names else -1
+
     def field(self, name: str) -> "TypeInformation":
         """The type of one field of a row."""
         names = self._require_names()
         if name not in names:
-            raise UsageError(f"there is no field {name!r} in {self}; its fields are {', '.join(map(repr, names))}")
+            raise UsageError(f"there is no field {name!r} in {self.text}; its fields are {', '.join(map(repr, names))}")
         return self.children[names.index(name)]
 
     def _require_names(self) -> tuple[str, ...]:
         if self.names is None:
-            raise UsageError(f"type {self} has no named fields; declare a row such as 'name string, amount double'")
+            raise UsageError(
+                f"type {self.text} has no named fields; declare a row such as 'name string, amount double'"
+            )
         return self.names
 
 
@@ -152,15 +195,20 @@ def row_of(names: Sequence[str], fields: Sequence[TypeInformation]) -> TypeInfor
     return TypeInformation("ROW", _struct(names, fields), names=tuple(names), children=tuple(fields))
 
 
+def _are_defaults(names: Sequence[str]) -> bool:
+    """Whether a row has the names that it gets when the program gives none."""
+    return list(names) == [f"f{index}" for index in range(len(names))]
+
+
 def _struct(names: Sequence[str], fields: Sequence[TypeInformation]) -> pa.DataType:
     return pa.struct([pa.field(name, field.arrow) for name, field in zip(names, fields, strict=True)])
 
 
 @lru_cache(maxsize=1024)  # called for every table of every snapshot
 def parse_type(text: str) -> TypeInformation:
-    """The type whose `str` is `text`.
+    """The type with this text.
 
-    >>> str(parse_type('ROW<"a" LIST<LONG>, "b" DECIMAL(10,2)>'))
+    >>> parse_type('ROW<"a" LIST<LONG>, "b" DECIMAL(10,2)>').text
     'ROW<"a" LIST<LONG>, "b" DECIMAL(10,2)>'
     """
     parser = _TextParser(text)

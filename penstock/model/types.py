@@ -20,7 +20,7 @@ class Types:
     """PyFlink's constructors of types.
 
     >>> str(Types.ROW_NAMED(["customer", "total"], [Types.STRING(), Types.DOUBLE()]))
-    'ROW<"customer" STRING, "total" DOUBLE>'
+    'RowTypeInfo(customer: String, total: Double)'
     """
 
     @staticmethod

@@ -219,7 +219,7 @@ def _types(state: LiveState) -> dict[str, Any]:
         "state": info.name,
         "queryable": state.queryable,
         "kind": info.kind,
-        "key-type": str(key_type_of(info.key_types)),
+        "key-type": key_type_of(info.key_types).text,
         "key-types": info.key_types,
         "namespace-type": info.namespace,
         "map-key-type": info.map_key_type,

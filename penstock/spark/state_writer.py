@@ -141,7 +141,9 @@ class EncodeColumns:
                 try:
                     arrays[at] = from_readable(arrays[at], column.type, column.text, is_key=column.is_key)
                 except PenstockError as error:
-                    raise UsageError(f"column {column.name!r} cannot be stored as {column.type}: {error}") from error
+                    raise UsageError(
+                        f"column {column.name!r} cannot be stored as {column.type.text}: {error}"
+                    ) from error
             yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 

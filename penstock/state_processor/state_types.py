@@ -89,14 +89,14 @@ def keyed_info(
         old = before.map_key_type if before is not None else None
         found = declared_key_type(spec.types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
         map_keys_of(found)  # refuses a type that cannot be one
-        map_key = str(found)
+        map_key = found.text
     key_types = _key_types(spec.types.key, columns["key"], saved.key_types if saved is not None else keys)
     KeyCodec([parse_type(text) for text in key_types])  # refuses types that cannot be keys
-    info = StateTableInfo(spec.uid, spec.name, kind, key_types, str(value), map_key)
+    info = StateTableInfo(spec.uid, spec.name, kind, key_types, value.text, map_key)
     namespace = _namespace_type(spec.types.namespace, columns, saved)
     if namespace is not None:
         KeyCodec([namespace])  # refuses a type that cannot be one
-        info = msgspec.structs.replace(info, namespace_type=str(namespace))
+        info = msgspec.structs.replace(info, namespace_type=namespace.text)
     has_ttl = bool(spec.ttl_ms) or (spec.ttl_ms is None and saved is not None and saved.ttl)
     return with_ttl(info) if has_ttl else info
 
@@ -120,8 +120,8 @@ def operator_info(
         old = saved.map_key_type if saved is not None else None
         found = declared_key_type(types.map_key) or (parse_type(old) if old else resolve_type(columns["map_key"]))
         map_keys_of(found)
-        map_key = str(found)
-    return OperatorStateInfo(uid, name, mode, str(value), map_key, 0)
+        map_key = found.text
+    return OperatorStateInfo(uid, name, mode, value.text, map_key, 0)
 
 
 def require_columns(columns: Sequence[str], required: Sequence[str], what: str) -> None:
@@ -149,13 +149,13 @@ def text_form(types: StateTypes, *, is_saved: bool, has_text: bool) -> str:
 def _key_types(given: Any, column: Any, saved: list[str] | None) -> list[str]:
     if given is not None:
         several = given if isinstance(given, list | tuple) else [given]
-        return [str(declared_key_type(spec)) for spec in several]
+        return [(declared_key_type(spec) or TAGGED).text for spec in several]
     if saved is not None:
         return saved
     found = resolve_type(column)
     if found.names is not None and found.names == tuple(f"f{n}" for n in range(len(found.names))):
-        return [str(child) for child in found.children]
-    return [str(found)]
+        return [child.text for child in found.children]
+    return [found.text]
 
 
 def key_column_type(info: StateTableInfo) -> TypeInformation:

@@ -168,7 +168,7 @@ def test_a_column_of_big_decimals_takes_integers_and_numbers_only():
 
 
 def test_sql_timestamp_and_timestamp_are_one_type():
-    assert Types.SQL_TIMESTAMP() == resolve_type("timestamp") == parse_type(str(Types.SQL_TIMESTAMP()))
+    assert Types.SQL_TIMESTAMP() == resolve_type("timestamp") == parse_type(Types.SQL_TIMESTAMP().text)
     assert pickle.loads(pickle.dumps(Types.SQL_TIMESTAMP())).naive_is_utc
 
 

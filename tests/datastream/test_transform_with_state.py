@@ -49,7 +49,7 @@ def test_the_names_of_sparks_parameters_are_accepted(keyed: KeyedStream) -> None
     stream = keyed.transform_with_state_in_pandas(
         statefulProcessor=Nothing(), outputStructType=schema, outputMode="Append", timeMode="none", initialState=None
     )
-    assert str(stream.get_type()) == 'ROW<"n" LONG>'
+    assert stream.get_type().text == 'ROW<"n" LONG>'
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_types_of_results(env: Env) -> None:
     window = timed(env).key_by(lambda record: record[0]).window(FIVE)
     assert window.reduce(lambda a, b: a).get_type() == RECORD
     assert (
-        str(window.aggregate(Count(), accumulator_type=Types.LONG(), output_type="n bigint").get_type())
+        window.aggregate(Count(), accumulator_type=Types.LONG(), output_type="n bigint").get_type().text
         == 'ROW<"n" LONG>'
     )
     assert window.process(CountElements()).get_type().kind == "tagged"

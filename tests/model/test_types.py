@@ -47,13 +47,13 @@ SCALAR_DDL = {
 
 @given(TYPES)
 def test_the_text_of_a_type_reads_back_as_the_type(type_info):
-    assert parse_type(str(type_info)) == type_info
-    assert hash(parse_type(str(type_info))) == hash(type_info)
+    assert parse_type(type_info.text) == type_info
+    assert hash(parse_type(type_info.text)) == hash(type_info)
 
 
 @given(TYPES, TYPES)
 def test_types_are_equal_exactly_if_their_texts_are(left, right):
-    assert (left == right) == (str(left) == str(right))
+    assert (left == right) == (left.text == right.text)
 
 
 @given(TYPES)
@@ -92,8 +92,8 @@ def test_hostile_texts_of_types_are_refused(text):
 
 @pytest.mark.parametrize(("ddl", "expected"), SCALAR_DDL.items())
 def test_a_ddl_type_alone_is_that_type(ddl, expected):
-    assert str(resolve_type(ddl)) == expected
-    assert str(resolve_type(ddl.upper() if "`" not in ddl and "a:" not in ddl else ddl)) == expected
+    assert resolve_type(ddl).text == expected
+    assert resolve_type(ddl.upper() if "`" not in ddl and "a:" not in ddl else ddl).text == expected
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_none_is_the_untyped_type_and_types_are_themselves():
     ],
 )
 def test_arrow_types_are_types(arrow, expected):
-    assert str(from_arrow(arrow)) == expected
+    assert from_arrow(arrow).text == expected
 
 
 def test_an_arrow_schema_is_a_row():
@@ -210,7 +210,7 @@ def test_a_spark_schema_is_a_row():
         ],
     }
     expected = 'ROW<"a b" LONG, "c" LIST<DECIMAL(10,2)>, "d" MAP<STRING, TIMESTAMP_NTZ>>'
-    assert str(resolve_type(SparkType(struct))) == expected
+    assert resolve_type(SparkType(struct)).text == expected
     assert resolve_type(SparkType("integer")) == Types.INT()
     with pytest.raises(UsageError, match="udt"):
         resolve_type(SparkType({"type": "udt"}))
@@ -231,16 +231,28 @@ def test_pyflinks_constructors():
     assert Types.PRIMITIVE_ARRAY(Types.INT()) == Types.BASIC_ARRAY(Types.INT()) == Types.OBJECT_ARRAY(Types.INT())
     assert Types.LIST(Types.INT()) == Types.BASIC_ARRAY(Types.INT())
     assert Types.CHAR() == Types.STRING()
-    assert str(Types.BIG_DEC()) == "BIG_DEC"
-    assert str(Types.MAP(Types.BIG_DEC(), Types.BIG_DEC())) == "MAP<DECIMAL(38,18), BIG_DEC>"
+    assert Types.BIG_DEC().text == "BIG_DEC"
+    assert Types.MAP(Types.BIG_DEC(), Types.BIG_DEC()).text == "MAP<DECIMAL(38,18), BIG_DEC>"
     assert Types.MAP(Types.STRING(), Types.SQL_DATE()).children[1] == Types.SQL_DATE()
     assert (Types.SHORT().arrow, Types.FLOAT().arrow, Types.BOOLEAN().arrow) == (pa.int16(), pa.float32(), pa.bool_())
-    assert (str(Types.SQL_TIME()), str(Types.INSTANT()), str(Types.BIG_INT())) == ("TIME", "INSTANT", "BIG_INT")
+    assert (Types.SQL_TIME().text, Types.INSTANT().text, Types.BIG_INT().text) == ("TIME", "INSTANT", "BIG_INT")
+
+
+def test_a_type_is_written_as_in_pyflink():
+    pair = [Types.STRING(), Types.INT()]
+    assert str(Types.ROW_NAMED(["a", "b"], pair)) == "RowTypeInfo(a: String, b: Integer)"
+    assert str(Types.ROW(pair)) == "RowTypeInfo(String, Integer)"
+    assert str(Types.TUPLE([*pair, Types.LIST(Types.LONG())])) == "TupleTypeInfo(String, Integer, ListTypeInfo<Long>)"
+    assert str(Types.MAP(Types.STRING(), Types.SQL_DATE())) == "MapTypeInfo<String, DateTypeInfo>"
+    assert str(Types.PICKLED_BYTE_ARRAY()) == str(resolve_type(None)) == "PickledByteArrayTypeInfo"
+    assert str(resolve_type("price decimal(10,2)")) == "RowTypeInfo(price: DECIMAL(10,2))"
+    assert repr(Types.ROW(pair)) == """TypeInformation('ROW<"f0" STRING, "f1" INT>')"""
 
 
 def test_a_field_of_a_row_has_its_type():
     row = resolve_type("customer string, amount double")
     assert row.field("amount") == Types.DOUBLE()
+    assert (row.get_field_index("amount"), row.get_field_index("total")) == (1, -1)
     with pytest.raises(UsageError, match="its fields are 'customer', 'amount'"):
         row.field("total")
     with pytest.raises(UsageError, match="has no named fields"):

@@ -89,7 +89,7 @@ def test_a_scan_is_an_arrow_table(client: StateClient) -> None:
 
 
 def test_a_scan_keeps_declared_types_and_writes_untyped_values_as_json() -> None:
-    pair = str(Types.TUPLE([Types.LONG(), Types.LONG()]))
+    pair = Types.TUPLE([Types.LONG(), Types.LONG()]).text
     answer: dict[str, Any] = {"consistency": "committed", "epoch": 1, "kind": "map", "key-type": "LONG"}
     answer |= {"namespace-type": pair, "map-key-type": "STRING", "value-type": "LONG"}
     answer |= {"entries": [[1, {"$tuple": [0, 5]}, {"x": 2}]]}
@@ -97,7 +97,7 @@ def test_a_scan_keeps_declared_types_and_writes_untyped_values_as_json() -> None
     assert table.column_names == ["key", "namespace", "value"]
     assert table["value"].to_pylist() == [[("x", 2)]] and table["key"].type == pa.int64()
     answer |= {"kind": "value", "namespace-type": None, "map-key-type": None, "value-type": "PICKLED_BYTE_ARRAY"}
-    answer |= {"value-type": str(Types.PICKLED_BYTE_ARRAY()), "key-type": "LONG", "entries": []}
+    answer |= {"value-type": Types.PICKLED_BYTE_ARRAY().text, "key-type": "LONG", "entries": []}
     assert len(table_of_entries(decode_answer(json.dumps(answer).encode()))) == 0
 
 

@@ -19,12 +19,12 @@ from penstock.testing import CHECKPOINT, Harness
 from tests.records import job_record
 from tests.rest.fake_job import JOB, READ, FakeJob, Served
 
-PAIR = str(Types.TUPLE([Types.LONG(), Types.LONG()]))
+PAIR = Types.TUPLE([Types.LONG(), Types.LONG()]).text
 QUERIES = JOB + "/queries"
 TOTALS = LiveState(StateTableInfo("sums", "total", "value", ["STRING"], "DOUBLE"), 0, "totals")
 COUNTS = LiveState(StateTableInfo("sums", "count", "value", ["LONG"], PAIR, ttl=True), 60_000)
 WINDOWS = LiveState(StateTableInfo("w", "sum", "reducing", ["STRING"], "LONG", namespace_type=PAIR), 0, "windows")
-PICKLED = LiveState(StateTableInfo("sums", "any", "value", ["STRING"], str(Types.PICKLED_BYTE_ARRAY())))
+PICKLED = LiveState(StateTableInfo("sums", "any", "value", ["STRING"], Types.PICKLED_BYTE_ARRAY().text))
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def checkpointed(tmp_path: Path) -> Served:
     job.checkpoint_dir = str(folder)
     job.queries.known = [
         LiveState(StateTableInfo("function", "total", "value", ["STRING"], "DOUBLE"), 0, "totals"),
-        LiveState(StateTableInfo("function", "names", "list", ["STRING"], str(list_of(resolve_type(None))))),
+        LiveState(StateTableInfo("function", "names", "list", ["STRING"], list_of(resolve_type(None)).text)),
     ]
     manifest = harness.manifest
     assert manifest is not None

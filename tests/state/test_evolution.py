@@ -22,13 +22,13 @@ from tests.state.evolving import EVOLVING, evolutions, evolved_value, exact
 
 
 def table(type_text: str, kind: str = "value", **other: Any) -> StateTableInfo:
-    stored = str(resolve_type(type_text))
+    stored = resolve_type(type_text).text
     return StateTableInfo("op", "s", kind, ["STRING"], f"LIST<{stored}>" if kind == "list" else stored, **other)
 
 
 def operator(type_text: str, mode: str = "split") -> OperatorStateInfo:
     key = "STRING" if mode == "broadcast" else None
-    return OperatorStateInfo("op", "s", mode, str(resolve_type(type_text)), key, 3)
+    return OperatorStateInfo("op", "s", mode, resolve_type(type_text).text, key, 3)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_o12_anything_else_is_refused_with_the_reason(was: str, now: str, reason
 
 def test_o12_tuples_keep_their_number_of_fields() -> None:
     info = table("int")
-    saved = msgspec.structs.replace(info, value_type=str(Types.TUPLE([Types.INT(), Types.INT()])))
-    wider = msgspec.structs.replace(info, value_type=str(Types.TUPLE([Types.LONG(), Types.INT()])))
+    saved = msgspec.structs.replace(info, value_type=Types.TUPLE([Types.INT(), Types.INT()]).text)
+    wider = msgspec.structs.replace(info, value_type=Types.TUPLE([Types.LONG(), Types.INT()]).text)
     assert compare_states(saved, wider).lines == ("`[0]` widened from INT to LONG",)
-    longer = str(Types.TUPLE([Types.INT()] * 3))
+    longer = Types.TUPLE([Types.INT()] * 3).text
     assert compare_states(saved, msgspec.structs.replace(info, value_type=longer)).is_refused
 
 
@@ -200,7 +200,7 @@ def test_two_versions_of_a_type_have_one_in_common_that_loses_nothing(data: st.D
 
 
 def _info(type_info: TypeInformation) -> StateTableInfo:
-    return msgspec.structs.replace(table("int"), value_type=str(type_info))
+    return msgspec.structs.replace(table("int"), value_type=type_info.text)
 
 
 def test_incompatible_parts_are_refused() -> None:

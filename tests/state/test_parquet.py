@@ -34,8 +34,11 @@ def there_and_back(info: StateTableInfo, rows: pa.Table, ttl_ms: int = 0, groups
     return decode_rows(decode_table(data, file, info, groups, GROUPS), info)
 
 
-def info_of(value_type: Any, kind: str = "value", keys: tuple[str, ...] = ("STRING",), **more: Any) -> StateTableInfo:
-    return StateTableInfo("op", "state", kind, list(keys), str(value_type), **more)
+def info_of(
+    value_type: TypeInformation | str, kind: str = "value", keys: tuple[str, ...] = ("STRING",), **more: Any
+) -> StateTableInfo:
+    text = value_type if isinstance(value_type, str) else value_type.text
+    return StateTableInfo("op", "state", kind, list(keys), text, **more)
 
 
 def key_values(name: str) -> st.SearchStrategy[Any]:

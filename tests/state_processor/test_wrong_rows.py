@@ -23,8 +23,8 @@ Row = tuple[Any, ...]
 
 def write(folder: Path, key_type: TypeInformation, rows: list[Row], kind: str = "value") -> list[str]:
     """What a task writes for rows of a key, for a map a map key, and a value."""
-    map_key = str(Types.STRING()) if kind == "map" else None
-    info = StateTableInfo("op", "s", kind, [str(key_type)], str(Types.LONG()), map_key)
+    map_key = Types.STRING().text if kind == "map" else None
+    info = StateTableInfo("op", "s", kind, [key_type.text], Types.LONG().text, map_key)
     hashes = [0 if row[0] is None else spark_hash([row[0]], [key_type]) for row in rows]
     columns: dict[str, Callable[[], list[Any]]] = {
         SUBTASK: lambda: [0] * len(rows),

@@ -97,8 +97,8 @@ def readable(state: State, declared: DeclaredTypes | None = None) -> ReadableSta
     for column in columns:
         if column.declared is not None and not has_untyped(column.type) and column.declared != column.type:
             raise UsageError(
-                f"column {column.name!r} of state {state.name!r} has the type {column.type}, so it cannot be read as "
-                f"{column.declared}; cast it afterwards"
+                f"column {column.name!r} of state {state.name!r} has the type {column.type.text}, so it cannot be "
+                f"read as {column.declared.text}; cast it afterwards"
             )
     return ReadableState(state, tuple(columns))
 

@@ -95,7 +95,7 @@ class _TypedRows:
         rows = row_type(record_type)
         self._is_value = record_type.names is None and record_type.name != "TUPLE"
         self._columns = ColumnEncoder(record_type if self._is_value else rows)
-        self._schema = self._columns.schema.with_metadata({TYPE: str(rows).encode()})
+        self._schema = self._columns.schema.with_metadata({TYPE: rows.text.encode()})
         names = [column.name for column in columns_of(record_type, table)]
         self._key = [(name, names.index(name)) for name in table.key]
 

@@ -95,7 +95,7 @@ def require_fit(
         if there is None:
             problems.append(f"it has no column {column.name!r}")
         elif not accepts(there.sql_type, column.type):
-            problems.append(f"column {column.name!r} is {there.sql_type} and cannot store {column.type}")
+            problems.append(f"column {column.name!r} is {there.sql_type} and cannot store {column.type.text}")
     names = {column.name for column in columns}
     problems += [
         f"column {name!r} needs a value, but the records have no such field"

@@ -87,7 +87,7 @@ class JsonLines:
         else:
             kind = "unknown"
         return UnsupportedValueError(
-            f"a record of Python type {kind!r} and declared type {self._type} cannot be written as JSON: {error}; "
+            f"a record of Python type {kind!r} and declared type {self._type.text} cannot be written as JSON: {error}; "
             f"convert it before the sink, or declare a type that fits with `output_type=`"
         )
 

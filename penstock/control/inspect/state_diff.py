@@ -81,7 +81,7 @@ def diff_snapshots(before: StoredSnapshot, after: StoredSnapshot, examples: int 
 def schema_text(state: State) -> str:
     """The types of a state in one line."""
     columns = [column for column in readable(state).columns if column.name not in NOT_COMPARED]
-    return f"{state.kind} " + ", ".join(f"{column.stored} {column.type}" for column in columns)
+    return f"{state.kind} " + ", ".join(f"{column.stored} {column.type.text}" for column in columns)
 
 
 def _by_place(snapshot: StoredSnapshot) -> dict[tuple[str, str, str], State]:

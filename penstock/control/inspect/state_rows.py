@@ -112,7 +112,7 @@ def _summary(
             state.uid,
             state.name,
             state.kind,
-            str(key_type_of(info.key_types)),
+            key_type_of(info.key_types).text,
             info.map_key_type,
             info.value_type,
             ttl_ms,
@@ -193,7 +193,7 @@ def parse_key(text: str, key_types: list[str]) -> Any:
         value = _parse_typed(text, types[0]) if len(types) == 1 else _parse_parts(text, types)
         return codec.to_state_key(value)
     except (ValueError, TypeError, InvalidOperation, PenstockError) as error:
-        expected = ", ".join(map(str, types))
+        expected = ", ".join(each.text for each in types)
         raise UsageError(f"{text!r} is not a key of type {expected}: {error}") from error
 
 
@@ -229,7 +229,7 @@ def _parse_typed(text: str, type_info: TypeInformation) -> Any:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     if name in ("ROW", "TUPLE"):
         return _parse_parts(text, list(type_info.children))
-    raise ValueError(f"keys of type {type_info} cannot be written on the command line; use `penstock state sql`")
+    raise ValueError(f"keys of type {type_info.text} cannot be written on the command line; use `penstock state sql`")
 
 
 def _parse_untyped(text: str) -> Any:

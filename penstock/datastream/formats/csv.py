@@ -65,7 +65,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         except (ValueError, TypeError, csv.Error, UnsupportedValueError) as error:
             if self._form.ignores_errors:
                 return None
-            raise UnsupportedValueError(f"a message is not {self._type} as CSV: {error}: {message[:80]!r}") from error
+            raise UnsupportedValueError(
+                f"a message is not {self._type.text} as CSV: {error}: {message[:80]!r}"
+            ) from error
 
     def _value(self, text: str, kind: TypeInformation) -> Any:
         if text == self._form.null_literal and not (text == "" and kind.name == "STRING"):

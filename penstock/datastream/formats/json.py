@@ -45,7 +45,9 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 return None
             if isinstance(error, UnsupportedValueError):
                 raise
-            raise UnsupportedValueError(f"a message is not {self._type} as JSON: {error}: {message[:80]!r}") from error
+            raise UnsupportedValueError(
+                f"a message is not {self._type.text} as JSON: {error}: {message[:80]!r}"
+            ) from error
 
     def get_produced_type(self) -> TypeInformation:
         return self._type
@@ -116,5 +118,5 @@ def require_row_type(type_info: TypeInformation | None) -> TypeInformation:
     if type_info is None:
         raise TypeError("Typeinfo should be set: give the type of the rows, for example Types.ROW_NAMED([...], [...])")
     if type_info.names is None:
-        raise UsageError(f"{type_info} is not a type of rows; give Types.ROW_NAMED([...], [...]) or DDL text")
+        raise UsageError(f"{type_info.text} is not a type of rows; give Types.ROW_NAMED([...], [...]) or DDL text")
     return type_info

@@ -229,8 +229,8 @@ class Spool:
 
     def _metadata(self, edge: int) -> dict[bytes, bytes]:
         plan = self._plans[edge]
-        key = ", ".join([*(plan.key_columns or ()), *map(str, plan.key_types)])
-        return {EDGE_KEY: str(edge).encode(), TYPES_KEY: f"{plan.record_type} by {key}".encode()}
+        key = ", ".join([*(plan.key_columns or ()), *(each.text for each in plan.key_types)])
+        return {EDGE_KEY: str(edge).encode(), TYPES_KEY: f"{plan.record_type.text} by {key}".encode()}
 
 
 def _segment(parts: Sequence[pa.RecordBatch], schema: pa.Schema, folder: Path) -> Segment:

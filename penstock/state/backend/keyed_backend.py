@@ -288,8 +288,8 @@ class KeyedBackend(ABC):
         codec = KeyCodec([parse_type(info.namespace)])
         if self.namespace_codec is not None and self.namespace_codec.types != codec.types:
             raise TypeMismatchError(
-                f"the namespaces of operator {self.operator_uid!r} are {self.namespace_codec.types[0]}, and state "
-                f"{info.name!r} has namespaces of {codec.types[0]}; an operator has one type of namespaces"
+                f"the namespaces of operator {self.operator_uid!r} are {self.namespace_codec.types[0].text}, and state "
+                f"{info.name!r} has namespaces of {codec.types[0].text}; an operator has one type of namespaces"
             )
         self.namespace_codec = codec
         return self.scope
@@ -346,7 +346,7 @@ class KeyedBackend(ABC):
         return Conversion(saved, declared, self._migrations.get(declared.name))
 
     def _key_types(self) -> list[str]:
-        return [str(type_info) for type_info in self.key_codec.types]
+        return [each.text for each in self.key_codec.types]
 
     def _info_of(
         self, descriptor: StateDescriptor, raw: StateDescriptor, namespace_type: TypeInformation | None
@@ -357,15 +357,15 @@ class KeyedBackend(ABC):
             descriptor.name,
             descriptor.kind,
             self._key_types(),
-            str(raw.value_type),
-            None if map_key_type is None else str(map_key_type),
+            raw.value_type.text,
+            None if map_key_type is None else map_key_type.text,
             ttl=raw is not descriptor,
         )
         return _with_namespaces(info, namespace_type)
 
 
 def _with_namespaces(info: StateTableInfo, namespace_type: TypeInformation | None) -> StateTableInfo:
-    return info if namespace_type is None else msgspec.structs.replace(info, namespace_type=str(namespace_type))
+    return info if namespace_type is None else msgspec.structs.replace(info, namespace_type=namespace_type.text)
 
 
 def _name_in_use(known: StateTableInfo, declared: StateTableInfo) -> TypeMismatchError:

@@ -38,7 +38,7 @@ def map_keys_of(type_info: TypeInformation) -> MapKeys:
         return MapKeys(frozenset({str, int}), _to_kept, _to_user, _encode, _decode)
     if not _is_key_type(type_info):
         raise UsageError(
-            f"{type_info} cannot be the type of map keys; use a scalar type, a row or tuple of scalars, or no type"
+            f"{type_info.text} cannot be the type of map keys; use a scalar type, a row or tuple of scalars, or no type"
         )
     store = storer(type_info)
 

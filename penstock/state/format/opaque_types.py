@@ -21,4 +21,4 @@ def opaque(type_info: TypeInformation) -> TypeInformation:
 
 def opaque_info(info: StateTableInfo) -> StateTableInfo:
     """The same columns, with pickles as plain bytes."""
-    return msgspec.structs.replace(info, value_type=str(opaque(parse_type(info.value_type))))
+    return msgspec.structs.replace(info, value_type=opaque(parse_type(info.value_type)).text)

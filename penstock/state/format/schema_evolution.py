@@ -73,7 +73,7 @@ def compare_states(saved: StateInfo, declared: StateInfo, migration: Migration |
     if old.uses_pickle and not migration.from_pickle:
         hint = "its values are pickles, which migrate reads only with from_pickle=True"
         return StateChange(REFUSED, reason=f"{reason}; {hint}")
-    return StateChange(MIGRATES, (f"migrated from {old} to {new} by the program", *ttl_line), reason)
+    return StateChange(MIGRATES, (f"migrated from {old.text} to {new.text} by the program", *ttl_line), reason)
 
 
 def incompatible(saved: StateInfo, declared: StateInfo, reason: str) -> IncompatibleStateError:
@@ -87,13 +87,13 @@ def incompatible(saved: StateInfo, declared: StateInfo, reason: str) -> Incompat
 def common_info(first: StateTableInfo, second: StateTableInfo) -> StateTableInfo:
     """A description that fits both tables, if parts of one state were saved with different types; nothing is lost."""
     merged = _common_of(first, second)
-    plain = msgspec.structs.replace(without_ttl(first), value_type=str(merged))
+    plain = msgspec.structs.replace(without_ttl(first), value_type=merged.text)
     return with_ttl(plain) if first.ttl or second.ttl else plain
 
 
 def common_operator_info(first: OperatorStateInfo, second: OperatorStateInfo) -> OperatorStateInfo:
     """The same for operator state."""
-    return msgspec.structs.replace(first, value_type=str(_common_of(first, second)))
+    return msgspec.structs.replace(first, value_type=_common_of(first, second).text)
 
 
 def _common_of(first: StateInfo, second: StateInfo) -> TypeInformation:
@@ -162,7 +162,7 @@ def kind_of(info: StateInfo) -> str:
 def state_text(info: StateInfo) -> str:
     """Kind and types of a state as text."""
     key = "" if info.map_key_type is None else f"{info.map_key_type} to "
-    text = f"{kind_of(info)} state of {key}{plain_type(info)}"
+    text = f"{kind_of(info)} state of {key}{plain_type(info).text}"
     if isinstance(info, StateTableInfo):
         text += f" in namespaces of {info.namespace}" if info.namespace is not None else ""
         text += " with a time to live" if info.ttl else ""
@@ -215,7 +215,7 @@ def _differences(old: TypeInformation, new: TypeInformation, path: str) -> Itera
     if old == new:
         return
     if widens(old, new):
-        yield _Difference(f"{_subject(path)} widened from {old} to {new}")
+        yield _Difference(f"{_subject(path)} widened from {old.text} to {new.text}")
     elif old.names is not None and new.names is not None:
         yield from _row_differences(old, new, path)
     elif old.name != new.name or old.name not in ("TUPLE", "LIST", "MAP"):
@@ -225,7 +225,7 @@ def _differences(old: TypeInformation, new: TypeInformation, path: str) -> Itera
         yield _Difference(f"{_subject(path)} is a tuple of {count}, and fields without names stay", is_problem=True)
     elif old.name == "MAP":
         if old.children[0] != new.children[0]:
-            change = f"{old.children[0]} to {new.children[0]}"
+            change = f"{old.children[0].text} to {new.children[0].text}"
             yield _Difference(f"the keys of {_subject(path)} change from {change}", is_problem=True)
         yield from _differences(old.children[1], new.children[1], f"{path}{{}}")
     else:
@@ -255,10 +255,10 @@ def _row_differences(old: TypeInformation, new: TypeInformation, path: str) -> I
 
 
 def _misfit(old: TypeInformation, new: TypeInformation, path: str) -> str:
-    text = f"{_subject(path)} was {old} and is {new}"
+    text = f"{_subject(path)} was {old.text} and is {new.text}"
     numbers = (*_INTEGERS, *_EXACT_FLOATS, "DECIMAL")
     if old.name in numbers and new.name in numbers:
-        text += f", which does not hold every {old} exactly"
+        text += f", which does not hold every {old.text} exactly"
     return text
 
 

@@ -56,13 +56,13 @@ class OperatorStates(OperatorStateStore):
 
     def _list_state(self, descriptor: ListStateDescriptor, mode: str) -> ListState[Any]:
         _require(descriptor, ListStateDescriptor)
-        info = OperatorStateInfo(self.operator_uid, descriptor.name, mode, str(descriptor.element_type), None, 0)
+        info = OperatorStateInfo(self.operator_uid, descriptor.name, mode, descriptor.element_type.text, None, 0)
         return OperatorListState(self._open_state(info, descriptor.migration), guard_of(descriptor.element_type))
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         descriptor = state_descriptor
         _require(descriptor, MapStateDescriptor)
-        types = str(descriptor.value_type), str(descriptor.map_key_type)
+        types = descriptor.value_type.text, descriptor.map_key_type.text
         info = OperatorStateInfo(self.operator_uid, descriptor.name, "broadcast", *types, 0)
         keys = map_keys_of(descriptor.map_key_type)  # raises for a type that cannot be a map key
         return OperatorBroadcastState(

@@ -42,7 +42,7 @@ def raw_descriptor(descriptor: StateDescriptor) -> StateDescriptor:
         raw = MapStateDescriptor(descriptor.name, descriptor.map_key_type, value_type)
     else:
         raw = ValueStateDescriptor(descriptor.name, tuple_of([STAMP, descriptor.value_type]))
-    parse_type(str(raw.value_type))  # raises for a type that is nested too deep to be read back
+    parse_type(raw.value_type.text)  # raises for a type that is nested too deep to be read back
     return raw
 
 
@@ -58,7 +58,7 @@ def without_ttl(info: StateTableInfo) -> StateTableInfo:
             f"{info.value_type}, without a stamp; the snapshot was not written by this program, restore another one"
         )
     entry = stamped.children[1]
-    return msgspec.structs.replace(info, value_type=str(list_of(entry) if info.kind == "list" else entry), ttl=False)
+    return msgspec.structs.replace(info, value_type=(list_of(entry) if info.kind == "list" else entry).text, ttl=False)
 
 
 def with_ttl(info: StateTableInfo) -> StateTableInfo:
@@ -70,7 +70,7 @@ def with_ttl(info: StateTableInfo) -> StateTableInfo:
         stamped = list_of(tuple_of([STAMP, plain.children[0]]))
     else:
         stamped = tuple_of([STAMP, plain])
-    return msgspec.structs.replace(info, value_type=str(stamped), ttl=True)
+    return msgspec.structs.replace(info, value_type=stamped.text, ttl=True)
 
 
 def converted(rows: pa.Table, saved: StateTableInfo, declared: StateTableInfo) -> pa.Table:
