@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,9 @@ import penstock.common
 import penstock.datastream
 from penstock import compat
 from penstock.codec.columns import decode_column, encode_column
+from penstock.common import Row
 from penstock.connectors.file.file_formats import text
-from penstock.errors import UsageError
+from penstock.errors import TypeMismatchError, UsageError
 from penstock.model.types import Types
 
 
@@ -23,6 +25,12 @@ def installed() -> Iterator[None]:
     compat.install()
     yield
     compat.uninstall()
+
+
+def module(name: str, **members: object) -> types.ModuleType:
+    made = types.ModuleType(name)
+    vars(made).update(members)
+    return made
 
 
 @pytest.mark.usefixtures("installed")
@@ -43,6 +51,7 @@ def test_a_module_of_pyflink_is_the_module_of_the_same_path_here() -> None:
         ("pyflink.table", "use Spark's DataFrames"),
         ("pyflink.table.expressions", "use Spark's DataFrames"),
         ("pyflink.java_gateway", "no Java objects"),
+        ("pyflink.util.java_utils", "no Java objects"),
         ("pyflink.datastream.nothing", "says what is"),
     ],
 )
@@ -70,11 +79,70 @@ def test_timestamps_have_no_time_zone_and_a_collection_may_be_empty() -> None:
     assert env.from_collection([]).get_type() == Types.PICKLED_BYTE_ARRAY()
 
 
-def test_the_real_pyflink_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyflink", types.ModuleType("pyflink"))
+def test_the_real_pyflink_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "version.py").touch()
+    monkeypatch.setitem(sys.modules, "pyflink", module("pyflink", __path__=[str(tmp_path)]))
     with pytest.raises(UsageError, match="PyFlink has been imported already"):
         compat.install()
     assert not compat.is_installed()
+
+
+def test_modules_that_the_program_has_put_in_place_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = module("pyflink.java_gateway")
+    monkeypatch.setitem(sys.modules, "pyflink", module("pyflink", __path__=[]))
+    monkeypatch.setitem(sys.modules, "pyflink.java_gateway", own)
+    compat.install()
+    try:
+        assert importlib.import_module("pyflink.java_gateway") is own
+    finally:
+        compat.uninstall()
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_module_of_the_programs_own_may_have_pyflinks_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "pyflink" / "testing"
+    folder.mkdir(parents=True)
+    (folder / "my_cases.py").write_text("from pyflink.common import Row\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.import_module("pyflink.testing.my_cases").Row is penstock.common.Row
+    (tmp_path / "pyflink" / "version.py").touch()  # then it is PyFlink itself
+    with pytest.raises(ModuleNotFoundError, match="says what is"):
+        importlib.import_module("pyflink.testing.my_others")
+
+
+@pytest.mark.parametrize(
+    "aliases",
+    [
+        {"pyflink": penstock},
+        {"pyflink": module("pyflink"), "pyflink.datastream": penstock.datastream},
+        {"pyflink.common": penstock.common},
+        {"pyflink.common": module("pyflink.common", Row=penstock.common.Row)},
+    ],
+    ids=["the package", "a package beside another root", "one module", "a module that imports from here"],
+)
+def test_a_program_may_make_the_names_mean_the_same_in_its_own_way(
+    aliases: dict[str, types.ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, module in aliases.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert compat.is_installed()
+    assert Types.SQL_TIMESTAMP().name == "TIMESTAMP_NTZ"
+    monkeypatch.undo()
+    assert not compat.is_installed()
+
+
+def test_integers_wrap_around_in_programs_of_pyflink_and_are_refused_in_others(installed: None) -> None:
+    kind = Types.ROW([Types.SHORT(), Types.INT(), Types.BASIC_ARRAY(Types.BYTE()), Types.STRING()])
+    records = [Row(43878, 9147483648, [128, None], "a"), (1, 2, [3], "b"), {"f0": -32769, "f1": 1, "f2": [], "f3": ""}]
+    env = penstock.datastream.StreamExecutionEnvironment.get_execution_environment()
+    found = env.from_collection(records, kind)._node.payload.object.records
+    assert found[0] == (-21658, 557549056, [-128, None], "a") and found[1] is records[1]
+    assert found[2]["f0"] == 32767
+    counts = Types.MAP(Types.STRING(), Types.LONG())
+    assert env.from_collection([{"a": 2**63}], counts)._node.payload.object.records == ({"a": -(2**63)},)
+    compat.uninstall()
+    with pytest.raises(TypeMismatchError, match=r"collection\[0\] is"):
+        env.from_collection(records, kind)
 
 
 def test_without_it_pyflink_is_not_there() -> None:

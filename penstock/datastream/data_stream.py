@@ -236,7 +236,7 @@ class DataStream(NodeSettings):
             if not isinstance(stream, DataStream) or stream._environment is not self._environment:
                 raise UsageError(f"cannot union with {stream!r}; give streams of the same environment")
             check_same_type(self.get_type(), stream.get_type())
-            inputs.append(stream._values()._node.id)
+            inputs.append(stream._unkeyed()._node.id)
         node = self._environment._graph.add("union", "Union", inputs, None, self.get_type())
         return DataStream(self._environment, node)
 
@@ -338,7 +338,7 @@ class DataStream(NodeSettings):
         """The same records, which the first job that uses them keeps for later jobs of the program. Batch mode only."""
         from penstock.datastream.cached_stream import CachedDataStream
 
-        return CachedDataStream(self._values())
+        return CachedDataStream(self)
 
     # Sinks
 
@@ -361,7 +361,7 @@ class DataStream(NodeSettings):
             return self.sink_to(sink_func)
         check_function(sink_func, "sink_function")
         spec = OperatorSpec("sink_function", sink_func)
-        return DataStreamSink(self._values()._add("operator", "Sink", spec, self.get_type()))
+        return DataStreamSink(self._unkeyed()._add("operator", "Sink", spec, self.get_type()))
 
     def to_spark(self, write: Callable[[Any, Any], None], *, exactly_once: bool = False) -> DataStreamSink:
         """Call `write(df, epoch)` in the driver with each epoch's records as a Spark DataFrame, at least once.
@@ -401,6 +401,10 @@ class DataStream(NodeSettings):
         """The stream without its key."""
         return self
 
+    def _unkeyed(self) -> "DataStream":
+        """The stream for what has no key."""
+        return self
+
     def _operator(
         self, kind: str, name: str, function: Any, output_type: Any, config: dict[str, Any] | None = None
     ) -> "DataStream":
@@ -425,7 +429,7 @@ class DataStream(NodeSettings):
         raise TypeError("a stream describes a program and cannot be used inside a function that runs in it")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._node.name!r} of {self._node.output_type}>"
+        return f"<{type(self).__name__} {self._node.name!r} of {self._node.output_type.text}>"
 
 
 def __getattr__(name: str) -> type:

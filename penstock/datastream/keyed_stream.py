@@ -5,6 +5,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from penstock import compat
+from penstock.datastream.collect import CloseableIterator
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.spark_processors import ProcessorCall, add_processor
@@ -18,8 +20,10 @@ from penstock.graph.callables import (
     as_function,
     describe_given,
 )
+from penstock.graph.keyed_records import Unkeyed, pairs_with_keys
 from penstock.graph.published_records import PublishedRecords
-from penstock.graph.stream_graph import JvmOp, Node
+from penstock.graph.pyflink_plan import VALUES
+from penstock.graph.stream_graph import JvmOp, Node, SinkSpec
 from penstock.model.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
@@ -165,7 +169,17 @@ class KeyedStream(DataStream):
 
     def union(self, *streams: DataStream) -> DataStream:
         """The records of this stream and of others of the same type, without a key."""
-        return self._origin.union(*streams)
+        return self._unkeyed().union(*streams)
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program and return each record with its key, as in PyFlink: `Row(f0=key, f1=record)`.
+
+        They come in the order of the stream before `key_by`.
+        """
+        pairs, pair_type = pairs_with_keys(self._node.payload, self.get_type())
+        return self._origin._operator("map", "Key By", pairs, pair_type).execute_and_collect(job_execution_name, limit)
 
     def interval_join(self, other_stream: "KeyedStream") -> "IntervalJoin":
         """Join this stream with another keyed one: records of the same key with close timestamps. Not in PyFlink."""
@@ -175,7 +189,7 @@ class KeyedStream(DataStream):
 
     def project(self, *field_indexes: int) -> DataStream:
         """The records reduced to some of their fields, without a key."""
-        return self._origin.project(*field_indexes)
+        return self._unkeyed().project(*field_indexes)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream":
         """The records of each key divided into windows."""
@@ -284,8 +298,17 @@ class KeyedStream(DataStream):
     def _jvm(self, op: JvmOp) -> DataStream:
         raise UsageError(f"{op[0]}() is SQL in the JVM; call it before key_by()")
 
+    def _sink(self, name: str, spec: SinkSpec) -> DataStreamSink:
+        return self._unkeyed()._sink(name, spec) if compat.is_installed() else super()._sink(name, spec)
+
     def _values(self) -> DataStream:
         return self._origin
+
+    def _unkeyed(self) -> DataStream:
+        """The records for what has no key: in a PyFlink program those of an operator behind the exchange, as there."""
+        if not compat.is_installed():
+            return self._origin
+        return self._operator("keyed_map", VALUES, Unkeyed(), self.get_type())
 
 
 def _fixed_partitioning() -> NoReturn:

@@ -19,6 +19,7 @@ from penstock.connectors.source_connectors import CollectionSource, FileSource, 
 from penstock.errors import ArgumentError, TypeMismatchError, UnsupportedValueError, UsageError
 from penstock.graph.function_checks import check_function
 from penstock.graph.stream_graph import EventTime, SourceKind, SourceSpec
+from penstock.model.narrowed_integers import narrowed
 from penstock.model.readable_values import shortened
 from penstock.model.source_functions import SourceFunction
 from penstock.model.time import milliseconds
@@ -61,13 +62,15 @@ def dataframe_source(
 
 
 def collection_source(collection: Iterable[Any], type_info: Any) -> SourceSpec:
-    """A source of the records of an iterable."""
+    """A source of the records of an iterable. In a program written for PyFlink integers wrap around, as there."""
     if isinstance(collection, str | bytes | dict) or not isinstance(collection, Iterable):
         raise ArgumentError(
             f"from_collection() takes a list of records, not an object of type {type(collection).__name__}; write "
             "[record]"
         )
     source = CollectionSource.of(collection, type_info)
+    if compat.is_installed():
+        source = replace(source, records=tuple(narrowed(record, source.record_type) for record in source.records))
     _check_records(source, type_info)
     return SourceSpec("collection", source, source.record_type, bounded=True)
 
@@ -119,7 +122,8 @@ def connector_source(source: Any, type_info: Any) -> SourceSpec:
         )
     if type_info is not None and resolve_type(type_info) != source.record_type:
         raise TypeMismatchError(
-            f"type_info is {resolve_type(type_info)}, but the source's records are {source.record_type}; leave it out"
+            f"type_info is {resolve_type(type_info).text}, but the source's records are "
+            f"{source.record_type.text}; leave it out"
         )
     return SourceSpec(
         kind,
@@ -171,7 +175,7 @@ def _event_time(column: str | None, max_out_of_orderness: Any, record_type: Type
         )
     if record_type.field(column).name not in _EVENT_TIME_TYPES:
         raise UsageError(
-            f"event time column {column!r} is of type {record_type.field(column)}; use a timestamp, a date or a bigint "
-            f"of milliseconds"
+            f"event time column {column!r} is of type {record_type.field(column).text}; use a timestamp, a date or a "
+            f"bigint of milliseconds"
         )
     return EventTime(column, 0 if max_out_of_orderness is None else milliseconds(max_out_of_orderness))

@@ -74,7 +74,7 @@ class _Plan:
             if operator.kind == SIDE_OUTPUT:
                 self._ids[stage.id, position] = self._ids[stage.id, operator.inputs[0]]
                 continue
-            is_sink = operator.kind == "sink"
+            is_sink = operator.kind in ("sink", "sink_function")
             contents = f"Sink: {operator.name}" if is_sink else operator.name
             pact = "Data Sink" if is_sink else "Operator"
             self._ids[stage.id, position] = self._add(contents, pact, stage.parallelism, before, operator.uid)

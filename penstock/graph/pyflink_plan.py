@@ -16,6 +16,8 @@ AGGREGATES = ("Sum", "Min", "Max", "Min By", "Max By")
 """Names of operators that PyFlink makes with `reduce`."""
 WATERMARKS = "Timestamps/Watermarks"
 PRINT = "Sink: Print to Std. Out"
+SINKS = {"Sink: Sink": "Sink: Unnamed"}
+"""The sink of `add_sink` here and in PyFlink, unless the program names it."""
 
 Node = dict[str, Any]
 
@@ -50,6 +52,8 @@ class _Rewriting:
     def rewrite(self, node: Node, types: set[str]) -> None:
         if node["type"] in AGGREGATES:
             node["type"] = node["contents"] = "Reduce"
+        if node["type"] in SINKS:
+            node["type"] = node["contents"] = SINKS[node["type"]]
         if node.pop("selector", False):
             node["type"] = node["contents"] = KEY
             node["parallelism"] = self._by_id[node["predecessors"][0]["id"]]["parallelism"]

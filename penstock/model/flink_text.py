@@ -19,6 +19,20 @@ def flink_text(record_type: TypeInformation) -> Callable[[Any], str]:
     return str if record_type.kind != "arrow" else _typed(record_type)
 
 
+def printed_text(record_type: TypeInformation) -> Callable[[Any], str]:
+    """The function that turns records into what PyFlink's `print` shows: it turns rows into text in Python.
+
+    >>> from penstock.model.types import Types
+    >>> printed_text(Types.ROW([Types.STRING(), Types.BOOLEAN()]))(("ada", True))
+    '+I[ada,True]'
+    """
+    return _printed_row if record_type.name == "ROW" else flink_text(record_type)
+
+
+def _printed_row(row: Any) -> str:
+    return f"{_kind_of(row)}[{','.join(map(str, row))}]"
+
+
 def _typed(kind: TypeInformation) -> Callable[[Any], str]:
     text = _of_value(kind)
     return lambda value: "null" if value is None else text(value)

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.common import Row, Types
-from penstock.datastream import FilterFunction, ProcessFunction, StreamExecutionEnvironment
+from penstock.datastream import FilterFunction, KeySelector, ProcessFunction, StreamExecutionEnvironment
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.errors import UsageError
 from penstock.graph.pickling import loads
 from penstock.graph.stages import GraphSettings, build_job_graph
+from penstock.model.types import TAGGED, TypeInformation
 from tests.datastream.test_data_stream import RunningTotal
 
 Env = StreamExecutionEnvironment
@@ -103,6 +104,40 @@ def test_an_untyped_column_is_no_key(env: Env):
     with pytest.raises(UsageError, match=r"column 'key' is untyped.*key_by\(lambda row: row\['key'\]\)"):
         rows.key_by("value", "key")
     assert rows.key_by(lambda row: row["key"]).get_type() == rows.get_type()
+
+
+class Initial(KeySelector):
+    def open(self, runtime_context: Any) -> None:
+        self.length = 1
+
+    def get_key(self, value: Any) -> Any:
+        return value[0][: self.length]
+
+
+@pytest.mark.parametrize(
+    ("key", "key_type", "found"),
+    [
+        (("key",), Types.STRING(), "ada"),
+        (("key", "value"), Types.TUPLE([Types.STRING(), Types.INT()]), ("ada", 3)),
+        ((lambda row: row[1] % 2, Types.LONG()), Types.LONG(), 1),
+        ((Initial(),), TAGGED, "a"),
+    ],
+    ids=["a column", "columns", "a function", "a selector"],
+)
+def test_collected_records_come_with_their_key(
+    env: Env, spark: Any, key: tuple[Any, ...], key_type: TypeInformation, found: Any
+):
+    kind = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.INT()])
+    spark.records = ["what Spark returns"]
+    collected = env.from_collection([("ada", 3)], kind).key_by(*key).execute_and_collect("pairs", limit=1)
+    assert collected == ["what Spark returns"]
+    with_key, _ = spark.jobs[-1].graph.stages[0].operators
+    assert with_key.output_type == Types.ROW([key_type, kind])
+    function = loads(with_key.function)
+    function.open(None)
+    pair = function.map(Row(key="ada", value=3))
+    function.close()
+    assert pair == (found, ("ada", 3)) and repr(pair).startswith("Row(f0=")
 
 
 def test_process_needs_a_keyed_process_function(keyed: KeyedStream):

@@ -13,6 +13,7 @@ from penstock.datastream import (
     CoMapFunction,
     OutputTag,
     ProcessFunction,
+    SinkFunction,
     StreamExecutionEnvironment,
 )
 from penstock.datastream.window import TumblingProcessingTimeWindows
@@ -42,6 +43,11 @@ class Both(CoMapFunction):
 
     def map2(self, value: Any) -> Any:
         return value
+
+
+class Store(SinkFunction):
+    def invoke(self, value: Any, context: Any) -> None:
+        pass
 
 
 class Pass(ProcessFunction):
@@ -98,6 +104,29 @@ def test_a_custom_partition_is_computed_before_and_dropped_after_the_exchange() 
         ("_keyed_stream_values_operator, Map", 3, [(2, "CUSTOM")]),
         (PRINT, 2, [(1, "FORWARD")]),
     ]
+
+
+def test_a_keyed_stream_without_an_operator_gives_up_its_key_in_one() -> None:
+    env = environment()
+    numbers = [env.from_collection([1, 2], Types.INT()).key_by(lambda number: number) for _ in range(2)]
+    numbers[0].union(numbers[1]).add_sink(Store()).name("My sink")
+    values = [("_keyed_stream_values_operator", 2, [(edge, "HASH")]) for edge in (2, 4)]
+    assert sorted(nodes(env)[6:]) == [("Sink: My sink", 2, [(3, "FORWARD"), (5, "FORWARD")])]
+    assert [node for node in nodes(env) if node[0] == values[0][0]] == values
+    env = environment()
+    rows(env).key_by(lambda row: row[0]).print()
+    assert [name for name, _, _ in nodes(env)] == [
+        SOURCE[0],
+        "_stream_key_by_map_operator",
+        "_keyed_stream_values_operator, Map",
+        PRINT,
+    ]
+
+
+def test_a_sink_function_is_a_sink() -> None:
+    env = environment()
+    rows(env).add_sink(Store())
+    assert nodes(env) == [SOURCE, ("Sink: Unnamed", 2, [(0, "REBALANCE")])]
 
 
 def test_two_inputs_and_settings_of_chains() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.common import Instant
-from penstock.model.flink_text import flink_text
+from penstock.model.flink_text import flink_text, printed_text
 from penstock.model.row import Row, RowKind
 from penstock.model.types import TAGGED, Types
 
@@ -41,6 +41,19 @@ PAIR = [Types.STRING(), Types.DOUBLE()]
 )
 def test_the_text_of_a_value(kind: Any, value: Any, text: str) -> None:
     assert flink_text(kind)(value) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (Types.ROW(PAIR), Row("ada", 2.5), "+I[ada,2.5]"),
+        (Types.ROW([Types.BOOLEAN(), Types.TUPLE(PAIR)]), (True, ("ada", None)), "+I[True,('ada', None)]"),
+        (Types.ROW_NAMED(["a", "b"], PAIR), Row.of_kind(RowKind.DELETE, a="x", b=1.0), "-D[x,1.0]"),
+        (Types.TUPLE(PAIR), ("ada", 2.0), "(ada,2.0)"),
+    ],
+)
+def test_the_text_that_print_shows(kind: Any, value: Any, text: str) -> None:
+    assert printed_text(kind)(value) == text
 
 
 @pytest.mark.parametrize(

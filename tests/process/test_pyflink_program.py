@@ -45,4 +45,4 @@ def test_a_program_of_pyflink_runs_unchanged(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     printed = run.stdout.splitlines()[1:-1]
     assert [line for line in printed if line.startswith("in> ")] == ["in> (ada,2)", "in> (bob,5)", "in> (ada,3)"]
-    assert [line for line in printed if line.startswith("+I")] == ["+I[ada, 2]", "+I[bob, 5]", "+I[ada, 5]"]
+    assert [line for line in printed if line.startswith("+I")] == ["+I[ada,2]", "+I[bob,5]", "+I[ada,5]"]

@@ -9,7 +9,7 @@ from penstock import compat
 from penstock.codec.row_codec import RowCodec
 from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
-from penstock.model.flink_text import flink_text
+from penstock.model.flink_text import printed_text
 from penstock.model.ids import SubtaskId
 from penstock.model.sink import SinkContext, SinkWriter
 from penstock.model.snapshot import Committable
@@ -65,7 +65,7 @@ class Printed:
         number = "" if as_in_flink and parallelism == 1 else str(subtask.index + 1)
         place = ":".join(filter(None, (identifier, number)))
         self._prefix = f"{place}> " if place else ""
-        self._text = flink_text(plan.input_type) if as_in_flink else str
+        self._text = printed_text(plan.input_type) if as_in_flink else str
         self.lines: list[str] = []
 
     def begin_epoch(self) -> None:
