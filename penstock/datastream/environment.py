@@ -36,7 +36,8 @@ from penstock.model.configuration import Configuration
 from penstock.model.execution import CheckpointingMode, RuntimeExecutionMode
 from penstock.model.execution_config import ExecutionConfig
 from penstock.model.key_groups import MAX_KEY_GROUPS
-from penstock.model.options import checkpointing_options, pipeline_options
+from penstock.model.options import checkpointing_options, flink_options, pipeline_options
+from penstock.model.quantities import parse_duration_ms
 from penstock.model.restart_strategies import RestartStrategyConfiguration
 from penstock.model.source_functions import SourceFunction
 from penstock.model.time import TimeSpan
@@ -60,7 +61,9 @@ class StreamExecutionEnvironment:
         self._execution_config = ExecutionConfig(configuration)
         self._choices = StateChoices()
         self._caches: list[StreamCache] = []
-        self._buffer_timeout = 100
+        self._buffer_timeout: int | None = None
+        self._changelog: bool | None = None
+        self._local_parallelism: int | None = None
 
     @staticmethod
     def get_execution_environment(
@@ -230,11 +233,12 @@ class StreamExecutionEnvironment:
         return True
 
     def get_default_local_parallelism(self) -> int:
-        """The same as `get_parallelism`."""
-        return self.get_parallelism()
+        """What was set, or else the same as `get_parallelism`."""
+        return self._local_parallelism or self.get_parallelism()
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
         """Set the parallelism, unless `set_parallelism` has set it."""
+        self._local_parallelism = parallelism
         if not self._configuration.contains_key(pipeline_options.PARALLELISM.key):
             self.set_parallelism(parallelism)
 
@@ -246,7 +250,10 @@ class StreamExecutionEnvironment:
 
     def get_buffer_timeout(self) -> int:
         """What was set, or Flink's default of 100 milliseconds. It has no effect."""
-        return self._buffer_timeout
+        if self._buffer_timeout is not None:
+            return self._buffer_timeout
+        settings = self._configuration.to_dict()
+        return next((parse_duration_ms(settings[key]) for key in flink_options.BUFFER_TIMEOUTS if key in settings), 100)
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> "StreamExecutionEnvironment":
         """Accepted, without effect: Spark places the tasks. The job prints a line that says so."""
@@ -262,19 +269,20 @@ class StreamExecutionEnvironment:
         if entry not in sys.path:
             sys.path.insert(0, entry)  # a TaskManager starts with the sys.path of the program
 
-    def set_python_requirements(
-        self, requirements_file_path: str, requirements_cache_dir: str | None = None
-    ) -> NoReturn:
-        """Not available."""
-        _unavailable("set_python_requirements()", "install packages where Spark's executors run Python")
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Accepted, without effect: packages are installed where functions run. The job prints a line that says so."""
+        reason = "nothing is installed; install the packages where Spark's executors run Python"
+        self._graph.without_effect["set_python_requirements()"] = reason
 
-    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
-        """Not available."""
-        _unavailable("add_python_archive()", "set spark.archives")
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Accepted, without effect: `spark.archives` unpacks archives. The job prints a line that says so."""
+        self._graph.without_effect["add_python_archive()"] = "nothing is unpacked; set spark.archives"
 
-    def set_python_executable(self, python_exec: str) -> NoReturn:
-        """Not available."""
-        _unavailable("set_python_executable()", "set PYSPARK_PYTHON or spark.pyspark.python")
+    def set_python_executable(self, python_exec: str) -> None:
+        """Accepted, without effect; if it is not the Python of this process, the job prints a line that says so."""
+        if Path(python_exec).absolute() != Path(sys.executable).absolute():
+            reason = "functions run in the Python of the program or, on a cluster, in that of PYSPARK_PYTHON"
+            self._graph.without_effect["set_python_executable()"] = reason
 
     def add_jars(self, *jars_path: str) -> None:
         """Add jars to `spark.jars`, for sources of DataFrames. Before the Spark session is created."""
@@ -290,9 +298,10 @@ class StreamExecutionEnvironment:
         """The same as `add_jars`."""
         self.add_jars(*classpaths)
 
-    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> NoReturn:
-        """Not available."""
-        _unavailable("register_cached_file()", "read the file in open()")
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Accepted, without effect: functions in Python cannot ask for the file, in PyFlink neither."""
+        reason = "a function reads the file itself, for example in open()"
+        self._graph.without_effect["register_cached_file()"] = reason
 
     def create_input(self, input_format: Any, type_info: Any = None) -> NoReturn:
         """Not available."""
@@ -335,14 +344,15 @@ class StreamExecutionEnvironment:
 
     def enable_changelog_state_backend(self, enabled: bool) -> "StreamExecutionEnvironment":
         """Accepted, without effect: checkpoints of both backends are already incremental. The job prints a line."""
+        self._changelog = enabled
         if enabled:
             reason = "checkpoints of both backends are already incremental"
             self._graph.without_effect["enable_changelog_state_backend()"] = reason
         return self
 
-    def is_changelog_state_backend_enabled(self) -> bool:
-        """Always False."""
-        return False
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """What was set, or None. It has no effect."""
+        return self._changelog
 
     def set_state_backend(self, state_backend: StateBackend) -> "StreamExecutionEnvironment":
         """Set the state backend. A legacy backend also sets where checkpoints are stored."""

@@ -19,7 +19,11 @@ class Configuration:
     """
 
     def __init__(self, other: "Configuration | None" = None) -> None:
-        self._settings: dict[str, str] = dict(other._settings) if other is not None else {}
+        self._settings: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        """The same settings as they were given: text, numbers, booleans, bytes."""
+        if other is not None:
+            self.add_all(other)
 
     @staticmethod
     def from_dict(map: Mapping[str, Any]) -> "Configuration":
@@ -36,6 +40,7 @@ class Configuration:
         if not isinstance(value, (str, int, float)):
             raise ConfigurationError(f"{key} cannot be {value!r}; give text, a number or a boolean")
         self._settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        self._values[key] = value
         return self
 
     def get(self, option: Option[T]) -> T:
@@ -95,7 +100,9 @@ class Configuration:
 
     def set_bytearray(self, key: str, value: bytearray) -> "Configuration":
         """Set a key to bytes."""
-        return self._set(key, bytes(value).decode("latin-1"))
+        self._set(key, bytes(value).decode("latin-1"))
+        self._values[key] = value
+        return self
 
     def key_set(self) -> builtins.set[str]:
         """The keys that are set."""
@@ -109,14 +116,16 @@ class Configuration:
         """Add all settings of another configuration, with `prefix` in front of their keys."""
         for key, value in other._settings.items():
             self._settings[(prefix or "") + key] = value
+            self._values[(prefix or "") + key] = other._values[key]
         return self
 
-    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
-        """Put all settings into a dictionary."""
-        target_dict.update(self._settings)
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Put all settings into a dictionary, as they were given: numbers as numbers. `to_dict` has texts."""
+        target_dict.update(self._values)
 
     def remove_config(self, key: str) -> bool:
         """Remove a key. Returns whether it was set."""
+        self._values.pop(key, None)
         return self._settings.pop(key, None) is not None
 
     def to_dict(self) -> dict[str, str]:

@@ -117,6 +117,13 @@ class Function(ABC):  # noqa: B024  (both methods are optional)
         """Release resources."""
         return
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: Any) -> Any:
+            """The class, so that programs may write the types of its records: `class Double(MapFunction[int, int])`."""
+            generic = getattr(super(), "__class_getitem__", None)
+            return cls if generic is None else generic(types)
+
 
 class MapFunction(Function):
     """Turns each record into one record."""

@@ -103,6 +103,8 @@ class SlotSharingGroup:
         def build(self) -> "SlotSharingGroup":
             """The group. As in Flink, cores and heap memory belong together, and come before any other resource."""
             others = self._off_heap is not None or self._managed is not None or self._external
+            if self._heap == MemorySize(0):
+                raise UsageError(f"slot sharing group {self._name!r} asks for no task heap memory; give a size above 0")
             if self._cpu_cores is not None and self._heap is not None:
                 off_heap, managed = self._off_heap or MemorySize(0), self._managed or MemorySize(0)
                 return SlotSharingGroup(self._name, self._cpu_cores, self._heap, off_heap, managed, self._external)

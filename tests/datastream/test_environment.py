@@ -333,24 +333,48 @@ def test_w3_a_reduce_has_another_operator_in_batch_mode(env: Env, spark: Any):
 
 
 def test_settings_without_effect_are_accepted(env: Env):
+    assert env.is_changelog_state_backend_enabled() is None
     assert env.set_buffer_timeout(5).register_slot_sharing_group("a").enable_changelog_state_backend(True) is env
-    assert env.get_buffer_timeout() == 5 and not env.is_changelog_state_backend_enabled()
+    assert env.get_buffer_timeout() == 5 and env.is_changelog_state_backend_enabled() is True
+    env.set_python_executable(sys.executable)  # the one that is used: nothing to say
     env.from_collection([1]).map(str).set_buffer_timeout(7).print()
     assert build_job_graph(env._graph, GraphSettings()).warnings == (
         "set_buffer_timeout() has no effect: records travel with their epoch, not in network buffers",
         "register_slot_sharing_group() has no effect: Spark places the tasks",
         "enable_changelog_state_backend() has no effect: checkpoints of both backends are already incremental",
     )
+    assert env.enable_changelog_state_backend(False).is_changelog_state_backend_enabled() is False
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "instead"),
+    [
+        ("set_python_requirements", ["r.txt", "cache"], "install the packages where"),
+        ("add_python_archive", ["a.zip", "data"], "set spark.archives"),
+        ("set_python_executable", ["/other/python3"], "in that of PYSPARK_PYTHON"),
+        ("register_cached_file", ["a", "b"], "reads the file itself"),
+    ],
+)
+def test_what_pyflink_gives_to_its_workers_is_accepted_with_a_line(
+    env: Env, method: str, arguments: list[Any], instead: str
+):
+    getattr(env, method)(*arguments)
+    env.from_collection([1]).map(str).print()
+    (line,) = build_job_graph(env._graph, GraphSettings()).warnings
+    assert line.startswith(f"{method}() has no effect: ") and instead in line
+
+
+@pytest.mark.parametrize("key", ["execution.buffer-timeout.interval", "execution.buffer-timeout"])
+def test_the_buffer_timeout_is_what_was_configured(env: Env, key: str):
+    assert env.get_buffer_timeout() == 100
+    env.configure(Configuration().set_string(key, "1 min"))
+    assert env.get_buffer_timeout() == 60_000
 
 
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
-        ("set_python_requirements", ["r.txt"]),
-        ("add_python_archive", ["a.zip"]),
-        ("set_python_executable", ["python3"]),
-        ("register_cached_file", ["a", "b"]),
         ("create_input", [None]),
     ],
 )
@@ -372,7 +396,8 @@ def test_the_default_local_parallelism_is_used_unless_the_program_sets_one():
     env.set_default_local_parallelism(3)
     assert env.get_default_local_parallelism() == env.get_parallelism() == 3
     env.set_parallelism(2).set_default_local_parallelism(5)
-    assert env.get_parallelism() == 2 and env.is_chaining_of_operators_with_different_max_parallelism_enabled()
+    assert (env.get_default_local_parallelism(), env.get_parallelism()) == (5, 2)
+    assert env.is_chaining_of_operators_with_different_max_parallelism_enabled()
 
 
 def test_a_python_file_becomes_importable(env: Env, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

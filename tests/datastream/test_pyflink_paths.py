@@ -94,6 +94,8 @@ PYFLINK = {
         ProcessingTimeTrigger PurgingTrigger SessionWindowTimeGapExtractor SlidingEventTimeWindows
         SlidingProcessingTimeWindows TimeWindow TimeWindowSerializer Trigger TriggerResult TumblingEventTimeWindows
         TumblingProcessingTimeWindows Window WindowAssigner""",
+    "metrics": "Counter Distribution Meter Metric MetricGroup",
+    "metrics.metricbase": "Counter Distribution Meter Metric MetricGroup",
 }
 MISSING = {
     "it wraps a Java class": """AssignerWithPeriodicWatermarksWrapper

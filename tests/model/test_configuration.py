@@ -68,9 +68,11 @@ def test_configurations_are_merged_copied_and_compared():
     assert second.key_set() == {"a", "b", "p.c"} and first.key_set() == {"a", "b"}
     assert second.contains_key("a") and "p.c" in second
     assert second.remove_config("a") and not second.remove_config("a")
-    target: dict[str, str] = {}
+    second.set_bytearray("bytes", bytearray(b"\x01"))
+    target: dict[str, object] = {}
     second.add_all_to_dict(target)
-    assert target == second.to_dict() == {"b": "x", "p.c": "true"}
+    assert target == {"b": "x", "p.c": True, "bytes": bytearray(b"\x01")} and second.remove_config("bytes")
+    assert second.to_dict() == {"b": "x", "p.c": "true"}
     assert copy.deepcopy(second) == pickle.loads(pickle.dumps(second)) == second
     assert str(second) == "{b=x, p.c=true}" and "p.c" in repr(second)
 

@@ -7,12 +7,22 @@ from typing import Any
 import pytest
 
 import penstock.common
-from penstock.model.functions import Function, KeyedProcessFunction, MapFunction, ProcessFunction, RuntimeContext
+from penstock.model.functions import (
+    FilterFunction,
+    Function,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+    RuntimeContext,
+)
 from penstock.model.state import ListState, MapState
+from penstock.model.window_functions import WindowFunction
+from penstock.model.windows import CountWindow
 
 MODULES = [
     "ddl",
     "key_groups",
+    "narrowed_integers",
     "option",
     "quantities",
     "row",
@@ -35,6 +45,23 @@ def test_everything_in_all_can_be_imported_and_is_sorted():
     package = penstock.common
     assert package.__all__ == sorted(package.__all__)
     assert all(hasattr(package, name) for name in package.__all__)
+
+
+class Doubled(MapFunction[int, int]):  # type: ignore[type-arg]
+    def map(self, value: int) -> int:
+        return value * 2
+
+
+class Even(FilterFunction[int]):  # type: ignore[type-arg]
+    def filter(self, value: int) -> bool:
+        return value % 2 == 0
+
+
+def test_functions_may_be_written_with_the_types_of_their_records():
+    assert Doubled().map(2) == 4 and issubclass(Doubled, MapFunction)
+    assert Even().filter(2) and not Even().filter(1)
+    window: Any = WindowFunction[tuple[str, int], int, str, CountWindow]
+    assert window.__origin__ is WindowFunction
 
 
 class Letters(ListState[str]):

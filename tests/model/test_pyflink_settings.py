@@ -137,6 +137,8 @@ def test_the_resources_of_a_slot_sharing_group_are_checked() -> None:
         SlotSharingGroup.builder("io").set_cpu_cores(0)
     with pytest.raises(UsageError, match="needs both set_cpu_cores"):
         SlotSharingGroup.builder("io").set_managed_memory(MemorySize(1)).build()
+    with pytest.raises(UsageError, match="asks for no task heap memory"):
+        SlotSharingGroup.builder("io").set_cpu_cores(1).set_task_heap_memory(MemorySize(0)).build()
 
 
 def test_a_memory_size_in_every_unit() -> None:

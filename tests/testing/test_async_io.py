@@ -130,7 +130,9 @@ def test_a_request_has_any_number_of_results() -> None:
 
 @pytest.mark.parametrize("wrong", ["text", {"a": 1}, 1.5])
 def test_results_that_are_no_list_are_refused(wrong: Any) -> None:
-    with pytest.raises(UserFunctionError, match=r"async_invoke\(\) returned .*return \[result\]"):
+    with pytest.raises(
+        UserFunctionError, match=r"should be of list type, .*async_invoke\(\) returned .*return \[result\]"
+    ):
         Harness.non_keyed(Several()).feed([wrong]).finish()
 
 
@@ -140,7 +142,7 @@ class Forgetful(AsyncFunction):
 
 
 def test_no_results_are_an_empty_list() -> None:
-    with pytest.raises(UserFunctionError, match=r"returned None; .* \[\] for no result"):
+    with pytest.raises(UserFunctionError, match=r"The result of AsyncFunction cannot be none.* \[\] for no result"):
         Harness.non_keyed(Forgetful()).feed([1]).finish()
 
 

@@ -40,7 +40,8 @@ CANCELLATION_TIMEOUT = "task.cancellation.timeout"
 FORCE_KRYO = "pipeline.force-kryo"
 FORCE_AVRO = "pipeline.force-avro"
 GENERIC_TYPES = "pipeline.generic-types"
-"""Keys that `ExecutionConfig` has methods for."""
+BUFFER_TIMEOUTS = ("execution.buffer-timeout.interval", "execution.buffer-timeout")
+"""Keys that `ExecutionConfig` and the environment have methods for."""
 
 
 def _without_effect(why: str, *keys: str) -> tuple[Option[str | None], ...]:
@@ -114,9 +115,7 @@ OPTIONS: tuple[Option[str | None], ...] = (
         "execution.async-state.active-buffer-timeout",
         "execution.async-state.total-buffer-size",
     ),
-    *_without_effect(
-        _BUFFERS, "execution.buffer-timeout", "execution.buffer-timeout.interval", "execution.buffer-timeout.enabled"
-    ),
+    *_without_effect(_BUFFERS, *BUFFER_TIMEOUTS, "execution.buffer-timeout.enabled"),
     *_without_effect(
         _BATCH,
         "execution.batch-shuffle-mode",

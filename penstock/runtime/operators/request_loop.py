@@ -201,13 +201,16 @@ class RequestLoop:
 def _records(results: Any, method: str) -> list[Any]:
     """The results as a list; an error if they are not a list of records."""
     if results is None:
-        raise UnsupportedValueError(f"{method}() returned None; it must return a list of results: [] for no result")
+        raise UnsupportedValueError(
+            f"The result of AsyncFunction cannot be none, but {method}() returned it; return a list of results: [] for "
+            f"no result"
+        )
     try:
         if not isinstance(results, NOT_RECORDS):
             return list(results)
     except TypeError:
         pass
     raise UnsupportedValueError(
-        f"{method}() returned {shortened(results, 80)}, of type {type(results).__name__}; it must return a list of "
-        f"results: write `return [result]`"
+        f"The result of AsyncFunction should be of list type, but {method}() returned {shortened(results, 80)}, of "
+        f"type {type(results).__name__}; write `return [result]`"
     )

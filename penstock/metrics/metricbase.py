@@ -1,0 +1,5 @@
+"""The names of `pyflink.metrics.metricbase`."""
+
+from penstock.model.metric_group import Counter, Distribution, Meter, Metric, MetricGroup
+
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
