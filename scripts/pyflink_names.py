@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from scripts.generated import mark, write_or_check  # noqa: E402
-from scripts.pyflink_notes import ABSENT, DIFFERENT, EXTERNAL  # noqa: E402
+from scripts.pyflink_notes import ABSENT, DIFFERENT  # noqa: E402
 
 VERSION = "2.3.0"
 PACKAGES = ("pyflink/datastream/", "pyflink/common/")
@@ -199,32 +199,19 @@ def note(notes: dict[str, str], path: str) -> str:
 
 def page(comparisons: list[Comparison]) -> str:
     """The page: the counts, what is absent and why, and a table for each module."""
-    shown = [c for c in comparisons if not is_external(c.name)]
-    counts = Counter(c.status for c in shown)
-    absent = top_absent(shown)
+    counts = Counter(c.status for c in comparisons)
+    absent = top_absent(comparisons)
     lines = [
         HEAD,
-        f"{len(shown)} names: {counts['same']} the same, {counts['different']} different, {counts['absent']} absent "
-        f"({len(absent)}, if the members of an absent class or module are not counted on their own).\n\n",
+        f"{len(comparisons)} names: {counts['same']} the same, {counts['different']} different, {counts['absent']} "
+        f"absent ({len(absent)}, if the members of an absent class or module are not counted on their own).\n\n",
         "## Absent\n\n| name | why |\n|---|---|\n",
         *(f"| `{c.name.path}` | {c.reason} |\n" for c in absent),
-        "\n## Connectors that are projects of their own\n\nPyFlink wraps them, for jars that come on their own. "
-        "A DataFrame of Spark reads and writes most of these systems: `env.from_dataframe`, `stream.to_spark`.\n\n",
-        "| module | system | names |\n|---|---|---|\n",
+        "\n",
     ]
-    for module, system in EXTERNAL.items():
-        found = [c for c in comparisons if c.name.path.startswith(f"{module}.")]
-        there = sum(c.status != "absent" for c in found)
-        lines.append(f"| `{module}` | {system} | {there} of {len(found)} |\n")
-    lines.append("\n")
-    for module in [c.name.path for c in shown if c.name.kind == "module" and c.status != "absent"]:
-        lines += module_table(module, shown)
+    for module in [c.name.path for c in comparisons if c.name.kind == "module" and c.status != "absent"]:
+        lines += module_table(module, comparisons)
     return "".join(lines).rstrip("\n") + "\n"
-
-
-def is_external(name: Name) -> bool:
-    """Whether the name belongs to a connector that is a project of its own."""
-    return any(name.path == module or name.path.startswith(f"{module}.") for module in EXTERNAL)
 
 
 def top_absent(comparisons: list[Comparison]) -> list[Comparison]:

@@ -1,17 +1,9 @@
 """What is said about names of PyFlink that are different or absent here: patterns of paths, the first match counts."""
 
-EXTERNAL = {
-    "datastream.connectors.cassandra": "Cassandra",
-    "datastream.connectors.dynamic_kafka": "Kafka, topics that change",
-    "datastream.connectors.elasticsearch": "Elasticsearch",
-    "datastream.connectors.kafka": "Kafka",
-    "datastream.connectors.kinesis": "Kinesis and Firehose",
-    "datastream.connectors.pulsar": "Pulsar",
-    "datastream.connectors.rabbitmq": "RabbitMQ",
-}
-"""Connectors that are projects of their own: PyFlink has wrappers of Java classes in jars that it does not bring."""
-
 _JAVA = "Java objects"
+_JAR = f"{_JAVA}: it wraps the classes of a jar that PyFlink does not bring"
+"""Of connectors that are projects of their own."""
+_SPARK_HAS_IT = "`env.from_dataframe` and `stream.to_spark` use Spark's connector"
 _TABLE = "Table API"
 
 ABSENT: dict[str, str] = {
@@ -28,6 +20,16 @@ ABSENT: dict[str, str] = {
     "datastream.state_backend.CustomStateBackend": (
         f"{_JAVA}: it wraps a backend of Java; `register_backend` takes one in Python"
     ),
+    "datastream.connectors.cassandra*": f"{_JAR}; {_SPARK_HAS_IT}",
+    "datastream.connectors.dynamic_kafka*": f"{_JAR}; `KafkaSource` reads topics by a pattern, and finds new ones",
+    "datastream.connectors.elasticsearch*": f"{_JAR}; {_SPARK_HAS_IT}",
+    "datastream.connectors.kinesis*": f"{_JAR}; {_SPARK_HAS_IT}",
+    "datastream.connectors.pulsar*": f"{_JAR}; {_SPARK_HAS_IT}",
+    "datastream.connectors.rabbitmq*": f"{_JAR}; write a `SourceFunction` or a `Sink` in Python",
+    "datastream.connectors.kafka.FlinkKafkaConsumer*": f"{_JAR}, older than `KafkaSource`, which is there",
+    "datastream.connectors.kafka.FlinkKafkaProducer*": f"{_JAR}, older than `KafkaSink`, which is there",
+    "datastream.connectors.kafka.Semantic*": f"{_JAVA}: a setting of `FlinkKafkaProducer`; use `DeliveryGuarantee`",
+    "datastream.connectors.kafka.KafkaSink.get_transformer": f"{_JAVA}: it changes the Java stream",
     "datastream.connectors.base.S*": f"{_JAVA}: it changes the Java stream before a Java sink",
     "datastream.connectors.file_system.FileEnumeratorProvider*": f"{_JAVA}: Spark lists the files",
     "datastream.connectors.file_system.FileSplitAssignerProvider*": f"{_JAVA}: Spark assigns the files",
@@ -81,10 +83,17 @@ DIFFERENT: dict[str, str] = {
     ),
     "datastream.stream_execution_environment.StreamExecutionEnvironment.add_jars": "sets `spark.jars`",
     "datastream.stream_execution_environment.StreamExecutionEnvironment.add_classpaths": "sets `spark.jars`",
-    "datastream.stream_execution_environment.StreamExecutionEnvironment.set_python_*": "refused, with Spark's setting",
-    "datastream.stream_execution_environment.StreamExecutionEnvironment.add_python_archive": "refused",
+    "datastream.stream_execution_environment.StreamExecutionEnvironment.set_python_requirements": (
+        "no effect: install the packages where Spark's executors run Python"
+    ),
+    "datastream.stream_execution_environment.StreamExecutionEnvironment.set_python_executable": (
+        "no effect: functions run in the Python of the program or, on a cluster, in that of PYSPARK_PYTHON"
+    ),
+    "datastream.stream_execution_environment.StreamExecutionEnvironment.add_python_archive": (
+        "no effect: set `spark.archives`"
+    ),
     "datastream.stream_execution_environment.StreamExecutionEnvironment.register_cached_file": (
-        "refused: read the file in `open()`"
+        "no effect: read the file in `open()`"
     ),
     "datastream.stream_execution_environment.StreamExecutionEnvironment.create_input": "refused: use `from_source`",
     "datastream.connectors.file_system.BucketAssigner.date_time_bucket_assigner": "refused: one sink per folder",

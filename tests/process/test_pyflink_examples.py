@@ -18,6 +18,7 @@ from scripts.pyflink_names import fetch
 pytestmark = [pytest.mark.process, pytest.mark.full]
 
 RECORDED: dict[str, list[str]] = json.loads(Path(__file__).with_name("pyflink_examples.json").read_text("utf-8"))
+FOLDER = "pyflink/examples/datastream/"
 OF_THE_COMMAND = re.compile(r"Job (\w{32} \w+|has been submitted with JobID \w{32})$")
 ONE_SUBTASK = ("basic_operations", "word_count", "windowing/")
 """These set the parallelism to 1, so that the order is that of PyFlink too; but batch mode has an order of its own."""
@@ -27,7 +28,7 @@ ONE_SUBTASK = ("basic_operations", "word_count", "windowing/")
 def test_an_example_of_pyflink_gives_what_pyflink_gives(name: str, tmp_path: Path) -> None:
     with ZipFile(fetch()) as wheel:
         program = tmp_path / f"{Path(name).name}.py"
-        program.write_bytes(wheel.read(f"pyflink/examples/datastream/{name}.py"))
+        program.write_bytes(wheel.read(f"{FOLDER}{name}.py"))
     command = [sys.executable, "-m", "penstock", "run", "--pyflink", "-Dspark.master=local[2]", str(program)]
     run = subprocess.run(
         command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=240, check=False
@@ -38,6 +39,19 @@ def test_an_example_of_pyflink_gives_what_pyflink_gives(name: str, tmp_path: Pat
         assert lines == RECORDED[name]
     else:
         assert comparable(lines) == comparable(RECORDED[name])
+
+
+def test_the_examples_are_those_that_need_neither_the_table_api_nor_a_jar() -> None:
+    with ZipFile(fetch()) as wheel:
+        programs = {
+            name.removeprefix(FOLDER).removesuffix(".py"): wheel.read(name).decode()
+            for name in wheel.namelist()
+            if name.startswith(FOLDER) and name.endswith(".py")
+        }
+    needs_table = {name for name, text in programs.items() if "pyflink.table" in text}
+    needs_jar = {name for name in programs if name.startswith("connectors/")}
+    assert needs_table == {"asyncio/remote_model_inference", "streaming_word_count"}
+    assert programs.keys() - needs_table - needs_jar == RECORDED.keys()
 
 
 def comparable(lines: list[str]) -> list[str]:
