@@ -154,15 +154,6 @@ def rate_lines(comparison: Comparison, describe: Callable[[Found], str]) -> list
     ]
 
 
-def limit_line(text: str, limit: str, *, is_within: bool) -> str:
-    """A figure beside its limit.
-
-    >>> limit_line("3.1 % of the throughput lost", "at most 2 %", is_within=False)
-    '3.1 % of the throughput lost (limit: at most 2 %): MISSED'
-    """
-    return f"{text} (limit: {limit}): {'kept' if is_within else 'MISSED'}"
-
-
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:

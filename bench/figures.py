@@ -95,3 +95,12 @@ def ratios(summaries: Mapping[str, Summary]) -> dict[str, float]:
 def lost_percent(without: Summary, with_it: Summary) -> float:
     """The part of the throughput that something costs; below 0 if the medians are the other way round."""
     return 100 * (1 - with_it.rows_per_s / without.rows_per_s)
+
+
+def limit_line(text: str, limit: str, *, is_within: bool) -> str:
+    """A figure beside its limit.
+
+    >>> limit_line("3.1 % of the throughput lost", "at most 2 %", is_within=False)
+    '3.1 % of the throughput lost (limit: at most 2 %): MISSED'
+    """
+    return f"{text} (limit: {limit}): {'kept' if is_within else 'MISSED'}"

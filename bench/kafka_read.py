@@ -5,19 +5,23 @@
 Starts a broker, fills a topic with small messages, and reads it as a stream in one micro-batch, into Python code
 that counts Arrow rows. The first round of each reader warms up and is not counted, nor is the start of a query.
 Spark's connector needs four jars, which Maven fetches.
+
+Exit codes: 0 if the median of ours is at least that of Spark's connector, 1 if not.
 """
 
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka.cimpl import NewTopic
 
+from bench.figures import limit_line
 from penstock.common.serialization import SimpleStringSchema
 from penstock.connectors.kafka.client import open_admin, open_producer
 from penstock.connectors.kafka.kafka_source import KafkaOffsetsInitializer, KafkaSource
@@ -35,13 +39,13 @@ JARS = (
 TOPIC = "messages"
 
 
-def main() -> None:
-    """Print one line for each reading, and the medians as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one line for each reading, the medians as JSON and the verdict; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     jars = fetch_jars(JARS, cache_folder() / "spark-kafka-4.2.0", transitive=False)
     with tempfile.TemporaryDirectory() as folder:
         broker = start_service("kafka", Path(folder) / "kafka")
@@ -49,26 +53,42 @@ def main() -> None:
             fill(broker.address, options.messages, options.partitions)
             settings = {"spark.master": "local[2]", "spark.jars": ",".join(map(str, jars))}
             session = make_session({**settings, "spark.sql.shuffle.partitions": "2"})
-            compare(session, broker.address, options.messages, options.rounds)
+            speeds = compare(session, broker.address, options.messages, options.rounds)
             session.stop()
         finally:
             broker.stop()
+    print(json.dumps({name: round(speed) for name, speed in speeds.items()}))
+    print(verdict(speeds["penstock"], speeds["spark"]))
+    return 0 if speeds["penstock"] >= speeds["spark"] else 1
 
 
-def compare(session: Any, address: str, messages: int, rounds: int) -> None:
-    """Read with each reader in turn."""
+def verdict(ours: float, sparks: float) -> str:
+    """The medians against each other.
+
+    >>> verdict(610_000.0, 350_000.0)
+    "KafkaSource: 610,000 messages/s (limit: at least 350,000, those of Spark's connector): kept"
+    """
+    return limit_line(
+        f"KafkaSource: {ours:,.0f} messages/s",
+        f"at least {sparks:,.0f}, those of Spark's connector",
+        is_within=ours >= sparks,
+    )
+
+
+def compare(session: Any, address: str, messages: int, rounds: int) -> dict[str, float]:
+    """Read with each reader in turn; the medians of messages per second."""
     speeds: dict[str, list[float]] = {"penstock": [], "spark": []}
     for number in range(rounds + 1):
-        for name, open_frame in (("penstock", ours), ("spark", sparks)):
+        for name, open_frame in (("penstock", open_ours), ("spark", open_sparks)):
             found, seconds = count(open_frame(session, address))
             assert found == messages, f"{name} read {found} of {messages} messages"
             print(f"round {number} {name}: {messages / seconds:,.0f} messages/s, {seconds:.2f} s", flush=True)
             if number:
                 speeds[name].append(messages / seconds)
-    print(json.dumps({name: round(statistics.median(found)) for name, found in speeds.items()}))
+    return {name: statistics.median(found) for name, found in speeds.items()}
 
 
-def ours(session: Any, address: str) -> Any:
+def open_ours(session: Any, address: str) -> Any:
     """Our source."""
     source = (
         KafkaSource.builder()
@@ -81,7 +101,7 @@ def ours(session: Any, address: str) -> Any:
     return read_kafka(session, source, 1 << 40, None)
 
 
-def sparks(session: Any, address: str) -> Any:
+def open_sparks(session: Any, address: str) -> Any:
     """Spark's connector, with the value as text."""
     options = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest"}
     reader = session.readStream.format("kafka").options(**options)
@@ -124,4 +144,4 @@ def fill(address: str, messages: int, partitions: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from statistics import median
 
-from bench.client_cost import Client, Comparison, Found, Verdict, limit_line, rate_lines, run_benchmark
+from bench.client_cost import Client, Comparison, Found, Verdict, rate_lines, run_benchmark
+from bench.figures import limit_line
 
 LEAST_LOOKUPS_PER_S = 20_000.0
 MOST_LOST_PERCENT = 10.0

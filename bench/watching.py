@@ -9,7 +9,8 @@ miscounted, 2 usage.
 import sys
 from collections.abc import Sequence
 
-from bench.client_cost import Client, Comparison, Verdict, limit_line, rate_lines, run_benchmark
+from bench.client_cost import Client, Comparison, Verdict, rate_lines, run_benchmark
+from bench.figures import limit_line
 
 MOST_LOST_PERCENT = 2.0
 CLIENT = Client("watch_client.py", "watched")
