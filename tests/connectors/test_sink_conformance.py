@@ -84,7 +84,7 @@ def test_q5_the_memory_sink(check: Check) -> None:
     check(Memory())
 
 
-@pytest.mark.parametrize("format_name", ["json", pytest.param("parquet", marks=pytest.mark.full)])
+@pytest.mark.parametrize("format_name", ["json", "csv", pytest.param("parquet", marks=pytest.mark.full)])
 @every_check
 def test_q9_the_file_sink(check: Check, format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(Folder(tmp_path / "out", format_name, monkeypatch))

@@ -14,6 +14,7 @@ import pytest
 from penstock.common import Types
 from penstock.connectors.postgres import PostgresSink
 from penstock.datastream import MapFunction
+from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
 from penstock.errors import ConnectorRefusedError, ConnectorUnavailableError, PenstockError
 from penstock.model.sink import Sink
 from penstock.model.types import resolve_type
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.e2e
 
 Check = Callable[[SinkSystem], None]
 PAIRS = resolve_type("id bigint, value bigint")
+COPIED = "INSERT INTO numbers (id, value) VALUES (?, ?)"
+UPSERT = f"{COPIED} ON CONFLICT (id) DO UPDATE SET value = excluded.value"
 
 
 @pytest.fixture
@@ -42,11 +45,10 @@ def query(url: str, statement: str, *parameters: Any) -> list[Any]:
 class Database(SinkSystem):
     """A database whose every statement and commit fails before and after."""
 
-    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch, key: Sequence[str]) -> None:
+    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch, sink: Sink, *, upserts: bool) -> None:
         super().__init__()
-        self.url = url
-        self.key = key
-        self.upserts = bool(key)
+        self.upserts = upserts
+        self._sink = sink
         faults, real = self.faults, psycopg.Connection
         self.reader = real.connect(url, autocommit=True)
 
@@ -60,7 +62,7 @@ class Database(SinkSystem):
         monkeypatch.setattr(psycopg, "connect", Connection.connect)
 
     def sink(self) -> Sink:
-        return PostgresSink(self.url, "public.numbers", key=self.key)
+        return self._sink
 
     def rows(self) -> list[tuple[int, int]]:
         if self.reader.execute("SELECT to_regclass('numbers')").fetchone() == (None,):
@@ -78,7 +80,18 @@ class Database(SinkSystem):
 @pytest.mark.parametrize("key", [(), ("id",)], ids=["append", "upsert"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_q5_q7_conformance(check: Check, key: Sequence[str], url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    system = Database(url, monkeypatch, key)
+    system = Database(url, monkeypatch, PostgresSink(url, "public.numbers", key=key), upserts=bool(key))
+    with system.reader:
+        check(system)
+
+
+@pytest.mark.parametrize("sql", [COPIED, UPSERT], ids=["copied", "statement"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_q5_q7_conformance_of_the_jdbc_sink(check: Check, sql: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    query(url, f"CREATE TABLE numbers (id bigint{' PRIMARY KEY' if sql is UPSERT else ''}, value bigint)")
+    options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(f"jdbc:{url}").build()
+    sink = JdbcSink.sink(sql, Types.ROW([Types.LONG(), Types.LONG()]), options)
+    system = Database(url, monkeypatch, sink, upserts=sql is UPSERT)
     with system.reader:
         check(system)
 

@@ -26,58 +26,10 @@ from penstock.model.types import resolve_type
 from penstock.testing import CHECKPOINT, CRASH, Harness
 from penstock.testing.conformance_sink import CHECKS, SinkSystem
 from penstock.testing.conformance_sink.sink_job import SinkJob
+from tests.connectors.database.faulty_sqlite import FaultySqlite
 
 Check = Callable[[SinkSystem], None]
 PAIRS = resolve_type("id bigint, value bigint")
-
-
-class Database(SinkSystem):
-    """A file whose every statement and commit fails before and after."""
-
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, key: Sequence[str] = ()) -> None:
-        super().__init__()
-        self.path = path
-        self.key = key
-        self.upserts = bool(key)
-        faults, real = self.faults, sqlite3.connect
-
-        class Connection(sqlite3.Connection):
-            def execute(self, *args: Any) -> Any:
-                cursor = self.cursor()
-                return faults.call(cursor.execute, *args)
-
-            def commit(self) -> None:
-                faults.call(super().commit)
-
-            def cursor(self, *args: Any) -> Any:
-                self.cursors = [*getattr(self, "cursors", []), super().cursor(*args)]
-                return faults.call(self.cursors.__getitem__, -1)
-
-            def close(self) -> None:
-                for cursor in getattr(self, "cursors", []):  # one that the traceback of a fault keeps holds a lock
-                    cursor.close()
-                super().close()
-
-        self.connect = real
-        monkeypatch.setattr(sqlite3, "connect", lambda *a, **named: real(*a, **named, factory=Connection))
-
-    def sink(self) -> Sink:
-        return SqliteSink(self.path, "numbers", key=self.key)
-
-    def rows(self) -> list[tuple[int, int]]:
-        return self.query("SELECT id, value FROM numbers ORDER BY rowid")
-
-    def leftovers(self) -> Sequence[object]:
-        return []
-
-    def clear(self) -> None:
-        self.query("DELETE FROM numbers")
-
-    def query(self, statement: str) -> list[Any]:
-        with closing(self.connect(self.path, isolation_level=None)) as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'numbers'").fetchall():
-                return []
-            return connection.execute(statement).fetchall()
 
 
 def cases() -> list[Any]:
@@ -92,7 +44,8 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("check", "key"), cases())
 def test_q5_q7_conformance(check: Check, key: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(Database(tmp_path / "numbers.db", monkeypatch, key))
+    path = tmp_path / "numbers.db"
+    check(FaultySqlite(path, monkeypatch, SqliteSink(path, "numbers", key=key), upserts=bool(key)))
 
 
 class Echo(MapFunction):
