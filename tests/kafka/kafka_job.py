@@ -1,7 +1,10 @@
 """A job that writes to a topic, over all its drivers, and what a reader of the topic sees in the end."""
 
 import json
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,8 @@ from confluent_kafka import Producer
 from tests.faults.events import Expected, Load, batch_result, write_events
 from tests.faults.failpoints import read_hits
 from tests.faults.jobs import JobProcess, Place
-from tests.faults.kills import FINISH_LIMIT_S, RECOVERY_LIMIT_S
+from tests.faults.kills import FINISH_LIMIT_S
+from tests.faults.outages import wait_for
 from tests.faults.outcome import compare, read_state
 from tests.kafka.topics import TransactionWatch, new_topic, read_committed
 from tests.waiting import wait_until
@@ -43,6 +47,10 @@ class KafkaJob:
         settings = (("penstock.epoch.max-rows", str(rows)),)
         self.place = replace(self.place, settings=settings, checkpoint_ms=checkpoint_ms)
 
+    def configure(self, *settings: tuple[str, str]) -> None:
+        """Settings of the next drivers."""
+        self.place = replace(self.place, settings=(*self.place.settings, *settings))
+
     def start(self, armed: str = "") -> JobProcess:
         return JobProcess(self.place, PENSTOCK_FAILPOINT=armed, PENSTOCK_FAILPOINT_LOG=str(self.log))
 
@@ -73,6 +81,24 @@ class KafkaJob:
         finally:
             watch.close()
 
+    @contextmanager
+    def halted_within_a_transaction(self, job: JobProcess) -> Iterator[None]:
+        """In the block the process of the driver is stopped, and its transaction is open."""
+        watch = TransactionWatch(self.servers, self.topic)
+        for _ in range(TRIES):
+            wait_for(job, watch.is_open)
+            os.kill(job.pid, signal.SIGSTOP)
+            if watch.is_open():
+                break
+            os.kill(job.pid, signal.SIGCONT)
+        else:
+            raise AssertionError(f"{TRIES} transactions were committed before the driver was stopped")
+        watch.close()
+        try:
+            yield
+        finally:
+            os.kill(job.pid, signal.SIGCONT)
+
     def await_exit(self, job: JobProcess) -> None:
         wait_until(lambda: job.exit_code is not None, timeout_s=FINISH_LIMIT_S, pause_s=0.2)
 
@@ -83,14 +109,6 @@ class KafkaJob:
         """Counts, sums, the XOR of ids and the running counts of every key are those of the oracle."""
         verdict = compare(self.expected, read_state(self.place.job_folder), self.rows())
         assert verdict.exact, verdict
-
-
-def wait_for(job: JobProcess, happened: Callable[[], bool]) -> None:
-    def asked() -> bool:
-        assert job.exit_code is None, f"the driver ended with {job.exit_code}: {job.log_tail()}"
-        return happened()
-
-    wait_until(asked, timeout_s=RECOVERY_LIMIT_S, pause_s=0.01)
 
 
 def fill_topic(servers: str, events: Path) -> str:

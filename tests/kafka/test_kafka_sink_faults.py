@@ -10,14 +10,13 @@ import pytest
 from penstock.services import RunningService, start_service
 from tests.faults.events import Load
 from tests.faults.failpoints import read_hits
+from tests.faults.outages import SHORT_RETRIES, wait_for, wait_out, wait_out_with_restarts
 from tests.faults.outcome import compare, read_state
-from tests.kafka.kafka_job import KafkaJob, wait_for
+from tests.kafka.kafka_job import KafkaJob
 from tests.kafka.topics import TransactionWatch
-from tests.waiting import Stopwatch, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 DRIVER = ("C17", "C18", "C19", "C20", "C21")
-AWAY_S = 60
 SMALL = Load(events=60_000, keys=200, files=60)
 LARGE = Load(events=240_000, keys=200, files=8)
 """Checkpoints of so many rows that writing one takes a moment."""
@@ -52,9 +51,7 @@ def test_q5_a_broker_that_is_away_for_a_minute_in_the_middle_of_a_commit(
     with job.start(armed) as driver:
         wait_for(driver, lambda: armed in read_hits(job.log))
         own_broker.kill()
-        away = Stopwatch()
-        wait_until(lambda: away.seconds() > AWAY_S)
-        assert "output of sink 'out' waits, because" in driver.said(), driver.log_tail()
+        wait_out(driver)
         own_broker.resume()
         job.await_exit(driver)
         assert driver.wait(0) == 0, driver.log_tail()
@@ -68,6 +65,36 @@ def test_q5_a_broker_that_is_killed_while_a_transaction_is_open(own_broker: Runn
         wait_for(driver, watch.is_open)
         own_broker.kill()
         watch.close()
+        own_broker.resume()
+        job.await_exit(driver)
+        assert driver.wait(0) == 0, driver.log_tail()
+    job.require_exact()
+
+
+def test_q5_a_broker_that_goes_within_a_transaction_and_is_away_for_a_minute_is_waited_for(
+    own_broker: RunningService, tmp_path: Path
+) -> None:
+    job = KafkaJob(tmp_path, own_broker.address, LARGE)
+    with job.start() as driver:
+        with job.halted_within_a_transaction(driver):
+            own_broker.kill()
+        wait_out(driver)
+        own_broker.resume()
+        job.await_exit(driver)
+        assert driver.wait(0) == 0, driver.log_tail()
+    assert "is committed, after it had to wait" in driver.said() and "has failed" not in driver.said()
+    job.require_exact()
+
+
+def test_q5_a_commit_that_fails_for_too_long_ends_the_attempt_and_the_next_one_commits(
+    own_broker: RunningService, tmp_path: Path
+) -> None:
+    job = KafkaJob(tmp_path, own_broker.address, LARGE)
+    job.configure(*SHORT_RETRIES)
+    with job.start() as driver:
+        with job.halted_within_a_transaction(driver):
+            own_broker.kill()
+        wait_out_with_restarts(driver)
         own_broker.resume()
         job.await_exit(driver)
         assert driver.wait(0) == 0, driver.log_tail()

@@ -21,8 +21,9 @@ from tests.faults.events import Load
 from tests.faults.failpoints import read_hits
 from tests.faults.halts import Halt, halted_pids, resume
 from tests.faults.jobs import ROOT
+from tests.faults.outages import WAITS, wait_for
 from tests.faults.outcome import compare, read_state
-from tests.kafka.kafka_job import KafkaJob, wait_for
+from tests.kafka.kafka_job import KafkaJob
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 VICTIMS = ("worker", "taskmanager", "driver")
@@ -95,7 +96,7 @@ def finish_with_broker_restart(job: KafkaJob, broker: RunningService) -> None:
         wait_for(driver, lambda: AWAY in read_hits(job.log))
         broker.kill()
         resume(*halted_pids(job.log, AWAY))
-        wait_for(driver, lambda: "output of sink 'out' waits, because" in driver.said())
+        wait_for(driver, lambda: WAITS in driver.said())
         broker.resume()
         job.await_exit(driver)
         assert driver.wait(0) == 0, driver.log_tail()

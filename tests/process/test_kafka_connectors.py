@@ -1,4 +1,7 @@
-"""A job that changes from Spark's Kafka connector to ours, and back, by savepoints: no gap, nothing twice."""
+"""A job that changes from Spark's Kafka connector to ours, and back, by savepoints: no gap, nothing twice.
+
+At each change it also gets another parallelism, and the topic more partitions.
+"""
 
 import json
 import subprocess
@@ -14,7 +17,10 @@ from penstock.services.maven import fetch_jars
 from tests.kafka_topics import Topic
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.e2e]
+pytestmark = [pytest.mark.process, pytest.mark.e2e, pytest.mark.timeout(1200)]
+READERS = (("spark", 2, 2), ("penstock", 3, 4), ("spark", 1, 5))
+"""Connector, parallelism and partitions of the topic, one after the other."""
+PER_ROUND, KEYS = 600, 7
 PROGRAM = """
 import sys
 
@@ -48,7 +54,7 @@ else:
     source = source.set_value_only_deserializer(SimpleStringSchema()).build()
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 numbers = stream.uid("numbers").map(lambda r: int(r if isinstance(r, str) else r[0]), Types.LONG())
-totals = numbers.key_by(lambda n: n % 3, Types.LONG()).process(Total(), "n bigint, total bigint").uid("total")
+totals = numbers.key_by(lambda n: n % 7, Types.LONG()).process(Total(), "n bigint, total bigint").uid("total")
 totals.sink_to(FileSink.for_row_format(out, "json").build()).uid("out")
 env.execute("numbers")
 """
@@ -64,30 +70,53 @@ def penstock(folder: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "penstock", arguments[0], *settings, *arguments[1:]]
 
 
-def test_a_savepoint_of_one_connector_is_continued_by_the_other(kafka: RunningService, tmp_path: Path) -> None:
+def start(folder: Path, reader: str, parallelism: int, arguments: list[str]) -> "subprocess.Popen[bytes]":
     jars = fetch_jars(JARS, cache_folder() / "spark-kafka-4.2.0", transitive=False)
+    settings = [f"-Dspark.jars={','.join(map(str, jars))}", "-Dspark.master=local[2,4]"]
+    settings.append(f"-Dexecution.checkpointing.dir={folder / 'checkpoints'}")
+    command = penstock(folder, "run", "-p", str(parallelism), *settings, *arguments)
+    with open(folder / f"{reader}-{parallelism}.txt", "wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+
+def stop(folder: Path) -> str:
+    """The savepoint."""
+    command = penstock(folder, "stop", "numbers", "-p", str(folder / "savepoints"), "--json")
+    stopped = subprocess.run(command, capture_output=True, text=True, check=True)
+    return next(str(word) for word in json.loads(stopped.stdout).values() if "savepoint-" in str(word))
+
+
+def await_rows(job: "subprocess.Popen[bytes]", out: Path, count: int, log: Path) -> None:
+    wait_until(lambda: len(rows(out)) >= count or job.poll() is not None)
+    assert job.poll() is None, log.read_text("utf-8")
+
+
+def test_a_savepoint_of_one_connector_is_continued_by_the_other_at_another_parallelism_with_more_partitions(
+    kafka: RunningService, tmp_path: Path
+) -> None:
     program = tmp_path / "number_totals.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    out, savepoint, sent = tmp_path / "out", "", 0
+    start_from: list[str] = []
+    out, sent = tmp_path / "out", 0
     topic = Topic(kafka.address, 2)
-    for reader in ("spark", "penstock", "spark"):
-        topic.fill((n % 2, n) for n in range(sent, sent + 60))
-        sent += 60
-        settings = [f"-Dspark.jars={','.join(map(str, jars))}", "-Dspark.master=local[2,4]"]
-        settings.append(f"-Dexecution.checkpointing.dir={tmp_path / 'checkpoints'}")
-        start = ["-s", savepoint] if savepoint else []
-        arguments = [reader, kafka.address, topic.name, str(out)]
-        with open(tmp_path / f"{reader}-{sent}.txt", "wb") as log:
-            command = penstock(tmp_path, "run", "-p", "2", *settings, *start, str(program), *arguments)
-            job = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path)
+    for reader, parallelism, partitions in READERS:
+        if partitions > 2:
+            topic.add_partitions(partitions)  # while the job does not run
+        topic.fill((n % partitions, n) for n in range(sent, sent + PER_ROUND))
+        sent += PER_ROUND
+        arguments = [*start_from, str(program), reader, kafka.address, topic.name, str(out)]
+        job = start(tmp_path, reader, parallelism, arguments)
         try:
-            wait_until(lambda sent=sent, job=job: len(rows(out)) >= sent or job.poll() is not None)  # type: ignore[misc]
-            assert job.poll() is None, Path(log.name).read_text("utf-8")
-            stop = penstock(tmp_path, "stop", "numbers", "-p", str(tmp_path / "savepoints"), "--json")
-            stopped = subprocess.run(stop, capture_output=True, text=True, check=True)
-            savepoint = next(word for word in json.loads(stopped.stdout).values() if "savepoint-" in str(word))
+            await_rows(job, out, sent, tmp_path / f"{reader}-{parallelism}.txt")
+            if (reader, parallelism, partitions) != READERS[-1]:  # some of these, or none, are in the savepoint
+                topic.fill((n % partitions, n) for n in range(sent, sent + PER_ROUND))
+                sent += PER_ROUND
+            start_from = ["-s", stop(tmp_path)]
             job.wait()
         finally:
             job.kill()
             job.wait()
-    assert Counter(row["n"] for row in rows(out)) == Counter(range(sent))
+    found = rows(out)
+    assert Counter(row["n"] for row in found) == Counter(range(sent))
+    totals = {row["n"] % KEYS: row["total"] for row in sorted(found, key=lambda row: row["total"])}
+    assert totals == {key: sum(n for n in range(sent) if n % KEYS == key) for key in range(KEYS)}
