@@ -12,8 +12,9 @@ from penstock.clock import Clock, SystemClock
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import JobRecord, RescaleRecord
 from penstock.control.terminal import print_message, print_warning
-from penstock.errors import JobFailedError, PenstockError, UsageError
+from penstock.errors import JobFailedError, PenstockError
 from penstock.graph.job_graph import JobGraph
+from penstock.graph.scaled_stages import scaled_stages
 from penstock.jobmanager.scaling_decision import LoadSample, LoadWindow, ScalingBounds, ScalingDecision
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
@@ -119,22 +120,6 @@ class Autoscaler:
                 self._window.interrupt()
             return
         self._window.begin(self._clock.monotonic_s(), decision.lagging_rate)
-
-
-def scaled_stages(graph: JobGraph) -> frozenset[str]:
-    """The ids of the stages that a rescale changes: not those whose operators all set a parallelism of their own."""
-    default = graph.default_parallelism
-    another = default + 1 if default < graph.max_parallelism else default - 1
-    found = {stage.id for stage in graph.stages if stage.parallelism == default}
-    if graph.at_parallelism is None or another < 1:
-        return frozenset(found)
-    try:
-        changed = graph.at_parallelism(another)
-    except UsageError:  # it would not fit the program, which the rescale says then
-        return frozenset(found)
-    fixed = {uid for stage in changed.stages if stage.parallelism == default for uid in stage.uids}
-    kept = {stage.id for stage in graph.stages if stage.uids and fixed.issuperset(stage.uids)}
-    return frozenset(found - kept)
 
 
 def busy_share(subtasks: Sequence[SubtaskFigures], parallelism: int) -> float:

@@ -80,6 +80,19 @@ class RescaleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trigger_id: str | None = msgspec.field(default=None, name="triggerId")
 
 
+class ParallelismBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Within which the parallelism of a vertex has to be."""
+
+    lower_bound: int = msgspec.field(name="lowerBound")
+    upper_bound: int = msgspec.field(name="upperBound")
+
+
+class VertexRequirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """PUT /jobs/:jobid/resource-requirements: an object with one of these by the id of each vertex."""
+
+    parallelism: ParallelismBounds
+
+
 class DisposalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """POST /savepoint-disposal."""
 
@@ -87,15 +100,15 @@ class DisposalBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trigger_id: str | None = msgspec.field(default=None, name="triggerId")
 
 
-Body = TypeVar("Body", bound=msgspec.Struct)
+Body = TypeVar("Body")
 
 
 def decode_body(data: bytes, kind: type[Body]) -> Body:
-    """The decoded body; an error names the field. Fields are flat, so a wrong type ends the decoding at once."""
+    """The decoded body; an error names the field. Every field has a type, so a wrong one ends the decoding at once."""
     text = data or b"{}"
     try:
         body = msgspec.json.decode(text, type=kind)
-        # msgspec keeps the last of two equal fields. This check relies on all fields being flat.
+        # msgspec keeps the last of two equal fields. This finds them, also in objects within the body.
         json.loads(text, object_pairs_hook=_unique)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RequestRefusedError(400, "BAD_REQUEST", f"the body is not valid: {str(error)[:MESSAGE_CHARS]}") from None

@@ -1,4 +1,4 @@
-"""The metrics that every job has, with Flink's names: of the job, of its subtasks and of their operators.
+"""The metrics that every job has, with Flink's names: of the job, its TaskManagers, its subtasks and their operators.
 
 Times are milliseconds, except for the two whose names Flink gives to nanoseconds. Flink has no metrics of epochs.
 """
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
-from penstock.control.registry import JobRecord
+from penstock.control.process_figures import process_figures
+from penstock.control.registry import JobRecord, ProcessRecord
 from penstock.control.running_job import JobFacts
 from penstock.graph.job_graph import StagePlan
 from penstock.model.metric_readings import Figure
@@ -66,6 +67,19 @@ def _last_checkpoint(stats: CheckpointStats, facts: JobFacts) -> dict[str, Figur
         "lastCheckpointProcessedData": sum(part.figures.processed_bytes for part in stats.parts),
         "lastCheckpointPersistedData": stats.persisted_bytes,
         "lastCheckpointExternalPath": external_path(stats, facts),
+    }
+
+
+def taskmanager_metrics(record: JobRecord, process: ProcessRecord) -> dict[str, Figure]:
+    """/taskmanagers/:taskmanagerid/metrics: sums over its subtasks, and what the machine says of the process."""
+    own = [one for one in record.subtasks if f"{one.vertex}/{one.subtask}" in process.subtasks]
+    return {
+        "numRecordsIn": sum(one.rows_in for one in own),
+        "numRecordsOut": sum(one.rows_out for one in own),
+        "numRecordsInPerSecond": sum(one.rows_in_per_s for one in own),
+        "numRecordsOutPerSecond": sum(one.rows_out_per_s for one in own),
+        "numRecordsWaiting": sum(one.rows_waiting for one in own),
+        **process_figures(process, record.updated_ms),
     }
 
 

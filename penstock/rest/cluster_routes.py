@@ -1,7 +1,7 @@
 """The endpoints of what Flink calls the cluster: driver and TaskManagers, settings, metrics and logs."""
 
 from penstock.model.metric_readings import Figure
-from penstock.rest import cluster_views, metric_views
+from penstock.rest import builtin_metrics, cluster_views, metric_views
 from penstock.rest.endpoint import Answer, Call, Endpoint
 from penstock.rest.prometheus_text import CONTENT_TYPE, prometheus_text
 
@@ -21,9 +21,8 @@ def show_prometheus(call: Call) -> Answer:
 
 
 def show_jobs_metrics(call: Call) -> Answer:
-    """As of several jobs; there is one."""
-    figures = [(0, name, value) for name, value in metric_views.job_metrics(call.control).items()]
-    return Answer(200, metric_views.aggregated_metrics(figures, {k: v for k, v in call.query.items() if k != "jobs"}))
+    """As of several jobs; there is one, which `jobs` need not name."""
+    return Answer(200, metric_views.aggregated_metrics(metric_views.job_metrics(call.control).items(), call.query))
 
 
 def show_driver_config(call: Call) -> Answer:
@@ -61,6 +60,23 @@ def show_taskmanager(call: Call) -> Answer:
     return Answer(200, cluster_views.taskmanager(record, process))
 
 
+def show_merged_taskmanager_metrics(call: Call) -> Answer:
+    record = call.control.job.record()
+    figures = [
+        figure
+        for process in cluster_views.taskmanagers_of(record)
+        if metric_views.is_chosen(call.query, "taskmanagers", process.id)
+        for figure in builtin_metrics.taskmanager_metrics(record, process).items()
+    ]
+    return Answer(200, metric_views.aggregated_metrics(figures, call.query))
+
+
+def show_taskmanager_metrics(call: Call) -> Answer:
+    record = call.control.job.record()
+    process = cluster_views.find_taskmanager(record, call.path["taskmanagerid"])
+    return Answer(200, metric_views.names_or_values(builtin_metrics.taskmanager_metrics(record, process), call.query))
+
+
 def list_taskmanager_logs(call: Call) -> Answer:
     record = call.control.job.record()
     process = cluster_views.find_taskmanager(record, call.path["taskmanagerid"])
@@ -90,7 +106,17 @@ CLUSTER_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/jobmanager/logs", list_driver_logs, summary="The driver's logs."),
     Endpoint("GET", "/jobmanager/logs/{log}", show_driver_log, media_type=TEXT, summary="A log of the driver."),
     Endpoint("GET", "/taskmanagers", list_taskmanagers, summary="The TaskManagers."),
+    Endpoint(
+        "GET",
+        "/taskmanagers/metrics",
+        show_merged_taskmanager_metrics,
+        query=("get", "agg", "taskmanagers"),
+        summary="Metrics merged over TaskManagers.",
+    ),
     Endpoint("GET", _TASKMANAGER, show_taskmanager, summary="A TaskManager."),
+    Endpoint(
+        "GET", _TASKMANAGER + "/metrics", show_taskmanager_metrics, query=("get",), summary="Metrics of a TaskManager."
+    ),
     Endpoint("GET", _TASKMANAGER + "/logs", list_taskmanager_logs, summary="A TaskManager's logs."),
     Endpoint(
         "GET", _TASKMANAGER + "/logs/{log}", show_taskmanager_log, media_type=TEXT, summary="A log of a TaskManager."

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from penstock.control.running_job import ControlledJob
 from penstock.control.tokens import Scope
 from penstock.errors import RequestRefusedError
@@ -50,7 +48,8 @@ class Endpoint:
     path: str
     handle: Callable[[Call], Answer]
     scope: Scope = "read"
-    body: type[msgspec.Struct] = NoBody
+    body: type[Any] = NoBody
+    """A struct, or an object with a struct by name."""
     query: tuple[str, ...] = ()
     status: int = 200
     """Of a request that succeeds."""

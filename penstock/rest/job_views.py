@@ -200,11 +200,3 @@ def execution_result(record: JobRecord) -> dict[str, Any]:
 
 
 _APPLICATION_STATUS = {"FINISHED": "SUCCEEDED", "FAILED": "FAILED", "CANCELED": "CANCELED"}
-
-
-def resource_requirements(facts: JobFacts) -> dict[str, Any]:
-    """/jobs/:jobid/resource-requirements: a job runs at one parallelism."""
-    return {
-        stage.id: {"parallelism": {"lowerBound": stage.parallelism, "upperBound": stage.parallelism}}
-        for stage in facts.graph.stages
-    }

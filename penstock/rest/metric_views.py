@@ -40,15 +40,14 @@ def vertex_metrics(figures: Sequence[PlacedFigure], query: Mapping[str, str]) ->
     return names_or_values({f"{index}.{name}": value for index, name, value in figures}, query)
 
 
-def aggregated_metrics(figures: Iterable[PlacedFigure], query: Mapping[str, str]) -> list[dict[str, Any]]:
-    """/jobs/:jobid/vertices/:vertexid/subtasks/metrics: names, or numbers merged over subtasks."""
+def aggregated_metrics(figures: Iterable[tuple[str, Figure]], query: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Metrics of several subtasks, TaskManagers or jobs: names, or numbers merged over them."""
     chosen = listed(query, "agg") or list(AGGREGATIONS)
     if unknown := [name for name in chosen if name not in AGGREGATIONS]:
         raise RequestRefusedError(400, "BAD_REQUEST", f"agg: {unknown[0]!r} is not one of {', '.join(AGGREGATIONS)}")
-    only = listed(query, "subtasks")
     numbers: dict[str, list[float]] = {}
-    for index, name, value in figures:
-        if not isinstance(value, str) and (not only or str(index) in only):
+    for name, value in figures:
+        if not isinstance(value, str):
             numbers.setdefault(name, []).append(value)
     if "get" not in query:
         return [{"id": name} for name in sorted(numbers)]
@@ -81,6 +80,16 @@ def figures_of(readings: Readings, stage: StagePlan) -> Iterable[tuple[int, str,
         name = f"{names.get(reading.operator, reading.operator)}.{reading.name}"
         for word, figure in reading.figures.items():
             yield subtask.index, name if len(reading.figures) == 1 else f"{name}_{word}", figure
+
+
+def is_chosen(query: Mapping[str, str], parameter: str, place: str) -> bool:
+    """Whether a parameter names this place, or none at all.
+
+    >>> is_chosen({}, "subtasks", "1"), is_chosen({"subtasks": "0,2"}, "subtasks", "1")
+    (True, False)
+    """
+    only = listed(query, parameter)
+    return not only or place in only
 
 
 def listed(query: Mapping[str, str], parameter: str) -> list[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 
@@ -37,7 +37,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
         if endpoint.body is not NoBody:
-            _, found = msgspec.json.schema_components([_describable(endpoint.body)], ref_template=_REF)
+            _, found = _body_schema(endpoint.body)
             bodies.update(found)
     return {
         "openapi": "3.1.0",
@@ -56,8 +56,16 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _describable(body: type[msgspec.Struct]) -> type[msgspec.Struct]:
+def _body_schema(body: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema of a body, and those that it refers to."""
+    (schema,), found = msgspec.json.schema_components([_describable(body)], ref_template=_REF)
+    return schema, found
+
+
+def _describable(body: type[Any]) -> type[Any]:
     """The body, or one like it: a value that is decoded later may be missing, which has no form in JSON."""
+    if get_origin(body) is not None:  # an object with a struct by name
+        return body
     fields = msgspec.structs.fields(body)
     if not any(isinstance(field.default, msgspec.Raw) for field in fields):
         return body
@@ -95,7 +103,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": _responses(endpoint, has_parameters=bool(names)),
     }
     if endpoint.body is not NoBody:
-        schema = {"$ref": _REF.format(name=endpoint.body.__name__)}
+        schema, _ = _body_schema(endpoint.body)
         found["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     return found
 

@@ -22,7 +22,7 @@ PREFIX = "penstock_"
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")
 _COUNTERS = re.compile(
-    r"num_(records|late|untimed|restarts|rows).*|accumulate_.*|number_of_(completed|failed)_.*|total_.*"
+    r"num_(records|late|untimed|restarts|rows).*|accumulate_.*|status_process_cpu_time_ms|number_of_(completed|failed)_.*|total_.*"
 )
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 KINDS = {"counter": "counter", "gauge": "gauge"}
@@ -56,6 +56,10 @@ def samples(control: ControlledJob, record: JobRecord) -> Iterator[tuple[str, st
     for status in JobStatus:
         yield f"{PREFIX}job_status", "gauge", {"status": status.name}, float(record.status == status.name)
     yield from _plain("job_", builtin_metrics.job_metrics(record, report, facts).items(), {})
+    for process in record.processes:
+        if process.role == "taskmanager":
+            figures = builtin_metrics.taskmanager_metrics(record, process)
+            yield from _plain("taskmanager_", figures.items(), {"taskmanager": process.id})
     for stage in facts.graph.stages:
         for index, name, value in builtin_metrics.subtask_metrics(record, report, stage):
             labels = {"vertex": stage.id, "vertex_name": stage.name, "subtask": str(index)}

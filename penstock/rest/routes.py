@@ -22,6 +22,7 @@ from penstock.rest.endpoint import Answer, Call, Endpoint, not_found, parse_numb
 from penstock.rest.openapi import openapi_document
 from penstock.rest.page_routes import PAGE_ENDPOINTS
 from penstock.rest.page_sessions import CODE_LIMIT_S
+from penstock.rest.requirement_routes import REQUIREMENT_ENDPOINTS
 from penstock.rest.state_routes import STATE_ENDPOINTS
 from penstock.rest.vertex_routes import VERTEX_ENDPOINTS
 
@@ -77,11 +78,6 @@ def show_accumulators(call: Call) -> Answer:
 def show_metrics(call: Call) -> Answer:
     require_job(call)
     return Answer(200, metric_views.names_or_values(metric_views.job_metrics(call.control), call.query))
-
-
-def show_requirements(call: Call) -> Answer:
-    require_job(call)
-    return Answer(200, job_views.resource_requirements(call.control.facts))
 
 
 def make_login_code(call: Call) -> Answer:
@@ -238,7 +234,6 @@ JOB_ENDPOINTS: tuple[Endpoint, ...] = (
         "GET", _JOB + "/accumulators", show_accumulators, query=("includeSerializedValue",), summary="Always empty."
     ),
     Endpoint("GET", _JOB + "/metrics", show_metrics, query=("get",), summary="Metrics of the job."),
-    Endpoint("GET", _JOB + "/resource-requirements", show_requirements, summary="The parallelism of each vertex."),
     Endpoint(
         "GET", _JOB + "/exceptions", show_exceptions, query=("maxExceptions",), summary="Why attempts have failed."
     ),
@@ -284,6 +279,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *JOB_ENDPOINTS,
     *VERTEX_ENDPOINTS,
     *SNAPSHOT_ENDPOINTS,
+    *REQUIREMENT_ENDPOINTS,
     *PAGE_ENDPOINTS,
     *STATE_ENDPOINTS,
     Endpoint(

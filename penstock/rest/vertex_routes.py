@@ -35,8 +35,11 @@ def show_metrics(call: Call) -> Answer:
 
 
 def show_aggregated_metrics(call: Call) -> Answer:
-    figures = metric_views.placed_figures(call.control, find_vertex(call))
-    return Answer(200, metric_views.aggregated_metrics(figures, call.query))
+    placed = metric_views.placed_figures(call.control, find_vertex(call))
+    chosen = [
+        (name, value) for index, name, value in placed if metric_views.is_chosen(call.query, "subtasks", str(index))
+    ]
+    return Answer(200, metric_views.aggregated_metrics(chosen, call.query))
 
 
 def show_subtask_accumulators(call: Call) -> Answer:

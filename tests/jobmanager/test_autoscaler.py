@@ -11,17 +11,13 @@ import pytest
 from penstock.control.driver_log import DriverLog
 from penstock.control.registry import JobRecord, PhaseRecord, RescaleRecord
 from penstock.errors import JobConflictError, JobFailedError
-from penstock.graph.stages import GraphSettings, build_job_graph
-from penstock.graph.stream_graph import SourceSpec, StreamGraph
-from penstock.jobmanager.autoscaler import Autoscaler, busy_share, scaled_stages, start_autoscaler
+from penstock.jobmanager.autoscaler import Autoscaler, busy_share, start_autoscaler
 from penstock.jobmanager.scaling_decision import ScalingBounds
 from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
 from penstock.model.subtask_work import SubtaskFigures
-from penstock.model.types import TAGGED
 from penstock.testing import ManualClock
 from tests.records import A_ID, job_record
-from tests.sim.job import BUCKETS, EVERYTHING, MAX_PARALLELISM, CountBuckets, Everything, add_keyed, bucket_of
 
 BOUNDS = ScalingBounds(least=1, most=4, target=0.7, margin=0.2, window_s=60, down_interval_s=120)
 
@@ -89,22 +85,6 @@ def test_the_busiest_stage_counts_by_the_mean_of_its_subtasks() -> None:
     assert busy_share([*subtasks(0.2, 0.4), *subtasks(0.9, 0.5, vertex="s2")], 2) == pytest.approx(0.7)
     assert busy_share(subtasks(0.9, 0.9, 0.9), 2) == 0.0, "it keeps a parallelism of its own"
     assert busy_share([], 2) == 0.0
-
-
-def test_a_stage_whose_operators_set_the_parallelism_that_the_job_has_is_not_looked_at() -> None:
-    """More subtasks would not relieve it, and once they are there it would no longer count: up and down in turn."""
-    graph = StreamGraph()
-    source = graph.add("source", "events", (), SourceSpec("collection", None, TAGGED, None, True), TAGGED)
-    first = add_keyed(graph, source, lambda event: event.key, Everything(), EVERYTHING)
-    second = add_keyed(graph, first, bucket_of, CountBuckets(), BUCKETS)
-    second.parallelism = 2
-    job_graph = build_job_graph(graph, GraphSettings(2, MAX_PARALLELISM))
-    places = {stage.id: stage.uids for stage in job_graph.stages}
-    assert BUCKETS in [uid for uids in places.values() for uid in uids]
-    found = scaled_stages(job_graph)
-    assert [places[stage] for stage in sorted(found) if places[stage]] == [(EVERYTHING,)]
-    assert job_graph.at_parallelism is not None
-    assert len(scaled_stages(job_graph.at_parallelism(MAX_PARALLELISM))) == len(found)
 
 
 def test_a_busy_job_is_rescaled_once_and_the_log_says_why(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ found = {
     "taskmanagers": client.taskmanagers.all(),
     "taskmanager": client.taskmanagers.get(client.taskmanagers.taskmanager_ids()[0]),
     "taskmanager_logs": client.taskmanagers.get_logs(client.taskmanagers.taskmanager_ids()[0]),
+    "taskmanager_metrics": client.taskmanagers.get_metrics(client.taskmanagers.taskmanager_ids()[0]),
+    "merged_metrics": client.taskmanagers.metrics(),
     "driver_config": client.jobmanager.config(),
     "driver_log": client.jobmanager.get_log("driver.log"),
     "driver_metrics": client.jobmanager.metrics(),
@@ -103,6 +105,8 @@ def test_flink_rest_client_lists_jobs_reads_everything_takes_a_savepoint_and_sto
     assert found["job"] == {"id": record.job_id, "status": "RUNNING"}
     assert found["overview"]["taskmanagers"] == len(found["taskmanagers"]) == 2
     assert found["job_metrics"]["numRecordsIn"] == "4" and found["metrics"]["numRecordsIn"]["max"] == 4
+    assert found["merged_metrics"]["numRecordsIn"]["sum"] == 4
+    assert int(found["taskmanager_metrics"]["Status.Process.Memory.Resident"]) > 1 << 20
     assert found["subtask_ids"] == [0, 1]
     assert found["subtask_metrics"]["numRecordsIn"]["sum"] == 4
     assert found["checkpoint"]["status"] == "COMPLETED" and set(found["checkpoint"]["subtasks"]) == {"s0"}

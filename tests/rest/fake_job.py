@@ -38,7 +38,7 @@ ADMIN = {"Authorization": f"Bearer {TOKENS.admin}"}
 READ = {"Authorization": f"Bearer {TOKENS.read}"}
 JOB = f"/jobs/{A_ID}"
 STAGE = StagePlan("s0", "Source -> Total", 2, 128, None, (), (), ())
-GRAPH = JobGraph((STAGE,), (), (), (), 128)
+GRAPH = JobGraph((STAGE,), (), (), (), 128, default_parallelism=2)
 GUARANTEES = report_guarantees(GRAPH, FaultTolerance())
 
 
@@ -116,6 +116,7 @@ class FakeJob:
         self.may_checkpoint = threading.Event()
         self.may_checkpoint.set()
         self.is_rescaling = False
+        self.rescaled_to: list[int] = []
         self.readings: list[tuple[SubtaskId, MetricReading]] = []
         self.committed: list[RecentEpoch] = []
         self.queries = FakeQueries()
@@ -166,6 +167,7 @@ class FakeJob:
             raise UsageError(f"parallelism {parallelism} is not between 1 and {GRAPH.max_parallelism}")
         if self.is_rescaling:
             raise JobConflictError("the job is being rescaled to 3; try again when that has ended")
+        self.rescaled_to.append(parallelism)
         return lambda: RescaleRecord(2, parallelism, 7, 1530, 0, why)
 
     def trigger_savepoint(self, request: SavepointRequest) -> SavepointRequest:

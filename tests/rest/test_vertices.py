@@ -1,5 +1,7 @@
 """Vertices and subtasks, driver and TaskManagers, with Flink's names; and the metrics that every job has."""
 
+import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,7 @@ def test_metrics_in_prometheus_text_are_read_by_its_own_parser(served: Served) -
         return float(sample.value)
 
     assert value("penstock_job_last_checkpoint_duration") == 250
+    assert value("penstock_taskmanager_num_records_in", taskmanager="tm-1-0-ab") == 50
     assert value("penstock_subtask_busy_time_ms_per_second", subtask="1") == 700
     assert value("penstock_subtask_num_records_in", vertex="s0", subtask="1") == 50
     assert families["penstock_subtask_num_records_in"].type == "counter"
@@ -181,6 +184,22 @@ def test_the_cluster_is_the_job_with_its_taskmanagers(served: Served) -> None:
     assert get(served, "/jobmanager/metrics?get=numRegisteredTaskManagers")[0]["value"] == "1"
 
 
+def test_taskmanagers_have_metrics_of_their_own_and_merged_ones(served: Served) -> None:
+    ours = ProcessRecord(os.getpid(), socket.gethostname(), "taskmanager", ["s0/0"], "tm-1-1-cd")
+    processes = [*served.job.current.processes, ours]
+    served.job.current = a_record(Path(served.job.current.log_dir), processes=processes, updated_ms=10**14)
+    names = [metric["id"] for metric in get(served, "/taskmanagers/tm-1-0-ab/metrics")]
+    rates = ["numRecordsInPerSecond", "numRecordsOut", "numRecordsOutPerSecond", "numRecordsWaiting"]
+    assert names == ["numRecordsIn", *rates], "it is on another machine"
+    own = get(served, "/taskmanagers/tm-1-1-cd/metrics?get=numRecordsIn,Status.Process.Memory.Resident,unknown")
+    assert own[0] == {"id": "numRecordsIn", "value": "0"} and int(own[1]["value"]) > 0 and len(own) == 2
+    merged = get(served, "/taskmanagers/metrics?get=numRecordsIn&agg=sum,max")
+    assert merged == [{"id": "numRecordsIn", "max": 50, "sum": 50}]
+    assert get(served, "/taskmanagers/metrics?get=numRecordsIn&taskmanagers=tm-1-1-cd")[0]["sum"] == 0
+    assert {"id": "Status.Process.Threads.Count"} in get(served, "/taskmanagers/metrics")
+    assert served.client.get("/taskmanagers/tm-9-9-ff/metrics").status_code == 404
+
+
 def test_logs_are_read_by_name_and_nothing_else_is(served: Served) -> None:
     assert [log["name"] for log in get(served, "/jobmanager/logs")["logs"]] == ["driver.log"]
     assert served.client.get("/jobmanager/logs/driver.log").text == "started\n"
@@ -202,10 +221,9 @@ def test_a_log_of_several_files_is_one(served: Served) -> None:
     assert served.client.get("/jobmanager/logs/driver.log.3").status_code in (400, 404)
 
 
-def test_plan_config_and_requirements_of_the_job(served: Served) -> None:
+def test_plan_and_config_of_the_job(served: Served) -> None:
     assert get(served, JOB + "/plan")["plan"] == get(served, JOB)["plan"]
     assert get(served, JOB + "/config")["execution-config"]["job-parallelism"] == 1
-    assert get(served, JOB + "/resource-requirements") == {"s0": {"parallelism": {"lowerBound": 2, "upperBound": 2}}}
 
 
 def test_a_job_that_has_failed_has_a_result_with_the_cause(served: Served) -> None:
