@@ -33,11 +33,14 @@ Found = dict[str, float]
 
 @dataclass(frozen=True)
 class Client:
-    """A program of `bench/programs`, the name of W1 with it, and options of W1 that both kinds of rounds have."""
+    """A program of `bench/programs`, and the name of W1 with it."""
 
     program: str
     name: str
     w1_options: tuple[str, ...] = ()
+    """Of W1 in both kinds of rounds."""
+    alone_options: tuple[str, ...] = ()
+    """Of W1 without the client, besides."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,12 @@ def compare(client: Client, options: argparse.Namespace) -> Comparison:
 def make_engines(client: Client, results: Path) -> tuple[Engine, Engine]:
     """W1 alone and W1 with the client, which writes a file into the folder `results`."""
 
-    def alone(round_: Round) -> list[list[str]]:
+    def w1(round_: Round) -> list[list[str]]:
         more = ["--repeated-batches", str(REPEATED_BATCHES), *client.w1_options]
         return [[*command, *more] for command in penstock.commands(round_)]
+
+    def alone(round_: Round) -> list[list[str]]:
+        return [[*command, *client.alone_options] for command in w1(round_)]
 
     def with_client(round_: Round) -> list[list[str]]:
         rows = round_.rows + REPEATED_BATCHES * round_.files_per_trigger * (round_.rows // PARQUET_FILES)
@@ -127,7 +133,7 @@ def make_engines(client: Client, results: Path) -> tuple[Engine, Engine]:
             *("--rows", str(rows)),
             *("--result", str(results / f"{round_.work.name}.json")),
         ]
-        return [*alone(round_), command]
+        return [*w1(round_), command]
 
     first = replace(penstock.ENGINE, name=ALONE, commands=alone, repeated_batches=REPEATED_BATCHES)
     return first, replace(first, name=client.name, commands=with_client)

@@ -1,7 +1,8 @@
-"""What a job costs that has nothing to do: `python -m bench.idle [--seconds 60]`.
+"""What a job costs that has nothing to do: `python -m bench.idle [--watched] [--seconds 60]`.
 
-No new data, no timer due, checkpoints every 10 s. Prints the CPU time of all its processes together as a part of one
-core; the exit code is 1 if that is not below the limit.
+No new data, no timer due, checkpoints every 10 s. `--watched`: meanwhile a client reads its events, as its page does,
+and scrapes `/metrics` every 5 s. Prints the CPU time of all its processes together, without the client, as a part of
+one core; the exit code is 1 if that is not below the limit.
 """
 
 import argparse
@@ -13,12 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
+from bench.client_cost import limit_line
 from bench.errors import RoundFailedError
+from bench.programs.watcher import watch
 from penstock.control.registry import JobRecord, Registry
 
 LIMIT_PERCENT = 10.0
@@ -52,25 +56,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.idle")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the measurement")
     parser.add_argument("--settle", type=float, default=20.0, help="seconds between the first epoch and it")
+    parser.add_argument("--watched", action="store_true", help="with a client that reads its events and metrics")
     options = parser.parse_args(arguments)
-    percent = measure(options.seconds, options.settle)
-    print(to_line(percent, options.seconds), flush=True)
+    percent = measure(options.seconds, options.settle, is_watched=options.watched)
+    print(to_line(percent, options.seconds, "idle job, watched" if options.watched else "idle job"), flush=True)
     return 0 if sum(percent.values()) < LIMIT_PERCENT else 1
 
 
-def to_line(percent: dict[str, float], seconds: float) -> str:
+def to_line(percent: dict[str, float], seconds: float, name: str = "idle job") -> str:
     """The figures for people.
 
     >>> to_line({"driver": 1.25, "jvm": 3.5}, 60)
-    'idle job: 4.8 % of one core over 60 s (driver 1.2 %, jvm 3.5 %)'
+    'idle job: 4.8 % of one core over 60 s (driver 1.2 %, jvm 3.5 %) (limit: below 10 %): kept'
     """
     parts = ", ".join(f"{role} {value:.1f} %" for role, value in sorted(percent.items()))
-    return f"idle job: {sum(percent.values()):.1f} % of one core over {seconds:.0f} s ({parts})"
+    used = sum(percent.values())
+    text = f"{name}: {used:.1f} % of one core over {seconds:.0f} s ({parts})"
+    return limit_line(text, f"below {LIMIT_PERCENT:.0f} %", is_within=used < LIMIT_PERCENT)
 
 
-def measure(seconds: float, settle_s: float) -> dict[str, float]:
+def measure(seconds: float, settle_s: float, *, is_watched: bool = False) -> dict[str, float]:
     """CPU time by role, in percent of one core, of a job that has nothing to do."""
-    with tempfile.TemporaryDirectory(prefix="penstock-idle-") as name:
+    with tempfile.TemporaryDirectory(prefix="penstock-idle-") as name, ThreadPoolExecutor(1) as threads:
         folder = Path(name)
         (folder / "job.py").write_text(PROGRAM, encoding="utf-8")
         (folder / "orders").mkdir()
@@ -78,10 +85,15 @@ def measure(seconds: float, settle_s: float) -> dict[str, float]:
         (folder / "orders" / "1.json").write_text(order + "\n", encoding="utf-8")
         with _running(folder) as driver:
             record = _await_first_checkpoint(driver, folder)
+            watching = threads.submit(watch, record) if is_watched else None
             time.sleep(settle_s)
             before, started_s = _cpu_s(driver, record), time.monotonic()
             time.sleep(seconds)
             after, wall_s = _cpu_s(driver, record), time.monotonic() - started_s
+            if watching is not None and watching.done():
+                raise RoundFailedError("the client has ended before the job")
+        if watching is not None:
+            watching.result()
     used: dict[str, float] = {}
     for process, (role, cpu_s) in after.items():
         _, earlier_s = before.get(process, (role, 0.0))

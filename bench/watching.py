@@ -1,9 +1,9 @@
 """What it costs a job to be watched: `python -m bench.watching [--rounds 3] [--quick] [--json FILE]`.
 
-Workload W1 in turns alone and with a client that reads all server-sent events, as the job's page does, and scrapes
-`/metrics` every 5 s, as Prometheus would, for the whole steady phase. Nothing is sent to OpenTelemetry. Printed: the
-figures of each round, and the medians against the limit. Exit codes: 0 within the limit, 1 not, or a round failed or
-miscounted, 2 usage.
+Workload W1 in turns alone, without its control server, and with the server and a client that reads all server-sent
+events, as the job's page does, and scrapes `/metrics` every 5 s, as Prometheus would, for the whole steady phase.
+Nothing is sent to OpenTelemetry. Printed: the figures of each round, and the medians against the limit. Exit codes: 0
+within the limit, 1 not, or a round failed or miscounted, 2 usage.
 """
 
 import sys
@@ -13,7 +13,7 @@ from bench.client_cost import Client, Comparison, Verdict, rate_lines, run_bench
 from bench.figures import limit_line
 
 MOST_LOST_PERCENT = 2.0
-CLIENT = Client("watch_client.py", "watched")
+CLIENT = Client("watch_client.py", "watched", alone_options=("--without-server",))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -44,6 +44,7 @@ def configure(args: argparse.Namespace) -> Configuration:
             "spark.driver.memory": "6g",
             "spark.ui.enabled": "false",
             **({"penstock.bench.passthrough": "true"} if args.passthrough else {}),
+            **({"penstock.rest.enabled": "false"} if args.without_server else {}),
         }
     )
 
@@ -85,6 +86,7 @@ def main(build=build, name="bench-w1") -> None:
     parser.add_argument("--passthrough", action="store_true")
     parser.add_argument("--checkpoints", default="5s", help="how often, or none")
     parser.add_argument("--queryable", action="store_true", help="publish the state of w1")
+    parser.add_argument("--without-server", action="store_true", help="no control server")
     args = parser.parse_args()
 
     epoch_log = args.work / "epochs.jsonl"

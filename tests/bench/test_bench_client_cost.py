@@ -106,6 +106,13 @@ def test_both_kinds_of_rounds_run_the_same_job(tmp_path: Path) -> None:
     assert options["--warmup-batches"] == str(queried.warmup_batches)
 
 
+def test_watching_is_compared_with_a_job_that_has_no_server(tmp_path: Path) -> None:
+    round_ = Round(Path("python"), tmp_path, rows=800, files_per_trigger=2, work=tmp_path / "watched-1")
+    alone, watched = make_engines(watching.CLIENT, tmp_path)
+    [job], [served_job, _] = alone.commands(round_), watched.commands(round_)
+    assert job == [*served_job, "--without-server"]
+
+
 @pytest.mark.parametrize(("rate", "code"), [(99.0, 0), (90.0, 1)])
 def test_the_exit_code_says_whether_the_limits_are_kept(
     rate: float, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
