@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,27 @@ CONNECTS = {
     "penstock/query/http_calls.py",  # queries, to the same
     "penstock/services/hdfs_service.py",  # `penstock dev hdfs` asks the server that it has started
 }
+IMPORTED = [
+    "penstock",
+    "penstock.datastream",
+    "penstock.common",
+    "penstock.cli.main",
+    "penstock.query",
+    "penstock.testing",
+]
+WATCHED_IMPORT = f"""
+import importlib, os, sys
+
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.system", "os.fork"):
+        print(event, arguments, file=sys.stderr, flush=True)
+        os._exit(1)
+
+sys.addaudithook(watch)
+for name in {IMPORTED!r}:
+    importlib.import_module(name)
+    print(name)
+"""
 CLIENTS = {"httpx", "requests", "urllib.request", "urllib3", "http.client", "aiohttp", "smtplib", "ftplib"}
 
 
@@ -82,6 +104,12 @@ def test_security_s19_every_dependency_has_a_lower_bound_and_nothing_runs_at_ins
         assert re.search(r">=\d", dependency), dependency
     assert project["build-system"]["build-backend"] == "hatchling.build" and not (ROOT / "setup.py").exists()
     assert "hooks" not in project["tool"].get("hatch", {}).get("build", {})
+
+
+def test_security_s19_s20_an_import_connects_to_nothing_and_starts_nothing() -> None:
+    """In a process of its own, which ends at the first attempt."""
+    done = subprocess.run([sys.executable, "-c", WATCHED_IMPORT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, IMPORTED), done.stderr
 
 
 def test_security_s21_there_is_a_private_way_to_report() -> None:

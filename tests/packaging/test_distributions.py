@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -60,6 +61,19 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     }
     found = {path for path in wheel.namelist() if ".dist-info/" not in path}
     assert found == package and "penstock/py.typed" in found
+
+
+def test_security_s19_the_wheel_is_the_same_wherever_it_is_built(
+    wheel: zipfile.ZipFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "penstock", copy / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, copy / name)  # with a time of its own
+    monkeypatch.chdir(copy)
+    name = hatchling.build.build_wheel(str(tmp_path))
+    assert wheel.filename is not None
+    assert (tmp_path / name).read_bytes() == Path(wheel.filename).read_bytes()
 
 
 def test_the_wheel_has_the_licence_and_the_command(wheel: zipfile.ZipFile) -> None:
