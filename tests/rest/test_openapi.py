@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
@@ -13,15 +13,7 @@ from penstock.rest.endpoint import Endpoint
 from penstock.rest.routes import ENDPOINTS
 from tests.records import job_record
 from tests.rest.fake_job import ADMIN, IDS, READ, Served
-
-A_FEW = settings(
-    max_examples=5,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+from tests.rest.generated_requests import A_FEW, to_request
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +64,7 @@ def test_rest_r4_generated_requests_get_only_statuses_that_are_documented(
     def request(case: Any, has_known_ids: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
         if has_known_ids:
             case.path_parameters = {name: IDS[name] for name in case.path_parameters or ()}
-        sent = case.as_transport_kwargs(base_url=str(served.client.base_url))
-        headers = {name: value for name, value in (sent.get("headers") or {}).items() if name != "Authorization"}
-        response = served.client.request(
-            sent["method"],
-            sent["url"],
-            params=sent.get("params"),
-            json=sent.get("json"),
-            content=sent.get("data"),
-            headers={**headers, **ADMIN},
-            follow_redirects=False,
-        )
+        response = served.client.request(**to_request(case, str(served.client.base_url), ADMIN))
         assert str(response.status_code) in documented, response.text
         assert response.status_code < 500, response.text
         if response.status_code >= 400:
