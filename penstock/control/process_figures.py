@@ -5,6 +5,7 @@ import socket
 import psutil
 
 from penstock.control.registry import CLOCK_SLACK_MS, ProcessRecord
+from penstock.control.server_contract import LOCAL_NAMES
 from penstock.model.metric_readings import Figure
 
 
@@ -13,7 +14,7 @@ def process_figures(process: ProcessRecord, updated_ms: int) -> dict[str, Figure
 
     `updated_ms`: when the record was written. A process that is younger has only reused the number.
     """
-    if process.host != socket.gethostname():
+    if process.host not in (socket.gethostname(), *LOCAL_NAMES):  # a TaskManager's host is the address it listens on
         return {}
     try:
         found = psutil.Process(process.pid)

@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 from penstock.clock import SystemClock
 from penstock.control.process_figures import process_figures
 from penstock.control.registry import ProcessRecord
@@ -13,8 +15,9 @@ from tests.records import NO_PID
 HERE = socket.gethostname()
 
 
-def test_a_process_of_this_machine_has_memory_cpu_time_and_threads() -> None:
-    found = process_figures(ProcessRecord(os.getpid(), HERE, "taskmanager"), SystemClock().now_ms())
+@pytest.mark.parametrize("host", [HERE, "127.0.0.1"])
+def test_a_process_of_this_machine_has_memory_cpu_time_and_threads(host: str) -> None:
+    found = process_figures(ProcessRecord(os.getpid(), host, "taskmanager"), SystemClock().now_ms())
     assert set(found) == {"Status.Process.Memory.Resident", "Status.Process.CPU.TimeMs", "Status.Process.Threads.Count"}
     assert int(found["Status.Process.Memory.Resident"]) > 1 << 20 and int(found["Status.Process.Threads.Count"]) >= 1
 
