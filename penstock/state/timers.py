@@ -46,7 +46,7 @@ class Timers:
         `KeyedBackend.enter`.
         """
         table = self._table
-        while (timer := table.first()) is not None and timer[0] <= limit:
+        while (timer := table.first(limit)) is not None:
             table.discard(*timer)
             yield timer
 
@@ -57,8 +57,7 @@ class Timers:
 
     def next_timestamp(self) -> int | None:
         """The timestamp of the first pending timer, or None."""
-        timer = self._table.first()
-        return None if timer is None else timer[0]
+        return self._table.next_timestamp()
 
 
 def _checked(timestamp: Any) -> int:

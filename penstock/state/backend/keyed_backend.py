@@ -23,6 +23,7 @@ from penstock.model.descriptors import (
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
+from penstock.model.time import MAX_WATERMARK
 from penstock.model.type_information import TypeInformation, parse_type
 from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.current_key import NO_NAMESPACE, CurrentKey
@@ -51,8 +52,11 @@ class PendingTimers(Protocol):
     def discard(self, timestamp: int, key: Any) -> None:
         """Remove a timer if it is pending."""
 
-    def first(self) -> tuple[int, Any] | None:
-        """The pending timer that fires first, in the order of (timestamp, key)."""
+    def first(self, limit: int = MAX_WATERMARK) -> tuple[int, Any] | None:
+        """The pending timer that fires first, in the order of (timestamp, key), if its time is not after `limit`."""
+
+    def next_timestamp(self) -> int | None:
+        """When the first pending timer fires."""
 
     def pending(self) -> Iterable[tuple[int, Any]]:
         """All pending timers as (timestamp, state key)."""

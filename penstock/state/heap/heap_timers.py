@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from penstock.model.time import MAX_WATERMARK
 from penstock.state.format.table_rows import Rows
 from penstock.state.heap.change_log import ChangeLog
 
@@ -46,15 +47,20 @@ class TimerTable:
             if len(self._heap) > 2 * len(self.live) + _MIN_STALE:
                 self._rebuild()
 
-    def first(self) -> tuple[int, Any] | None:
-        """The pending timer that fires first."""
+    def first(self, limit: int = MAX_WATERMARK) -> tuple[int, Any] | None:
+        """The pending timer that fires first, if its time is not after `limit`."""
         heap, live = self._heap, self.live
         while heap:
             timestamp, _, key = heap[0]
             if (timestamp, key) in live:
-                return timestamp, key
+                return (timestamp, key) if timestamp <= limit else None
             heappop(heap)
         return None
+
+    def next_timestamp(self) -> int | None:
+        """When the first pending timer fires."""
+        timer = self.first()
+        return None if timer is None else timer[0]
 
     def take_due(self, limit: int) -> list[tuple[int, Any]]:
         """Remove the timers up to and including `limit`; those timers, in order.

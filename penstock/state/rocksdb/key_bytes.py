@@ -11,7 +11,7 @@ from penstock.state.format.entry_bytes import key_bytes, pack_long, unpack_long
 from penstock.state.format.table_rows import namespace_codec_of
 
 _length = struct.Struct(">I")
-_LONG_BYTES = 8
+LONG_BYTES = 8
 
 
 class KeyBytes:
@@ -80,7 +80,7 @@ class KeyBytes:
 
     def split_timer(self, data: bytes) -> tuple[int, Any]:
         """Time and state key of a `timer`."""
-        start = self.group_size + _LONG_BYTES
+        start = self.group_size + LONG_BYTES
         return unpack_long(data[self.group_size : start]), self._from_bytes(data[start:])
 
 
@@ -124,7 +124,7 @@ class NamespacedKeyBytes:
 
     def split_timer(self, data: bytes) -> tuple[int, tuple[Any, Any]]:
         """Time, state key and namespace of a `timer`."""
-        start = self.group_size + _LONG_BYTES
+        start = self.group_size + LONG_BYTES
         return unpack_long(data[self.group_size : start]), self.key_of_row(data[: self.group_size] + data[start:])
 
 
