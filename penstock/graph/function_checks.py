@@ -97,6 +97,8 @@ _CALLERS = {
     "co_group": "apply",
 }
 """Kind -> the method of the stream, where it has another name."""
+_SHORTER: dict[tuple[str, str], _Parameters] = {("stateful_processor", "handleInputRows"): ("key", "rows")}
+"""Kind and method -> fewer parameters that are accepted too: those of the examples in Spark's API reference."""
 _ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "partition", "extract_timestamp")
 _REGISTER = ("register_event_time_timer", "register_processing_time_timer")
 _COUNTS = ("no arguments", "one argument", "two arguments", "three arguments")
@@ -116,7 +118,9 @@ def check_function(function: Any, kind: str) -> None:
     if plain.startswith("window_"):
         caller = plain.removeprefix("window_").removesuffix("_all")
     for method, parameters in _METHODS[plain].items():
-        _check_method(function, method, parameters, caller)
+        shorter = _SHORTER.get((plain, method))
+        is_short = shorter is not None and takes(getattr(function, method), shorter)
+        _check_method(function, method, shorter if is_short and shorter else parameters, caller)
     for base, methods in _OF_EVERY_FUNCTION.items():
         if isinstance(function, base) and not is_wrapped(function):
             for method, parameters in methods.items():
@@ -189,17 +193,23 @@ def _check_method(function: Any, method: str, parameters: _Parameters, caller: s
         raise ArgumentError(f"{what} yields, but {call} takes one result for each record; {instead}")
 
 
-def _check_parameters(called: Any, parameters: _Parameters, what: str, call: str, method: str) -> None:
+def takes(called: Any, parameters: _Parameters) -> bool:
+    """Return whether a function can be called with these arguments, as far as its signature can be read."""
     try:
         signature = inspect.signature(called, follow_wrapped=False)
     except (TypeError, ValueError):
-        return  # its signature cannot be read
+        return True
     try:
         signature.bind(*parameters)
     except TypeError:
-        pass
-    else:
+        return False
+    return True
+
+
+def _check_parameters(called: Any, parameters: _Parameters, what: str, call: str, method: str) -> None:
+    if takes(called, parameters):
         return
+    signature = inspect.signature(called, follow_wrapped=False)
     bound = isinstance(called, types.MethodType)
     names = [str(parameter.replace(annotation=parameter.empty)) for parameter in signature.parameters.values()]
     taken = ", ".join(["self", *names] if bound else names)

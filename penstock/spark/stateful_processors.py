@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 
 from penstock.errors import ArgumentError
 from penstock.graph.callables import describe_given
-from penstock.graph.function_checks import check_function
+from penstock.graph.function_checks import check_function, takes
 from penstock.model.descriptors import ListStateDescriptor
 from penstock.model.epoch_functions import EpochTime, KeyedEpochFunction
 from penstock.model.functions import RuntimeContext
@@ -67,6 +67,8 @@ class SparkProcessorFunction(KeyedEpochFunction, CheckpointedFunction):
             )
         check_function(processor, "stateful_processor")
         self.processor = processor
+        self.takes_times = takes(processor.handleInputRows, ("key", "rows", "timerValues"))
+        """The examples in Spark's API reference leave the third argument out."""
         self.settings = settings
         self.has_initial_records = bool(settings.initial_rows)
         self.time_domain = TIME_DOMAINS[settings.time_mode]
@@ -118,7 +120,8 @@ class SparkProcessorFunction(KeyedEpochFunction, CheckpointedFunction):
             rows = iter([self._frame(records, self.settings.input_type)])
         else:
             rows = map(self._to_row, records)
-        return self._results(self.processor.handleInputRows(self._to_key(key), rows, self._timer_values(time)))
+        times = (self._timer_values(time),) if self.takes_times else ()
+        return self._results(self.processor.handleInputRows(self._to_key(key), rows, *times))
 
     def on_timer(self, key: Any, timestamp: int, time: EpochTime) -> Iterable[Any]:
         info = ExpiredTimerInfo(timestamp)

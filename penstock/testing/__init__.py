@@ -5,5 +5,17 @@ from penstock.testing.harness import Harness
 from penstock.testing.harness_exchange import Broadcast, Second
 from penstock.testing.harness_input import CHECKPOINT, CRASH, Advance, Watermark
 from penstock.testing.memory_sink import MemorySink
+from penstock.testing.spark_processors import spark_processor
 
-__all__ = ["Advance", "Broadcast", "CHECKPOINT", "CRASH", "Harness", "ManualClock", "MemorySink", "Second", "Watermark"]
+__all__ = [
+    "Advance",
+    "Broadcast",
+    "CHECKPOINT",
+    "CRASH",
+    "Harness",
+    "ManualClock",
+    "MemorySink",
+    "Second",
+    "Watermark",
+    "spark_processor",
+]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import ArgumentError, UsageError
-from penstock.graph.callables import describe_given
+from penstock.graph.callables import CallableKeySelector, describe_given
 from penstock.graph.function_checks import check_function
 from penstock.graph.interval_bounds import INTERVAL_JOIN, IntervalBounds
 from penstock.graph.job_graph import (
@@ -24,6 +24,7 @@ from penstock.graph.job_graph import (
 from penstock.graph.pickling import dumps
 from penstock.graph.runtime_mode import kind_in_mode
 from penstock.graph.stream_graph import SinkSpec, SourceSpec
+from penstock.graph.tagged_union import SideKey, SidesOfWindow
 from penstock.graph.window_operation import KEYED_WINDOW, WINDOW_CONTENTS, SameKey, WindowOperation, check_operation
 from penstock.model.async_functions import AsyncFunction, AsyncFunctionDescriptor
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
@@ -63,10 +64,12 @@ from penstock.model.type_information import TypeInformation, as_key_type
 from penstock.model.types import TAGGED, Types, resolve_type
 from penstock.model.window_assigners import WindowAssigner
 from penstock.model.window_triggers import Trigger
-from penstock.testing.setting_checks import check_program
+from penstock.testing.setting_checks import WINDOW_JOINS, check_program
 
 FUNCTION_UID = "function"
 SINK_UID = "sink"
+MARKED_RECORDS = "marked_records"
+"""In the config of the operator: its records are pairs of the number of their stream, 1 or 2, and the record."""
 KEYED_KINDS: list[tuple[type, str]] = [
     (KeyedProcessFunction, "keyed_process"),
     (KeyedBroadcastProcessFunction, "keyed_broadcast"),
@@ -132,6 +135,10 @@ class FunctionProgram:
     """Of the settings of a harness: `restored_operator` reads it."""
     key_types: tuple[TypeInformation, ...] = ()
     """Instead of `key_type`, for a key of several columns."""
+    record_type: Any = None
+    """The type of the records, as which windows, joins, `reduce` and async calls keep them; None: any."""
+    second_type: Any = None
+    """Of the records of the second stream of an interval join."""
     async_wait_ms: int = ASYNC_WAIT.default
     """How long an epoch waits at its end for the requests of an AsyncFunction."""
     created: str = ""
@@ -153,6 +160,9 @@ class Selector(KeySelector):
 def function_graph(program: FunctionProgram) -> JobGraph:
     """source (→ key_by) → function (→ sink). The function's output also goes to the harness."""
     check_program(program)
+    is_window_join = isinstance(program.function, WINDOW_JOINS)
+    if is_window_join:
+        program = _with_marked_records(program)
     if program.window is not None and program.key is None:
         program = replace(program, key=SameKey().get_key, key_type=Types.BYTE(), parallelism=1)
     if program.late_data is not None and program.late_data not in program.side_outputs:
@@ -182,14 +192,17 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         config = {"second_inputs": [-2]}
     if kind == INTERVAL_JOIN:
         config["bounds"] = _bounds(program)
+    if is_window_join:
+        config[MARKED_RECORDS] = True
+    record_type = resolve_type(program.record_type)
     batch = program.runtime_mode is not RuntimeExecutionMode.STREAMING  # what a harness is fed ends
     function = OperatorPlan(
         program.uid,
         FUNCTION_UID,
         kind_in_mode(kind, batch=batch),
         dumps(operation, FUNCTION_UID),
-        TAGGED,
-        TAGGED,
+        record_type,
+        record_type if kind == "reduce" else TAGGED,
         tuple(-1 - index for index in range(len(edges))),
         keyed=keyed,
         key_types=key_types,
@@ -219,7 +232,32 @@ def _bounds(program: FunctionProgram) -> IntervalBounds:
     if program.between is None:
         raise UsageError("an interval join needs between=(lower, upper), in milliseconds")
     tag = None if program.late_data is None else program.late_data.tag_id
-    return IntervalBounds(*program.between, TAGGED, TAGGED, tag, tag)
+    types = resolve_type(program.record_type), resolve_type(program.second_type)
+    return IntervalBounds(*program.between, *types, tag, tag)
+
+
+def _with_marked_records(program: FunctionProgram) -> FunctionProgram:
+    """A join by window as a window over records that are marked with the number of their stream."""
+    first, second = _of_record(program.key), _of_record(program.second_key or program.key)
+    timestamps = program.timestamp, program.second_timestamp or program.timestamp
+
+    def timestamp(marked: Any) -> int:
+        side, record = marked
+        extract = timestamps[side - 1]
+        assert extract is not None
+        return extract(record)
+
+    return replace(
+        program,
+        function=SidesOfWindow(program.function),
+        key=SideKey(first, second).get_key,
+        timestamp=None if program.timestamp is None else timestamp,
+    )
+
+
+def _of_record(key: Callable[[Any], Any] | None) -> KeySelector:
+    assert key is not None
+    return CallableKeySelector(key)
 
 
 def _second_selector(program: FunctionProgram) -> bytes:
@@ -246,11 +284,11 @@ def window_operation(program: FunctionProgram) -> WindowOperation:
     after = program.window_function
     contents: StateDescriptor
     if isinstance(function, ReduceFunction):
-        contents = ReducingStateDescriptor(WINDOW_CONTENTS, function)
+        contents = ReducingStateDescriptor(WINDOW_CONTENTS, function, program.record_type)
     elif isinstance(function, AggregateFunction):
         contents = AggregatingStateDescriptor(WINDOW_CONTENTS, function, program.accumulator_type)
     else:
-        contents, after = ListStateDescriptor(WINDOW_CONTENTS), function
+        contents, after = ListStateDescriptor(WINDOW_CONTENTS, program.record_type), function
     trigger = program.trigger or program.window.get_default_trigger(None)
     lateness_ms = milliseconds(program.allowed_lateness)
     operation = WindowOperation(program.window, trigger, contents, after, lateness_ms, program.late_data)

@@ -96,19 +96,19 @@ class Harness:
         """A harness around one function on a keyed stream.
 
         Args:
-            function: A KeyedProcessFunction, KeyedBroadcastProcessFunction, KeyedCoProcessFunction, MapFunction,
-                FlatMapFunction, FilterFunction, ReduceFunction, CoMapFunction or CoFlatMapFunction.
-                With window=, a WindowFunction, ProcessWindowFunction, ReduceFunction or AggregateFunction.
+            function: What a keyed stream takes, or `CEP.function(…)`, or `spark_processor(…)`. With between=, a
+                ProcessJoinFunction. With window=, what a windowed stream takes, or a JoinFunction, FlatJoinFunction or
+                CoGroupFunction.
             key: The key of a record.
             settings: parallelism=, max_parallelism=, key_type=, timestamp= (a record's event time), sink=, sink_type=,
                 backend=, broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
-                second_key= and second_timestamp= (of the other records of a function on two streams, which are fed as
-                `Second(record)`; the same as those of the first if not given),
-                side_outputs= (tags for `side_output`), window= (an assigner) with trigger=, allowed_lateness=,
-                late_data= (a tag), window_function= and accumulator_type=, runtime_mode= (with BATCH everything is
-                processed by `finish`), restore_from= (the path of a savepoint or checkpoint whose state the function
-                starts with) and uid= (of its operator there, if several have state), seed=, clock=, storage=, limits=,
-                local=, mode=, crashed=, retained=, allow_fallback=, warn=, job_parameters=.
+                second_key= and second_timestamp= (of records of the second of two streams, fed as `Second(record)`; as
+                those of the first if not given), record_type=, second_type= (of records that windows, joins, `reduce`
+                and async calls keep), side_outputs= (tags for `side_output`), window= (an assigner) with trigger=,
+                allowed_lateness=, late_data= (a tag), window_function= and accumulator_type=, runtime_mode= (with BATCH
+                everything is processed by `finish`), restore_from= (the path of a savepoint or checkpoint whose state
+                the function starts with) and uid= (of its operator there, if several have state), seed=, clock=,
+                storage=, limits=, local=, mode=, crashed=, retained=, allow_fallback=, warn=, job_parameters=.
         """
         return cls._around(function, {**settings, "key": key})
 

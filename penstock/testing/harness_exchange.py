@@ -18,6 +18,7 @@ from penstock.runtime.exchange_rows import select_keys, select_targets
 from penstock.runtime.operators.batch import Batch, EdgeBatch
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.sorted_rows import BROADCAST, KEYED, REGULAR, input_rank
+from penstock.testing.graphs import MARKED_RECORDS
 
 BATCH_RECORDS = 3
 """Small, so that an epoch of a test has a first batch and some in the middle."""
@@ -59,6 +60,9 @@ class Exchange:
         edges = [edge for stage in graph.stages for edge in stage.inputs]
         self._selectors = {edge.id: loads(edge.key_selector) for edge in edges if edge.key_selector is not None}
         self._codecs = {edge.id: KeyCodec(edge.key_types) for edge in edges if edge.key_types}
+        operators = [operator for stage in graph.stages for operator in stage.operators]
+        self.marks_records = any(MARKED_RECORDS in operator.config for operator in operators)
+        """Records of two streams come as one."""
 
     def feed(self, header: EpochHeader, records: Sequence[Any]) -> "StageFeed":
         """The way of an epoch's records through the stages."""
@@ -156,6 +160,8 @@ class StageFeed:
 
     def _records_of(self, source: SourceRef) -> list[Any]:
         """Those of the first source as they were fed; those of the second without what marks them."""
+        if self._exchange.marks_records:
+            return [(2, record.value) if isinstance(record, Second) else (1, record) for record in self._records]
         if source.source_id == 0:
             return [record for record in self._records if not isinstance(record, (Broadcast, Second))]
         return [record.value for record in self._records if isinstance(record, (Broadcast, Second))]

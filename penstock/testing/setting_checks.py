@@ -6,7 +6,7 @@ from penstock.errors import ArgumentError, UsageError
 from penstock.graph.callables import describe_given
 from penstock.graph.function_checks import check_function
 from penstock.model.functions import AggregateFunction, ReduceFunction
-from penstock.model.join_functions import ProcessJoinFunction
+from penstock.model.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from penstock.model.window_assigners import WindowAssigner
 from penstock.model.window_functions import (
     AllWindowFunction,
@@ -19,6 +19,8 @@ from penstock.model.window_triggers import Trigger
 if TYPE_CHECKING:
     from penstock.testing.graphs import FunctionProgram
 
+WINDOW_JOINS = (CoGroupFunction, JoinFunction, FlatJoinFunction)
+"""Functions that get the records of two streams, by key and window."""
 OF_WINDOWS = ("trigger", "allowed_lateness", "window_function", "accumulator_type")
 
 
@@ -32,6 +34,8 @@ def check_program(program: "FunctionProgram") -> None:
     joins = isinstance(program.function, ProcessJoinFunction)
     if program.between is not None and not joins:
         raise UsageError("between= is of an interval join; give a ProcessJoinFunction, or remove it")
+    if isinstance(program.function, WINDOW_JOINS):
+        _check_window_join(program)
     if program.window is not None:
         _check_windows(program)
         return
@@ -50,6 +54,19 @@ def _check_numbers(program: "FunctionProgram") -> None:
             raise UsageError(f"{name}={number!r}: it must be a number of 1 or more")
 
 
+def _check_window_join(program: "FunctionProgram") -> None:
+    """A join by window has the settings of windows without those that the stream's method does not have."""
+    name = type(program.function).__name__
+    if program.key is None or program.window is None:
+        missing = "window=" if program.key is not None else "Harness.keyed(…, key=…)"
+        raise UsageError(f"{name} gets the records of two streams with one key in one window; write {missing}")
+    for setting in ("late_data", "window_function", "accumulator_type"):
+        if getattr(program, setting) is not None:
+            raise UsageError(f"{setting}= has no meaning for {name}: a join by window has no such thing; remove it")
+    kinds = {CoGroupFunction: "co_group", JoinFunction: "join", FlatJoinFunction: "flat_join"}
+    check_function(program.function, next(kind for base, kind in kinds.items() if isinstance(program.function, base)))
+
+
 def _check_windows(program: "FunctionProgram") -> None:
     if not isinstance(program.window, WindowAssigner):
         raise ArgumentError(
@@ -60,6 +77,8 @@ def _check_windows(program: "FunctionProgram") -> None:
         raise ArgumentError(
             f"trigger= takes a Trigger, not {describe_given(program.trigger)}; give CountTrigger.of(10), for example"
         )
+    if isinstance(program.function, WINDOW_JOINS):
+        return
     suffix = "" if program.key is not None else "_all"
     combines: dict[type, str] = {ReduceFunction: "window_reduce", AggregateFunction: "window_aggregate"}
     evaluates: dict[type, str] = {

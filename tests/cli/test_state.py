@@ -88,12 +88,19 @@ def test_show_stops_at_the_limit_and_says_so(typed: str, capsys: pytest.CaptureF
         (("export", "PATH", *TOTAL, "--to", "x.xls"), 2, ".parquet, .csv or .json"),
         (("sql", "PATH", "select * from nothing"), 2, '"function"."total"'),
         (("ls", "nowhere"), 3, "Cannot find checkpoint or savepoint"),
+        (("ls", "EMPTY"), 3, "The folder is empty."),
     ],
 )
 def test_error_messages_say_what_to_do(
-    typed: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, hint: str
+    typed: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    hint: str,
 ) -> None:
-    assert main(["state", *(typed if part == "PATH" else part for part in arguments)]) == code
+    paths = {"PATH": typed, "EMPTY": str(tmp_path)}
+    assert main(["state", *(paths.get(part, part) for part in arguments)]) == code
     assert hint in capsys.readouterr().err
 
 

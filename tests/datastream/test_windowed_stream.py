@@ -155,7 +155,8 @@ def test_windows_that_nothing_is_done_with_are_an_error_when_the_program_is_exec
     window = stream.key_by(lambda record: record[0]).window(FIVE).allowed_lateness(1)
     stream.print()
     with pytest.raises(UsageError, match=r"'TumblingEventTimeWindows' \(.*test_windowed_stream.*call .reduce\(\)"):
-        build(env)
+        env.execute()
+    assert env._spark is None  # before Spark has started
     window.aggregate(Count())
     build(env)
 

@@ -18,7 +18,7 @@ from penstock.model.execution import RuntimeExecutionMode
 from penstock.model.row import row_class
 from penstock.model.types import Types, resolve_type
 from penstock.spark.stateful_processors import INITIAL_LOADED, ProcessorSettings, SparkProcessorFunction
-from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, Watermark
+from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, Watermark, spark_processor
 
 READING = resolve_type("sensor string, value bigint, at bigint")
 make_reading = row_class(("sensor", "value", "at")).make
@@ -330,12 +330,49 @@ def test_only_an_instance_of_a_stateful_processor_with_its_methods_is_accepted()
     with pytest.raises(ArgumentError, match="a StatefulProcessor is required, not the class Tally"):
         harness(Tally)  # type: ignore[arg-type]
 
-    class TwoParameters(Tally):
-        def handleInputRows(self, key: Any, rows: Any) -> Any:  # type: ignore[override]
+    class OneParameter(Tally):
+        def handleInputRows(self, key: Any) -> Any:  # type: ignore[override]
             return iter(())
 
     with pytest.raises(ArgumentError, match="three arguments"):
-        harness(TwoParameters())
+        harness(OneParameter())
+
+
+def test_timer_values_may_be_left_out_as_in_the_examples_of_sparks_reference() -> None:
+    class Sizes(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            pass
+
+        def handleInputRows(self, key: Any, rows: Any) -> Any:  # type: ignore[override]
+            yield Row(sensor=key[0], n=len(list(rows)))
+
+    assert harness(Sizes()).feed([reading("a", 1), reading("a", 2)]).output == [("a", 2)]
+
+
+def test_tests_of_users_make_the_function_of_a_processor() -> None:
+    tally = spark_processor(Tally(), "sensor string, value bigint", "sensor string, n bigint")
+    h = Harness.keyed(tally, key=lambda r: r[0], parallelism=2).feed([("a", 1), ("b", 7), CHECKPOINT, ("a", 2), CRASH])
+    assert sorted(h.output) == [("a", 1), ("a", 2), ("b", 1)] and h.state("values", "a") == [(1,), (2,)]
+    alarm = spark_processor(Alarm(), "sensor string, value bigint, at bigint", COUNTED, time_mode="EventTime")
+    timed = Harness.keyed(alarm, key=lambda r: r[0], timestamp=lambda r: r[2])
+    assert timed.feed([("a", 1, 100), Watermark(110)]).output == [("a", 1)]
+    frames = spark_processor(Sums(), "sensor string, value bigint", COUNTED, pandas=True)
+    assert Harness.keyed(frames, key=lambda r: r[0]).feed([("a", 1), ("a", 2)]).output == [("a", 3)]
+    with pytest.raises(ArgumentError, match="output_type=LONG: a struct is required"):
+        spark_processor(Tally(), "sensor string", Types.LONG())
+    with pytest.raises(ArgumentError, match="time_mode='Clock'; it is 'None', 'ProcessingTime'"):
+        spark_processor(Tally(), COUNTED, COUNTED, time_mode="Clock")  # type: ignore[arg-type]
+
+
+COUNTED = "sensor string, n bigint"
+
+
+class Sums(StatefulProcessor):
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        pass
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        yield pd.DataFrame({"sensor": key, "n": [sum(frame["value"].sum() for frame in rows)]})
 
 
 def test_a_schema_that_is_no_struct_is_refused() -> None:

@@ -5,17 +5,20 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Types
+from penstock.common import Time, Types
 from penstock.datastream import (
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    JoinFunction,
     KeyedCoProcessFunction,
     OutputTag,
     TimeDomain,
 )
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from penstock.errors import ArgumentError, UserFunctionError
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.errors import ArgumentError, UsageError, UserFunctionError
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, Second, Watermark
 
 BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
@@ -181,3 +184,49 @@ def test_an_error_names_the_method_the_key_and_the_record() -> None:
 def test_a_keyed_function_needs_a_key_in_the_harness_too() -> None:
     with pytest.raises(ArgumentError, match="cannot run on a stream without a key"):
         Harness.non_keyed(Balance())
+
+
+class Joined(JoinFunction):
+    def join(self, first: Any, second: Any) -> Any:
+        return first, second
+
+
+class Sizes(CoGroupFunction):
+    def co_group(self, first: Any, second: Any) -> Any:
+        yield len(first), len(second)
+
+
+WINDOWS: dict[str, Any] = {
+    "key": lambda order: order[0],
+    "second_key": lambda payment: payment["name"],
+    "timestamp": lambda order: order[1],
+    "second_timestamp": lambda payment: payment["at"],
+    "window": TumblingEventTimeWindows.of(Time.milliseconds(10)),
+}
+
+
+def payment(name: str, at: int) -> Second:
+    return Second({"name": name, "at": at})
+
+
+@BACKENDS
+def test_functions_of_window_joins_get_the_records_of_both_streams(backend: str) -> None:
+    items = [("a", 1), payment("a", 2), CHECKPOINT, payment("b", 3), ("a", 4), CRASH, payment("a", 11), Watermark(9)]
+    joined = Harness.keyed(Joined(), parallelism=2, backend=backend, **WINDOWS).feed(items)
+    assert sorted(joined.output, key=str) == [(("a", 1), payment("a", 2).value), (("a", 4), payment("a", 2).value)]
+    grouped = Harness.keyed(Sizes(), parallelism=2, backend=backend, **WINDOWS).feed(items)
+    assert sorted(grouped.output) == [(0, 1), (2, 1)]
+    assert sorted(grouped.rescale(3).finish().output) == [(0, 1), (0, 1), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window": None}, "Joined gets the records of two streams .* write window="),
+        ({"key": None}, "write Harness.keyed"),
+        ({"late_data": OutputTag("late")}, "late_data= has no meaning for Joined"),
+    ],
+)
+def test_a_window_join_needs_a_key_and_a_window(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Harness.keyed(Joined(), **{**WINDOWS, **settings})
