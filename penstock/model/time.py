@@ -12,6 +12,8 @@ MAX_WATERMARK = 2**63 - 1
 """The watermark after the last record of bounded input."""
 MIN_WATERMARK = -(2**63)
 """The watermark before the first record."""
+IDLE_WATERMARK = 2**63
+"""In the place of the watermark of an input that is idle: it is above all others, so it is never the lowest one."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 NAIVE_EPOCH = datetime(1970, 1, 1)

@@ -62,7 +62,7 @@ class WatermarkStrategy:
         raise TypeError(f"{timestamp_assigner!r} is not a TimestampAssigner; subclass it, or give a function")
 
     def with_idleness(self, idle_timeout: Duration) -> "WatermarkStrategy":
-        """The strategy in which a partition without records for this time no longer holds back the watermark."""
+        """The strategy in which a stream or partition whose time stands still for this long holds back no others."""
         timeout_ms = idle_timeout.to_milliseconds()
         if timeout_ms <= 0:
             raise UsageError(f"idle timeout of {timeout_ms} ms; it must be positive")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import RpcError
 from penstock.graph.job_graph import SourceRef, StagePlan
 from penstock.model.ids import SubtaskId
-from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK
+from penstock.model.time import IDLE_WATERMARK, MAX_WATERMARK, MIN_WATERMARK
 from penstock.runtime.process.messages import Barrier, EpochHeader
 
 DRIVER = "driver"
@@ -25,7 +25,7 @@ def source_key(source_id: int) -> str:
 def align(
     stage: StagePlan, channels: Mapping[int, int], header: EpochHeader, barriers: Sequence[Barrier]
 ) -> dict[int, int]:
-    """The watermark of each input position, if every expected barrier has arrived exactly once.
+    """The watermark of each input position, or IDLE_WATERMARK, if every expected barrier has arrived exactly once.
 
     `channels` is the number of upstream subtasks of each edge from a stage. Raises RpcError if a barrier is missing,
     repeated or foreign: rows may be missing too.
@@ -61,5 +61,12 @@ def _source_watermark(stage: StagePlan, position: int, source: SourceRef, header
         return MAX_WATERMARK
     for generator in stage.watermark_generators:
         if generator.position == position:
-            return header.watermarks.get(generator.uid, MIN_WATERMARK)
+            return generated_watermark(header, generator.uid)
     return header.watermarks.get(source_key(source.source_id), MIN_WATERMARK)
+
+
+def generated_watermark(header: EpochHeader, uid: str) -> int:
+    """The watermark of a generator in this epoch, or IDLE_WATERMARK."""
+    if header.ends_time:
+        return MAX_WATERMARK
+    return IDLE_WATERMARK if uid in header.idle else header.watermarks.get(uid, MIN_WATERMARK)

@@ -17,8 +17,8 @@ from penstock.model.output_tag import TagUse
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import Committable
 from penstock.model.subtask_work import PassedRows
-from penstock.model.time import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from penstock.runtime.alignment import channel
+from penstock.model.time import IDLE_WATERMARK, MIN_WATERMARK, TimeDomain
+from penstock.runtime.alignment import channel, generated_watermark
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.checkpointed_functions import (
     initialize_functions,
@@ -294,9 +294,11 @@ class OperatorChain:
             if self._held is not None:
                 self._held.flush(position)
             operator = self._operators[position]
-            reached = max(operator.watermark, min(watermarks[source] for source in plan.inputs))
+            lowest = min(watermarks[source] for source in plan.inputs)
+            is_idle = lowest == IDLE_WATERMARK  # all inputs are
+            reached = operator.watermark if is_idle else max(operator.watermark, lowest)
             emitted = self._advance(operator, reached, header.now_ms)
-            watermarks[position] = operator.output_watermark
+            watermarks[position] = IDLE_WATERMARK if is_idle else operator.output_watermark
             if operator.is_holding or not self._holding.isdisjoint(plan.inputs):
                 self._holding.add(position)
             if isinstance(operator, Timestamps):
@@ -395,9 +397,7 @@ def _current_key(operator: Operator) -> Any:
 
 def _generated_watermark(header: EpochHeader, uid: str, *, waits: bool) -> int:
     """Of a generator in the middle of the job: it has not seen the rows that wait before it (PROTOCOL R13)."""
-    if waits:
-        return MIN_WATERMARK
-    return MAX_WATERMARK if header.ends_time else header.watermarks.get(uid, MIN_WATERMARK)
+    return MIN_WATERMARK if waits else generated_watermark(header, uid)
 
 
 def _readers(stage: StagePlan) -> dict[int, list[int]]:

@@ -23,7 +23,7 @@ from penstock.graph.job_graph import EdgePlan, OperatorPlan, partition_key
 from penstock.model.ids import Version
 from penstock.model.snapshot import BarrierFigures, Committable
 from penstock.model.subtask_work import SubtaskWork
-from penstock.model.time import MIN_WATERMARK, TimeDomain
+from penstock.model.time import IDLE_WATERMARK, MIN_WATERMARK, TimeDomain
 from penstock.runtime.alignment import align
 from penstock.runtime.exchange_rows import newest_by_partition
 from penstock.runtime.intake import Intake
@@ -171,7 +171,8 @@ class Subtask:
         waits = self.spool.rows > 0 or any(barrier.waiting for barrier in barriers)
         if self.spool.rows:  # PROTOCOL R13: event time waits for the rows that wait
             watermarks = dict.fromkeys(watermarks, MIN_WATERMARK)
-        self._reached = max(self.watermark, min(watermarks.values()))
+        lowest = min(watermarks.values())
+        self._reached = self.watermark if lowest == IDLE_WATERMARK else max(self.watermark, lowest)
         self._chain.advance(header, watermarks, waits=waits)
         with self.times.measured("sealing"):
             self._chain.snapshot_functions(header)

@@ -35,3 +35,18 @@ def test_a_restored_partition_is_not_idle_at_once() -> None:
 def test_a_source_without_partitions_follows_its_newest_record() -> None:
     generator = WatermarkGenerator("u", 0, -1)
     assert PartitionProgress(0).timestamp(generator, {"u": 9}, 0) == 9
+
+
+def test_a_source_is_idle_if_all_its_partitions_are() -> None:
+    progress = PartitionProgress(0)
+    progress.advanced(A, 1_000)
+    progress.advanced(B, 1_050)
+    newest = {A: 5, B: 50}
+    assert [progress.is_idle(IDLE, newest, now) for now in (1_100, 1_149, 1_150)] == [False, False, True]
+    assert not progress.is_idle(STRICT, newest, 10**9)
+
+
+def test_a_source_without_records_is_idle_after_its_time() -> None:
+    progress = PartitionProgress(1_000)
+    for generator in (IDLE, WatermarkGenerator("u", 0, -1, 100)):
+        assert not progress.is_idle(generator, {}, 1_099) and progress.is_idle(generator, {}, 1_100)

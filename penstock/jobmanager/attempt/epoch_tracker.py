@@ -108,6 +108,8 @@ class EpochTracker:
         self._clock = clock
         self._generators = {g.uid: g for stage in graph.stages for g in stage.watermark_generators}
         self._progress = PartitionProgress(clock.now_ms())
+        self._idle_before: list[str] = []
+        """In the last epoch."""
         self._readers = _reading_stages(graph)
         self._reports: dict[SubtaskId, SubtaskReport] = {}
         self._reported_ms = 0
@@ -177,6 +179,7 @@ class EpochTracker:
             checkpoint,
             base.checkpoint_id if base is not None else None,
             self._watermarks(final=final or drain),
+            self._idle(),
             commit_epoch=self._committer is not None,
             final=final,
             completed=completed.checkpoint_id if completed is not None else None,
@@ -223,6 +226,11 @@ class EpochTracker:
                 watermarks[uid] = max(watermarks.get(uid, MIN_WATERMARK), watermark)
         return watermarks
 
+    def _idle(self) -> list[str]:
+        """The generators whose input has been idle for so long that it holds back nobody (PROTOCOL R9)."""
+        now_ms, newest = max(self._clock.now_ms(), self._reached_ms), self._state.max_timestamps
+        return [uid for uid, generator in self._generators.items() if self._progress.is_idle(generator, newest, now_ms)]
+
     def set_source_watermark(self, source_id: int, watermark: int) -> None:
         """From the next epoch on, for a source without event time of its own, or one that has ended (MAX)."""
         name = source_key(source_id)
@@ -250,7 +258,7 @@ class EpochTracker:
         state.versions = versions
         self._notified_epoch = self._sent[0]
         self._notified_aborted.update(self._sent[1])
-        state.watermarks = dict(header.watermarks)
+        state.watermarks, self._idle_before = dict(header.watermarks), header.idle
         # Before a checkpoint can cover the epoch: what it covers does not come again (PROTOCOL R28).
         waiting = committables if self._committer is None else self._release(committables, self._committer)
         failpoint.before("C12")
@@ -340,9 +348,10 @@ class EpochTracker:
 
     @property
     def watermark(self) -> int | None:
-        """The lowest of the generators' watermarks; None if the job has no generator."""
-        watermarks = self._watermarks(final=False)
-        return min((watermarks.get(uid, MIN_WATERMARK) for uid in self._generators), default=None)
+        """The lowest of the generators' watermarks; idle ones count only if all are. None if there is no generator."""
+        watermarks, idle = self._watermarks(final=False), set(self._idle())
+        counted = [uid for uid in self._generators if uid not in idle] or self._generators
+        return min((watermarks.get(uid, MIN_WATERMARK) for uid in counted), default=None)
 
     @property
     def waiting(self) -> int:
@@ -360,7 +369,7 @@ class EpochTracker:
         now_ms = max(self._clock.now_ms(), self._reached_ms)
         watermarks = self._watermarks(final=False)
         newest = max((watermarks.get(uid, MIN_WATERMARK) for uid in self._generators), default=MIN_WATERMARK)
-        advanced = watermarks != self._state.watermarks
+        advanced = watermarks != self._state.watermarks or self._idle() != self._idle_before
         return any(
             (processing is not None and processing <= now_ms) or (advanced and event is not None and event <= newest)
             for event, processing in self._next_timers.values()

@@ -1,4 +1,4 @@
-"""How far event time has got in a source with partitions: the slowest one counts, unless it is idle."""
+"""How far event time has got in a source: of its partitions the slowest one counts, and idle ones do not count."""
 
 from collections.abc import Mapping
 
@@ -31,6 +31,12 @@ class PartitionProgress:
             if key.startswith(prefix) and not self._is_idle(key, generator.idle_after_ms, now_ms)
         ]
         return min(times, default=None)
+
+    def is_idle(self, generator: WatermarkGenerator, newest: Mapping[str, int], now_ms: int) -> bool:
+        """Return whether no record has advanced the time of the whole source for as long as its strategy says."""
+        prefix = partition_key(generator.uid, "")
+        keys = [key for key in newest if key.startswith(prefix)] if generator.by_partition else []
+        return all(self._is_idle(key, generator.idle_after_ms, now_ms) for key in keys or [generator.uid])
 
     def _is_idle(self, key: str, idle_after_ms: int | None, now_ms: int) -> bool:
         since_ms = self._advanced_ms.get(key, self._started_ms)

@@ -50,6 +50,8 @@ class EpochHeader(msgspec.Struct, frozen=True):
     """The newest completed checkpoint, the only one an increment may build on (PROTOCOL R18)."""
     watermarks: dict[str, int] = {}
     """Watermark generator uid -> watermark of this epoch."""
+    idle: list[str] = []
+    """Generators whose watermark holds back nobody: no record has advanced it for a while (R9)."""
     commit_epoch: bool = False
     """Sinks end their transaction with this epoch, although it has no checkpoint."""
     final: bool = False
