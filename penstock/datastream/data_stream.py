@@ -361,7 +361,7 @@ class DataStream(NodeSettings):
             return self.sink_to(sink_func)
         check_function(sink_func, "sink_function")
         spec = OperatorSpec("sink_function", sink_func)
-        return DataStreamSink(self._unkeyed()._add("operator", "Sink", spec, self.get_type()))
+        return DataStreamSink(self._for_sink()._add("operator", "Sink", spec, self.get_type()))
 
     def to_spark(self, write: Callable[[Any, Any], None], *, exactly_once: bool = False) -> DataStreamSink:
         """Call `write(df, epoch)` in the driver with each epoch's records as a Spark DataFrame, at least once.
@@ -405,6 +405,10 @@ class DataStream(NodeSettings):
         """The stream for what has no key."""
         return self
 
+    def _for_sink(self) -> "DataStream":
+        """The stream for a sink, which gets the records of a key in one subtask."""
+        return self
+
     def _operator(
         self, kind: str, name: str, function: Any, output_type: Any, config: dict[str, Any] | None = None
     ) -> "DataStream":
@@ -416,7 +420,7 @@ class DataStream(NodeSettings):
         return DataStream(self._environment, self._add("partition", name, payload, self.get_type()))
 
     def _sink(self, name: str, spec: SinkSpec) -> DataStreamSink:
-        return DataStreamSink(self._add("sink", name, spec, self.get_type()))
+        return DataStreamSink(self._for_sink()._add("sink", name, spec, self.get_type()))
 
     def _jvm(self, op: JvmOp) -> "DataStream":
         spec, output_type = sql_step(self._node, op)

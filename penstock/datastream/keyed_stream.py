@@ -23,7 +23,7 @@ from penstock.graph.callables import (
 from penstock.graph.keyed_records import Unkeyed, pairs_with_keys
 from penstock.graph.published_records import PublishedRecords
 from penstock.graph.pyflink_plan import VALUES
-from penstock.graph.stream_graph import JvmOp, Node, SinkSpec
+from penstock.graph.stream_graph import JvmOp, Node
 from penstock.model.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
@@ -298,8 +298,8 @@ class KeyedStream(DataStream):
     def _jvm(self, op: JvmOp) -> DataStream:
         raise UsageError(f"{op[0]}() is SQL in the JVM; call it before key_by()")
 
-    def _sink(self, name: str, spec: SinkSpec) -> DataStreamSink:
-        return self._unkeyed()._sink(name, spec) if compat.is_installed() else super()._sink(name, spec)
+    def _for_sink(self) -> DataStream:
+        return self._unkeyed() if compat.is_installed() else self
 
     def _values(self) -> DataStream:
         return self._origin

@@ -116,6 +116,8 @@ def _from_spark(type_info: TypeInformation) -> Convert:
 
 
 def _scalar(value: Any) -> Any:
+    if type(value) is tuple and len(value) == 1:
+        (value,) = value  # a whole grouping key, as the examples in Spark's API reference emit it
     if isinstance(value, np.generic):
         return value.item()
     plain = getattr(value, "to_pydatetime", None) or getattr(value, "to_pytimedelta", None)

@@ -10,6 +10,7 @@ from penstock.datastream import (
     MapFunction,
     Partitioner,
     RuntimeExecutionMode,
+    SinkFunction,
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
@@ -128,3 +129,14 @@ def test_slot_sharing_groups_have_no_effect_which_is_said_once(env: Env, mode: R
     warnings = build_job_graph(env._graph, GraphSettings(2, mode=mode)).warnings
     said = [line for line in warnings if "slot_sharing_group" in line]
     assert said == ["slot_sharing_group() has no effect: Spark places the tasks"]
+
+
+class Discards(SinkFunction):
+    def invoke(self, value: Any, context: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("write", [lambda s: s.add_sink(Discards()), lambda s: s.print()], ids=["add_sink", "print"])
+def test_the_records_of_a_key_go_to_one_subtask_of_a_sink(env: Env, write: Any) -> None:
+    write(env.from_collection([1], Types.LONG()).key_by(lambda value: value, Types.LONG()))
+    assert build(env).stages[-1].inputs[0].partitioning == "key"

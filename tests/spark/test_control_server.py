@@ -8,17 +8,28 @@ import httpx
 import pytest
 
 from penstock.control.tokens import ADMIN_FILE, read_token
-from penstock.datastream import JobClient
+from penstock.datastream import JobClient, MapFunction, RuntimeContext
 from tests.spark.jobs import Jobs
 from tests.waiting import LIMIT_S, wait_until
 
 SETTINGS = {"execution.checkpointing.interval": "10 min"}
 
 
+class Value(MapFunction):
+    """Counts the rows that it has seen."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_metrics_group().add_group("rows").counter("seen")
+
+    def map(self, value: Any) -> Any:
+        self.seen.inc()
+        return value.v
+
+
 def start(jobs: Jobs, settings: dict[str, str] | None = None) -> JobClient:
     jobs.write_json("1.json", [{"v": 1}])
     env = jobs.environment(settings={**SETTINGS, **(settings or {})})
-    env.from_dataframe(jobs.json_stream("v bigint")).map(lambda row: row.v, output_type="bigint").uid("v").print()
+    env.from_dataframe(jobs.json_stream("v bigint")).map(Value(), output_type="bigint").uid("v").print()
     return env.execute_async("served")
 
 
@@ -57,6 +68,8 @@ def test_m6_k14_n2_a_job_is_steered_through_its_server(jobs: Jobs, capfd: pytest
         assert Path(job.trigger_savepoint(target).result(LIMIT_S), "_metadata").exists()
         vertices = client.get(path).json()["vertices"]
         assert [vertex["status"] for vertex in vertices] == ["RUNNING"] * len(vertices)
+        counted = f"{path}/vertices/{vertices[0]['id']}/subtasks/metrics?get=Map.rows.seen&agg=sum"
+        wait_until(lambda: client.get(counted).json() == [{"id": "Map.rows.seen", "sum": 1}])
         assert client.patch(path).status_code == 202
     job.get_job_execution_result().exception()
     assert job.get_job_status().result().name == "CANCELED" and jobs.record().rest is None

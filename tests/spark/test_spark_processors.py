@@ -1,15 +1,21 @@
-"""Two processors as in Spark's documentation give the same rows here as under Spark itself (pyspark 4.3.0)."""
+"""Stateful processors of Spark: those of its reference as they are, and two like those of its guide as under Spark.
 
+The examples of the reference are read from pyspark's docstrings, with their input and output. Spark itself cannot run
+them: it calls `handleInputRows` with an argument that they do not take. The others run under both.
+"""
+
+import doctest
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from penstock.datastream import DataStream
 from penstock.errors import UsageError
@@ -48,11 +54,14 @@ def downtimes() -> StatefulProcessor:
 
     class DownTimeDetector(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
+            state_schema = StructType([StructField("value", TimestampType(), True)])
             self.handle = handle
-            self.last_seen = handle.getValueState("last_seen", "value timestamp")
+            self.last_seen = handle.getValueState("last_seen", state_schema)
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-            latest = max(frame["at"].max() for frame in rows)
+            _, _, latest = max(
+                (tuple(frame.iloc[n]) for frame in rows for n in range(len(frame))), key=lambda row: row[2]
+            )
             if not self.last_seen.exists() or self.last_seen.get()[0] < latest:  # type: ignore[index]
                 for timer in self.handle.listTimers():
                     self.handle.deleteTimer(timer)
@@ -124,8 +133,42 @@ def under_spark(query: Callable[[DataFrame], DataFrame], spark: SparkSession, fo
     return sorted(found)
 
 
+def of_reference(method: str) -> tuple[StatefulProcessor, StructType, list[list[tuple[str, int]]]]:
+    """The processor in the docstring of a method of GroupedData, its output type, and its tables: input and output."""
+    text = str(getattr(GroupedData, method).__doc__)
+    found: dict[str, Any] = {"__name__": f"reference of {method}"}
+    for example in doctest.DocTestParser().get_examples(text):
+        if not example.source.startswith(("spark.", "df.")):
+            exec(example.source, found)
+    tables = [re.findall(r"\| *(\w+)\| *(\d+)\|", table) for table in text.split("DataFrame:\n")[1:]]
+    return (
+        found["SimpleStatefulProcessor"](),
+        found["output_schema"],
+        [[(name, int(number)) for name, number in table] for table in tables],
+    )
+
+
 def collected(stream: DataStream, count: int) -> list[Any]:
     return sorted(tuple(row) for row in stream.execute_and_collect("test", count))
+
+
+@pytest.mark.parametrize(
+    "method", ["transformWithState", pytest.param("transformWithStateInPandas", marks=pytest.mark.full)]
+)
+def test_the_example_of_sparks_reference_runs_unchanged(jobs: Jobs, method: str) -> None:
+    processor, output_type, (read, emitted) = of_reference(method)
+    assert len(read) == 5 and len(emitted) == 2
+    jobs.write_json("1.json", [{"id": sensor, "temperature": value} for sensor, value in read])
+    stream = jobs.environment().from_dataframe(jobs.json_stream("id string, temperature long")).uid("readings")
+    by_sensor = stream.key_by("id")
+    forms = {
+        "transformWithState": by_sensor.transform_with_state,
+        "transformWithStateInPandas": by_sensor.transform_with_state_in_pandas,
+    }
+    rows = forms[method](
+        statefulProcessor=processor, outputStructType=output_type, outputMode="Update", timeMode="None"
+    )
+    assert collected(rows.uid("violations"), len(emitted)) == emitted
 
 
 def test_the_processor_with_rows(spark: SparkSession, jobs: Jobs, folder: Path) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.common import Types
-from penstock.datastream import OutputTag, ProcessWindowFunction
+from penstock.datastream import OutputTag, ProcessAllWindowFunction, ProcessWindowFunction
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.window import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
@@ -20,6 +22,7 @@ from penstock.datastream.window import (
     PurgingTrigger,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TimeWindow,
     Trigger,
     TumblingEventTimeWindows,
@@ -47,15 +50,31 @@ class Contents(ProcessWindowFunction[Any, Any, Any, Any]):
         yield key, start, end, " ".join(str(number) for number in sorted(row.number for row in elements))
 
 
+class AllContents(ProcessAllWindowFunction[Any, Any, Any]):
+    """What `Contents` says of the windows of a stream without a key."""
+
+    def process(self, context: Any, elements: Any) -> Any:
+        rows = list(elements)
+        key = "end" if any(row.key == "end" for row in rows) else "all"
+        yield from Contents().process(key, context, rows)
+
+
 class Gap(SessionWindowTimeGapExtractor):
     def extract(self, element: Any) -> int:
         return gap_of(Event(element.key, 0, element.number))
 
 
-def case(kind: str, size: int, slide: int = 0, *, is_event_time: bool = True, every: int = 0) -> Case:
-    return Case(
-        kind, is_event_time, size, slide, trigger="count" if every else "default", every=every, purges=every > 0
-    )
+class LongGap(Gap):
+    """Long enough to be open when the TaskManager is killed."""
+
+    def extract(self, element: Any) -> int:
+        return 200 * super().extract(element)
+
+
+def case(
+    kind: str, size: int, slide: int = 0, *, is_event_time: bool = True, trigger: str = "default", every: int = 0
+) -> Case:
+    return Case(kind, is_event_time, size, slide, trigger=trigger, every=every, purges=every > 0)
 
 
 KINDS: dict[str, tuple[WindowAssigner[Any, Any], Trigger[Any, Any] | None, Case]] = {
@@ -65,13 +84,40 @@ KINDS: dict[str, tuple[WindowAssigner[Any, Any], Trigger[Any, Any] | None, Case]
     "dynamic session": (EventTimeSessionWindows.with_dynamic_gap(Gap()), None, case("dynamic session", 0)),
     "count": (CountTumblingWindowAssigner(6), None, case("count", 6, is_event_time=False)),
     "sliding count": (CountSlidingWindowAssigner(6, 4), None, case("sliding count", 6, 4, is_event_time=False)),
-    "global": (GlobalWindows(), PurgingTrigger(CountTrigger(7)), case("global", 0, is_event_time=False, every=7)),
+    "global": (
+        GlobalWindows(),
+        PurgingTrigger(CountTrigger(7)),
+        case("global", 0, is_event_time=False, trigger="count", every=7),
+    ),
+    "all records": (TumblingEventTimeWindows(50, 0), None, case("tumbling", 50)),
+    "count of all records": (CountTumblingWindowAssigner(30), None, case("count", 30, is_event_time=False)),
+    # Purged, because which firing is the first depends on which record of the window comes first.
+    "continuous": (
+        TumblingEventTimeWindows(50, 0),
+        PurgingTrigger(ContinuousEventTimeTrigger(20)),
+        case("tumbling", 50, trigger="continuous", every=20),
+    ),
     "tumbling in processing time": (
         TumblingProcessingTimeWindows(300, 0),
         None,
         case("tumbling", 1, is_event_time=False),
     ),
+    "sliding in processing time": (
+        SlidingProcessingTimeWindows(900, 300, 0),
+        None,
+        case("sliding", 900, 300, is_event_time=False),
+    ),
     "session in processing time": (ProcessingTimeSessionWindows(700), None, case("session", 1, is_event_time=False)),
+    "dynamic session in processing time": (
+        ProcessingTimeSessionWindows.with_dynamic_gap(LongGap()),
+        None,
+        case("dynamic session", 0, is_event_time=False),
+    ),
+    "continuous in processing time": (
+        TumblingProcessingTimeWindows(2_000, 0),
+        PurgingTrigger(ContinuousProcessingTimeTrigger(300)),
+        case("tumbling", 1, is_event_time=False),
+    ),
 }
 EVERY_DAY = {"tumbling", "session"}
 
@@ -84,10 +130,12 @@ def test_a5_half_filled_windows_survive_a_kill(jobs: Jobs, kind: str) -> None:
     env = jobs.environment(3, RESTARTS)
     frame = jobs.json_stream("key string, at timestamp, number bigint")
     events = env.from_dataframe(frame, event_time="at", max_out_of_orderness="1 hour").uid("events")
-    windows = events.key_by("key").window(assigner)
+    is_keyed = "all records" not in kind
+    windows: Any = events.key_by("key").window(assigner) if is_keyed else events.window_all(assigner)
     if trigger is not None:
         windows = windows.trigger(trigger)
-    results = windows.process(Contents(), "key string, start bigint, stop bigint, numbers string").uid("windows")
+    function = Contents() if is_keyed else AllContents()
+    results = windows.process(function, "key string, start bigint, stop bigint, numbers string").uid("windows")
     out = jobs.folder / "out"
     results.sink_to(FileSink.for_row_format(str(out), "json").build()).uid("out")
     write(jobs, "1", EVENTS[:25])
@@ -97,24 +145,26 @@ def test_a5_half_filled_windows_survive_a_kill(jobs: Jobs, kind: str) -> None:
     await_checkpoints(jobs, 2)
     kill_taskmanager(jobs)
     await_attempt(jobs, 2)
-    write(jobs, "3", [*EVENTS[50:], END])
+    write(jobs, "3", [*EVENTS[50:], *([END] if expected.is_event_time else [])])
 
     def found() -> "Counter[Any]":
         return Counter((r["key"], r["start"], r["stop"], r["numbers"]) for r in read_json(out) if r["key"] != "end")
 
-    if "processing" in kind:  # which windows there are depends on the clock; every event is in one of them
-        wait_until(lambda: sum(len(numbers.split()) for *_, numbers in found().elements()) >= len(EVENTS))
+    arrived = EVENTS if is_keyed else [event._replace(key="all") for event in EVENTS]
+    if "processing" in kind:  # which windows there are depends on the clock, but not in how many each event is
+        times = expected.size // expected.slide if expected.slide else 1
+        wait_until(lambda: sum(len(numbers.split()) for *_, numbers in found().elements()) >= times * len(EVENTS))
         numbers = [int(number) for *_, numbers in found().elements() for number in numbers.split()]
-        assert sorted(numbers) == list(range(len(EVENTS)))
+        assert sorted(numbers) == sorted([*range(len(EVENTS))] * times)
     elif expected.is_event_time:
-        wanted = WindowOracle(expected).run(EVENTS).end()
+        wanted = WindowOracle(expected).run(arrived).end()
         wait_until(lambda: found().total() >= len(wanted.results))
         assert found() == Counter(
             (key, start, end, " ".join(str(event.number) for event in sorted(contents, key=lambda event: event.number)))
             for key, start, end, contents in wanted.results
         )
     else:  # the order of records is that of Spark's partitions, so only the sizes of windows are known
-        counted = WindowOracle(expected).run(EVENTS).end()
+        counted = WindowOracle(expected).run(arrived).end()
         sizes = Counter((key, start, len(contents)) for key, start, _, contents in counted.results)
         wait_until(lambda: found().total() >= sizes.total())
         assert Counter((key, start, len(numbers.split())) for key, start, _, numbers in found().elements()) == sizes

@@ -338,13 +338,13 @@ def test_only_an_instance_of_a_stateful_processor_with_its_methods_is_accepted()
         harness(OneParameter())
 
 
-def test_timer_values_may_be_left_out_as_in_the_examples_of_sparks_reference() -> None:
+def test_processors_may_be_like_the_examples_of_sparks_reference() -> None:
     class Sizes(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
             pass
 
         def handleInputRows(self, key: Any, rows: Any) -> Any:  # type: ignore[override]
-            yield Row(sensor=key[0], n=len(list(rows)))
+            yield Row(sensor=key, n=len(list(rows)))  # the whole key, which is a tuple
 
     assert harness(Sizes()).feed([reading("a", 1), reading("a", 2)]).output == [("a", 2)]
 
