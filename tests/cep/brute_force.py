@@ -70,7 +70,10 @@ class BruteForce:
         emitted: list[Assignment] = []
         first_kept = 0
         all_matches = self.matches()
-        for moment in sorted({self._moment(n) for n in range(len(self.events))} | {m.moment for m in all_matches}):
+        moments = {self._moment(n) for n in range(len(self.events))} | {match.moment for match in all_matches}
+        if self.window is not None:  # a partial match that is over holds back no others
+            moments |= {Moment(time + self.window) for time in self.times}
+        for moment in sorted(moments):
             held += [m for m in all_matches if m.moment == moment and m.start >= first_kept]
             held.sort(key=lambda match: (match.start, match.moment, match.order))
             while held:

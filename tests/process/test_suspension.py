@@ -1,4 +1,4 @@
-"""Ctrl-C, as a terminal sends it to every process of a job: the job is suspended, and resumed exactly."""
+"""Ctrl-C to all processes of a job, as a terminal sends it, or SIGTERM to its driver: it is suspended, then exact."""
 
 import os
 import signal
@@ -30,8 +30,16 @@ NEVER_MS = 3_600_000
 """Between checkpoints: all progress is in those that an interrupt takes."""
 
 
-def start(place: Place) -> Started:
-    return Started.of(place.command(), place.folder)
+def start(place: Place, resume: str = "--resume") -> Started:
+    return Started.of([resume if part == "--resume" else part for part in place.command()], place.folder)
+
+
+def new_place(folder: Path) -> Place:
+    """The folder of a job that takes a while, and its input."""
+    write_events(LOAD, folder / "events")
+    place = Place(folder / "job", folder / "events", checkpoint_ms=NEVER_MS, settings=SETTINGS)
+    place.folder.mkdir()
+    return place
 
 
 def java_of(run: Started) -> list[psutil.Process]:
@@ -62,10 +70,7 @@ def log_of(place: Place) -> LogView:
 
 
 def test_f26_ctrl_c_suspends_a_job_and_resume_goes_on_exactly(tmp_path: Path) -> None:
-    events = tmp_path / "events"
-    write_events(LOAD, events)
-    place = Place(tmp_path / "job", events, checkpoint_ms=NEVER_MS, settings=SETTINGS)
-    place.folder.mkdir()
+    place = new_place(tmp_path)
 
     run = start(place)
     java = wait_until(lambda: java_of(run))
@@ -93,4 +98,25 @@ def test_f26_ctrl_c_suspends_a_job_and_resume_goes_on_exactly(tmp_path: Path) ->
 
     run = start(place)
     assert run.process.wait(LIMIT_S) == 0, run.err
-    assert judge(batch_result(events), place.job_folder, place.output).exact
+    assert judge(batch_result(place.events), place.job_folder, place.output).exact
+
+
+def test_f26_sigterm_suspends_a_job_and_resume_only_goes_on_or_refuses(tmp_path: Path) -> None:
+    place = new_place(tmp_path)
+
+    run = start(place, "--resume-only")
+    assert run.process.wait(LIMIT_S) == 3
+    assert "no job named 'tally' to resume" in run.err and "Traceback" not in run.err, run.err
+
+    run = start(place)
+    await_epoch(place, run, 3)
+    run.process.terminate()  # to the driver alone, as systemd and Kubernetes send it
+    assert run.process.wait(LIMIT_S) == 143
+    found = log_of(place)
+    assert found.status is None and found.lineage[-1].epoch >= 3
+    last_line = f"job 'tally' is suspended at checkpoint {found.lineage[-1].checkpoint}; resume it with: "
+    assert run.err.splitlines()[-1].startswith(last_line) and "Traceback" not in run.err, run.err
+
+    run = start(place, "--resume-only")
+    assert run.process.wait(LIMIT_S) == 0, run.err
+    assert judge(batch_result(place.events), place.job_folder, place.output).exact

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.common import Time
 from penstock.datastream import CoGroupFunction, FlatJoinFunction, JoinFunction, OutputTag, ProcessJoinFunction
-from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.graph.tagged_union import SidesOfWindow
+from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.testing import CHECKPOINT, CRASH, Harness, Second, Watermark
 
@@ -52,7 +51,12 @@ def histories(draw: st.DrawFn) -> list[Any]:
     return items
 
 
-def run(make: Callable[..., Harness], items: list[Any], feed: Callable[[Event], Any], backend: str) -> Counter[Any]:
+def mark_second(event: Event) -> Any:
+    """The record as the harness takes it."""
+    return tuple(event) if event.side == 1 else Second(tuple(event))
+
+
+def run(make: Callable[..., Harness], items: list[Any], backend: str) -> Counter[Any]:
     """What the harness emits, late records marked as such."""
     parallelism = 2
     harness = make(parallelism=parallelism, backend=backend)
@@ -75,7 +79,7 @@ def run(make: Callable[..., Harness], items: list[Any], feed: Callable[[Event], 
                 harness = make(parallelism=parallelism, backend=backend, start=StartOptions(path))
                 harness.feed([CHECKPOINT])
         else:
-            harness.feed([feed(item) if isinstance(item, Event) else item])
+            harness.feed([mark_second(item) if isinstance(item, Event) else item])
     harness.finish()
     collect()
     return results
@@ -124,7 +128,7 @@ BOUNDS = [(-3, 3), (0, 0), (0, 7), (-7, 0), (2, 6), (-6, -2)]
 
 
 def check_interval_join(bounds: tuple[int, int], items: list[Any], backend: str) -> None:
-    found = run(interval_join(bounds), items, lambda e: tuple(e) if e.side == 1 else Second(tuple(e)), backend)
+    found = run(interval_join(bounds), items, backend)
     assert found == joined_pairs(items, *bounds)
 
 
@@ -158,15 +162,13 @@ class Older(FlatJoinFunction):
         return [first, second] if first < second else None
 
 
-WINDOWS = {
-    "tumbling": (TumblingEventTimeWindows.of(Time.milliseconds(10)), 10, 10),
-    "sliding": (SlidingEventTimeWindows.of(Time.milliseconds(12), Time.milliseconds(5)), 12, 5),
-}
+Sides = tuple[list[Any], list[Any]]
+"""The records of both streams that meet in a window."""
 
 
-def grouped(items: list[Any], size: int, slide: int) -> list[tuple[list[Any], list[Any]]]:
+def grouped(items: list[Any], size: int, slide: int) -> list[Sides]:
     """By brute force: the records of both streams in each key and window that were not late for it."""
-    watermark, groups = NEVER, dict[tuple[str, int], tuple[list[Any], list[Any]]]()
+    watermark, groups = NEVER, dict[tuple[str, int], Sides]()
     for item in items:
         if isinstance(item, Watermark):
             watermark = max(watermark, item.timestamp)
@@ -178,7 +180,50 @@ def grouped(items: list[Any], size: int, slide: int) -> list[tuple[list[Any], li
     return list(groups.values())
 
 
-def expected(function: Any, groups: list[tuple[list[Any], list[Any]]]) -> Counter[Any]:
+class Session(NamedTuple):
+    """A window that grows with each record."""
+
+    key: str
+    start: int
+    end: int
+    sides: Sides
+
+
+def grouped_by_session(items: list[Any], gap: int) -> list[Sides]:
+    """The same for sessions: a record that is late for all of them, and for one of its own, is in none."""
+    watermark, growing, over = NEVER, list[Session](), list[Session]()
+    for item in items:
+        if isinstance(item, Watermark):
+            watermark = max(watermark, item.timestamp)
+            over += [session for session in growing if session.end - 1 <= watermark]
+            growing = [session for session in growing if session.end - 1 > watermark]
+        elif isinstance(item, Event):
+            start, end = item.time, item.time + gap
+            near = [s for s in growing if s.key == item.key and s.start <= end and s.end >= start]
+            if not near and end - 1 <= watermark:
+                continue
+            sides: Sides = ([], [])
+            sides[item.side - 1].append(tuple(item))
+            for session in near:
+                start, end = min(start, session.start), max(end, session.end)
+                for side, records in zip(sides, session.sides, strict=True):
+                    side.extend(records)
+                growing.remove(session)
+            growing.append(Session(item.key, start, end, sides))
+    return [session.sides for session in over + growing]
+
+
+WINDOWS: dict[str, tuple[Any, Callable[[list[Any]], list[Sides]]]] = {
+    "tumbling": (TumblingEventTimeWindows.of(Time.milliseconds(10)), lambda items: grouped(items, 10, 10)),
+    "sliding": (
+        SlidingEventTimeWindows.of(Time.milliseconds(12), Time.milliseconds(5)),
+        lambda items: grouped(items, 12, 5),
+    ),
+    "session": (EventTimeSessionWindows.with_gap(Time.milliseconds(6)), lambda items: grouped_by_session(items, 6)),
+}
+
+
+def expected(function: Any, groups: list[Sides]) -> Counter[Any]:
     if isinstance(function, CoGroupFunction):
         return Counter(result for first, second in groups for result in function.co_group(first, second))
     pairs = [(a, b) for first, second in groups for a in first for b in second]
@@ -188,21 +233,21 @@ def expected(function: Any, groups: list[tuple[list[Any], list[Any]]]) -> Counte
 
 
 def check_window_join(function: Any, windows: str, items: list[Any], backend: str) -> None:
-    assigner, size, slide = WINDOWS[windows]
+    assigner, groups_of = WINDOWS[windows]
 
     def make(**settings: Any) -> Harness:
         return Harness.keyed(
-            SidesOfWindow(function),
-            key=lambda tagged: tagged[1][1],
-            timestamp=lambda tagged: tagged[1][2],
+            function,
+            key=lambda event: event[1],
+            timestamp=lambda event: event[2],
             window=assigner,
             side_outputs=[LATE],
             max_parallelism=8,
             **settings,
         )
 
-    found = run(make, items, lambda event: (event.side, tuple(event)), backend)
-    assert found == expected(function, grouped(items, size, slide))
+    found = run(make, items, backend)
+    assert found == expected(function, groups_of(items))
 
 
 FUNCTIONS = [Both(), Pair(), Older()]

@@ -152,16 +152,18 @@ EVENTS = st.builds(Event, st.sampled_from("abc"), st.integers(-5, 40), st.intege
 
 @st.composite
 def streams(draw: st.DrawFn, *, is_event_time: bool) -> list[Any]:
-    """Events, watermarks, time, checkpoints, crashes, and changes of parallelism or backend."""
+    """Events, watermarks, time, idle epochs, checkpoints, crashes, and changes of parallelism or backend."""
     items: list[Any] = []
     base = 0
     for _ in range(draw(st.integers(1, 8))):
         base += draw(st.sampled_from([0, 0, 3, 10, 30]))  # gaps
         events = draw(st.lists(EVENTS, max_size=6))
         items += [event._replace(time=event.time + base) for event in events]
-        step = draw(st.sampled_from(["watermark", "advance", "checkpoint", "crash", "rescale", "savepoint"]))
+        step = draw(st.sampled_from(["watermark", "advance", "idle", "checkpoint", "crash", "rescale", "savepoint"]))
         if step == "watermark":
             items.append(Watermark(base + draw(st.integers(0, 25))))
+        elif step == "idle":
+            items.append(step)
         elif step == "advance":
             items.append(Advance(draw(st.integers(1, 12))))
         elif step == "checkpoint" or is_event_time:
@@ -199,12 +201,14 @@ def run(
 
     waiting: list[Any] = []
     for item in items:
-        if item not in ("rescale", "savepoint"):
+        if item not in ("idle", "rescale", "savepoint"):
             waiting.append(tuple(item) if isinstance(item, Event) else item)
             continue
         harness.feed(waiting)
         waiting = []
-        if item == "rescale":
+        if item == "idle":
+            harness.run_empty_epochs(2)
+        elif item == "rescale":
             parallelism = parallelism % 3 + 1
             harness.rescale(parallelism)
         else:
