@@ -305,6 +305,9 @@ class SavepointAck(msgspec.Struct, frozen=True, tag="savepoint_ack"):
     number: int
     snapshot: SubtaskSnapshot
     written_bytes: int
+    sync_s: float = 0.0
+    async_s: float = 0.0
+    figures: BarrierFigures = BarrierFigures()
 
 
 class SavepointDecline(msgspec.Struct, frozen=True, tag="savepoint_decline"):

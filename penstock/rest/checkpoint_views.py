@@ -8,6 +8,7 @@ from penstock.checkpoint.checkpoint_settings import CheckpointSettings
 from penstock.checkpoint.stats.checkpoint_history import CheckpointStats, SubtaskStats
 from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.running_job import JobFacts
+from penstock.graph.job_graph import StagePlan
 from penstock.model.execution import ExternalizedCheckpointRetention
 from penstock.state.backend.backend_registry import find_backend
 
@@ -89,7 +90,7 @@ def checkpoint(stats: CheckpointStats, report: CheckpointReport, facts: JobFacts
         "state_size": stats.full_bytes,
         "num_subtasks": stats.subtasks,
         "num_acknowledged_subtasks": stats.acknowledged,
-        "tasks": {stage.id: _task(stage.id, stage.parallelism, stats) for stage in facts.graph.stages},
+        "tasks": {stage.id: _task(stage, stats) for stage in facts.graph.stages},
     }
     if stats.status == "completed":
         view["external_path"] = external_path(stats, facts)
@@ -102,11 +103,11 @@ def checkpoint(stats: CheckpointStats, report: CheckpointReport, facts: JobFacts
 
 def subtask_statistics(stats: CheckpointStats, stage_id: str, facts: JobFacts) -> dict[str, Any]:
     """/jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid."""
-    parallelism = facts.graph.stage(stage_id).parallelism
+    stage = facts.graph.stage(stage_id)
     parts = _parts_of(stage_id, stats)
     by_index = {part.subtask.index: part for part in parts}
     return {
-        **_task(stage_id, parallelism, stats),
+        **_task(stage, stats),
         "summary": {
             "checkpointed_size": _spread(parts, lambda part: part.written_bytes),
             "state_size": _spread(parts, lambda part: part.full_bytes),
@@ -123,7 +124,7 @@ def subtask_statistics(stats: CheckpointStats, stage_id: str, facts: JobFacts) -
             },
             "start_delay": _spread(parts, lambda part: part.figures.start_delay_ms),
         },
-        "subtasks": [_subtask(index, by_index.get(index), stats) for index in range(parallelism)],
+        "subtasks": [_subtask(index, by_index.get(index), stats) for index in range(_parallelism(stage, stats))],
     }
 
 
@@ -172,8 +173,13 @@ def _or_none(stats: CheckpointStats | None, report: CheckpointReport, facts: Job
     return None if stats is None else checkpoint(stats, report, facts)
 
 
-def _task(stage_id: str, parallelism: int, stats: CheckpointStats) -> dict[str, Any]:
-    parts = _parts_of(stage_id, stats)
+def _parallelism(stage: StagePlan, stats: CheckpointStats) -> int:
+    """That of the checkpoint. The stage may have been rescaled since; all subtasks of a complete one have a part."""
+    return len(_parts_of(stage.id, stats)) or stage.parallelism
+
+
+def _task(stage: StagePlan, stats: CheckpointStats) -> dict[str, Any]:
+    parts = _parts_of(stage.id, stats)
     return {
         "id": stats.checkpoint_id,
         "status": stats.status.upper(),
@@ -181,7 +187,7 @@ def _task(stage_id: str, parallelism: int, stats: CheckpointStats) -> dict[str, 
         "latest_ack_timestamp": _latest_ack_ms(stats, parts),
         "end_to_end_duration": max((part.duration_ms for part in parts), default=_duration_ms(stats)),
         "alignment_duration": max((part.figures.alignment_ms for part in parts), default=0),
-        "num_subtasks": parallelism,
+        "num_subtasks": _parallelism(stage, stats),
         "num_acknowledged_subtasks": len(parts),
     }
 

@@ -29,6 +29,7 @@ from penstock.errors import (
 from penstock.jobmanager.job_savepoints import JobSavepoints
 from penstock.model.ids import JobId, SubtaskId, Version
 from penstock.model.snapshot import (
+    BarrierFigures,
     Manifest,
     SavepointAck,
     SavepointDecline,
@@ -106,9 +107,9 @@ class World:
         position = source or SourcePosition(3, None, ["source"])
         self.savepoints.epoch_committed(EpochRecord(EPOCH, 17, versions, [], position, {"w": 5}, {"w": 9}, 8))
 
-    def ack(self, number: int) -> None:
+    def ack(self, number: int, *figures: Any) -> None:
         for index, groups in ((0, (0, 3)), (1, (4, 7))):
-            self.savepoints.receive(SavepointAck(number, snapshot(index, groups), 10))
+            self.savepoints.receive(SavepointAck(number, snapshot(index, groups), 10, *figures))
 
     def cover(self, watermark: int = 5) -> None:
         parts = [msgspec.structs.replace(part, watermark=watermark) for part in (snapshot(0, (0, 3)),)]
@@ -406,3 +407,18 @@ def test_any_uid_is_one_folder_and_no_two_are_the_same(text: str) -> None:
     part = folder_part(text)
     assert "/" not in part and "=" not in part and part not in (".", "..") and len(part) <= 120 and "~" not in part
     assert part != folder_part(text + "!")
+
+
+def test_t3_its_figures_are_those_of_its_subtasks() -> None:
+    world = World()
+    request = world.ask()
+    order = world.begin()
+    world.commit()
+    world.ack(order.number, 0.2, 0.5, BarrierFigures(start_delay_ms=3, alignment_ms=4))
+    world.cover()
+    world.savepoints.advance()
+    assert request.stats is not None
+    assert [(part.subtask, part.sync_ms, part.async_ms, part.duration_ms) for part in request.stats.parts] == [
+        (place, 200, 500, 707) for place in SUBTASKS
+    ]
+    assert (request.stats.alignment_ms, request.stats.written_bytes) == (4, 20)

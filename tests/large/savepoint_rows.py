@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.snapshot.manifest import FORMAT_VERSION, MAGIC, digest, encode_manifest
+from penstock.clock import SystemClock
 from penstock.graph.job_graph import EdgePlan, OperatorPlan, SourceRef, StagePlan
 from penstock.graph.pickling import dumps
 from penstock.model.descriptors import ValueStateDescriptor
@@ -67,7 +68,7 @@ def measure(keys: int, folder: Path) -> dict[str, Any]:
     """Write a savepoint of the filled subtask."""
     subtask = filled(keys, folder)
     uri = str(folder / "savepoint-000000-000000000000")
-    writer = SavepointWriter(subtask, open_storage)
+    writer = SavepointWriter(subtask, open_storage, SystemClock())
     version = Version(1, keys // BATCH, new_nonce())
     wall, processor = time.monotonic(), time.process_time()
     job = writer.seal(SavepointOrder(1, uri, "canonical"), version)

@@ -12,7 +12,7 @@ HISTORY_LENGTH = 10
 
 
 class SubtaskStats(msgspec.Struct, frozen=True):
-    """One subtask's part of a checkpoint."""
+    """One subtask's part of a checkpoint or savepoint."""
 
     subtask: SubtaskId
     figures: BarrierFigures
@@ -23,16 +23,11 @@ class SubtaskStats(msgspec.Struct, frozen=True):
     """Of all its files, including those of older checkpoints."""
 
     @staticmethod
-    def of(ack: CheckpointAck) -> "SubtaskStats":
+    def of(ack: CheckpointAck | SavepointAck) -> "SubtaskStats":
         """The figures in its ack."""
         sync_ms, async_ms = round(1000 * ack.sync_s), round(1000 * ack.async_s)
         full_bytes = sum(file.size for file in snapshot_files(ack.snapshot))
         return SubtaskStats(ack.snapshot.subtask, ack.figures, sync_ms, async_ms, ack.written_bytes, full_bytes)
-
-    @staticmethod
-    def of_savepoint(ack: SavepointAck) -> "SubtaskStats":
-        """The figures in its ack of a savepoint: how much it wrote."""
-        return SubtaskStats(ack.snapshot.subtask, BarrierFigures(), 0, 0, ack.written_bytes, ack.written_bytes)
 
     @property
     def duration_ms(self) -> int:

@@ -9,7 +9,8 @@ def savepoint_stats(
 ) -> CheckpointStats:
     """The figures of a savepoint at its end."""
     acks = (pending.counted() or ()) if failure is None else ()
-    written = sum(ack.written_bytes for ack in acks)
+    parts = tuple(SubtaskStats.of(ack) for ack in acks)
+    written = sum(part.written_bytes for part in parts)
     return CheckpointStats(
         checkpoint_id=pending.checkpoint_id,
         status="completed" if failure is None else "failed",
@@ -17,11 +18,12 @@ def savepoint_stats(
         checkpoint_type="SYNC_SAVEPOINT" if pending.request.is_stop else "SAVEPOINT",
         written_bytes=written,
         full_bytes=written,
+        alignment_ms=max((part.figures.alignment_ms for part in parts), default=0),
         failure=failure,
         manual=True,
         subtasks=len(pending.subtasks),
-        acknowledged=len(acks),
-        parts=tuple(SubtaskStats.of_savepoint(ack) for ack in acks),
+        acknowledged=len(parts),
+        parts=parts,
         savepoint=pending.request.format,
         path=path,
     ).ended(now_ms)

@@ -142,7 +142,7 @@ class SubtaskHost:
             subtask.open()
             subtask.restored(deploy.restored_epoch)
             version = Version(self._place.attempt, deploy.restored_epoch, new_nonce())
-            savepoints = SavepointWriter(subtask, self._place.open_storage)
+            savepoints = SavepointWriter(subtask, self._place.open_storage, self._clock)
             self._owned[subtask_id] = _Owned(subtask, Ownership(subtask_id, version), writer, savepoints)
             versions.append((subtask_id, version))
         if deploy.checkpoint is not None:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.checkpoint.snapshot.savepoint_paths import keyed_path, native_path, operator_path
+from penstock.clock import Clock
 from penstock.errors import CheckpointDeclinedError
 from penstock.model.ids import Version
 from penstock.model.snapshot import (
     OWN_TABLES,
+    BarrierFigures,
     FileFormat,
     NativeName,
     SavepointAck,
@@ -47,6 +49,8 @@ class SavepointJob:
     watermark: int
     ttls: dict[tuple[str, str], int]
     """(operator uid, state) -> time to live in milliseconds."""
+    sync_s: float = 0.0
+    figures: BarrierFigures = BarrierFigures()
 
     @property
     def infos(self) -> list[StateTableInfo]:
@@ -57,15 +61,17 @@ class SavepointJob:
 class SavepointWriter:
     """Seals in the epoch's thread, writes in another."""
 
-    def __init__(self, subtask: Subtask, open_storage: Callable[[str], Storage]) -> None:
+    def __init__(self, subtask: Subtask, open_storage: Callable[[str], Storage], clock: Clock) -> None:
         self.subtask = subtask
         self._open_storage = open_storage
+        self._clock = clock
 
     def seal(self, order: SavepointOrder, version: Version) -> SavepointJob:
         """Seal the present state. Only this part delays the epoch."""
         subtask = self.subtask
         if subtask.spool.rows:
             raise CheckpointDeclinedError(f"{subtask.spool.rows} rows are in flight; a savepoint is aligned")
+        started = self._clock.monotonic_s()
         backends = subtask.backends
         is_native = order.format == "native"
         sealed = [
@@ -78,10 +84,12 @@ class SavepointWriter:
             for info in infos_of(operator)
         }
         states = [state for owned in subtask.operator_states.values() for state in owned.seal()]
-        return SavepointJob(order, version, sealed, states, subtask.watermark, ttls)
+        sync_s = self._clock.monotonic_s() - started
+        return SavepointJob(order, version, sealed, states, subtask.watermark, ttls, sync_s, subtask.figures)
 
     def write(self, job: SavepointJob, report: Report) -> SavepointAck:
         """Write the sealed state to the savepoint's folder; returns the description of what was written."""
+        started = self._clock.monotonic_s()
         place = self.subtask.place
         put = _Put(self.subtask, None if job.order.inline else self._open_storage(job.order.uri))
         is_native = job.order.format == "native"
@@ -104,7 +112,8 @@ class SavepointWriter:
             operator_file,
             operator_files=operator_files,
         )
-        return SavepointAck(job.order.number, snapshot, put.written)
+        async_s = self._clock.monotonic_s() - started
+        return SavepointAck(job.order.number, snapshot, put.written, job.sync_s, async_s, job.figures)
 
     def _own_share(self, states: list[SealedOperatorState]) -> list[SealedOperatorState]:
         """The states that this subtask writes. Broadcast state is equal everywhere, so only one subtask writes it."""
