@@ -75,7 +75,7 @@ COMMANDS = {
     ),
     "list": CommandEntry("list_command", "list_jobs", "List the jobs that have not ended."),
     "status": CommandEntry("status_commands", "status", "Show the status of a job and its processes."),
-    "dashboard": CommandEntry("dashboard_command", "dashboard", "Open the web page of a job."),
+    "dashboard": CommandEntry("dashboard_command", "dashboard", "Open the web page of a job, or of all jobs."),
     "logs": CommandEntry("status_commands", "logs", "Print the logs of a job."),
     "forget": CommandEntry(
         "forget_command",

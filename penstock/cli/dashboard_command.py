@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -12,15 +13,13 @@ from penstock.cli.link_page import open_browser
 from penstock.control.registry import Registry
 from penstock.control.terminal import MODE, print_result
 from penstock.control.tokens import Scope
-from penstock.errors import JobConflictError, JobNotFoundError
+from penstock.errors import UsageError
 
 
 def dashboard(  # noqa: PLR0913 - the parameters are the command's flags
     *,
     job: OptionalJob = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="The page of all jobs of the registry, until Ctrl-C.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All jobs of the registry, as without JOB.")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="The page may not change anything.")] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
     server: ServerFlag = None,
@@ -29,18 +28,21 @@ def dashboard(  # noqa: PLR0913 - the parameters are the command's flags
     json: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Open the web page of a job."""
+    """Open the web page of a job. Without JOB, serve a page of all jobs until Ctrl-C."""
     target = JobTarget(settings, server, token_file)
-    if everything:
-        show_all(target.registry, "read" if read_only else "admin", no_open=no_open)
+    scope: Scope = "read" if read_only else "admin"
+    if everything and (job or server):
+        raise UsageError("--all shows the jobs of the registry; leave out --all, or leave out JOB and -m")
+    if not job and server is None:
+        show_all(target.registry, scope, no_open=no_open)
         return
-    with target.connect(job or (only_job(target.registry) if server is None else "")) as remote:
-        link = remote.page_link("read" if read_only else "admin")
-    report(link, no_open=no_open)
+    with target.connect(job or "") as remote:
+        link = remote.page_link(scope)
+    report(link, "", no_open=no_open)
 
 
 def show_all(registry: Registry, scope: Scope, *, no_open: bool, wait: Callable[[], object] = signal.pause) -> None:
-    """Serve the page of all jobs until a signal."""
+    """Serve the page of all jobs until Ctrl-C."""
     from penstock.control.remote_job import connect_to_job  # most commands need no HTTP
     from penstock.rest.dashboard import serve_dashboard  # no other command needs a server
 
@@ -49,25 +51,15 @@ def show_all(registry: Registry, scope: Scope, *, no_open: bool, wait: Callable[
             return remote.page_link(scope)
 
     with serve_dashboard(registry, link_to, scope) as link:
-        report(link, no_open=no_open)
-        wait()
+        report(link, "The page of all jobs is there until Ctrl-C. ", no_open=no_open)
+        with suppress(KeyboardInterrupt):
+            wait()
 
 
-def report(link: str, *, no_open: bool) -> None:
-    """Open the link unless told not to, and print it."""
+def report(link: str, note: str, *, no_open: bool) -> None:
+    """Open the link unless told not to, and print it after the note."""
     is_open = not no_open and not MODE.json and open_browser(link)
     hint = "Open this link within a minute; it works once"
     if is_open:
         hint = "Opened in the browser; if that shows no page, open this link within a minute"
-    print_result(f"{hint}:\n  {link}", {"link": link, "opened": is_open})
-
-
-def only_job(registry: Registry) -> str:
-    """The id of the job that runs, if there is only one."""
-    running = [record for record in registry.list() if registry.is_running(record)]
-    if len(running) == 1:
-        return running[0].job_id
-    if not running:
-        raise JobNotFoundError("no job is running; start one with `penstock run`, or see `penstock list -a`")
-    names = ", ".join(f"{record.job_id} ({record.name})" for record in running)
-    raise JobConflictError(f"{len(running)} jobs are running: {names}; give the id of one, or see all with --all")
+    print_result(f"{note}{hint}:\n  {link}", {"link": link, "opened": is_open})

@@ -1,4 +1,4 @@
-"""The page of all jobs of a registry, running and ended: `penstock dashboard --all`.
+"""The page of all jobs of a registry, running and ended: `penstock dashboard`.
 
 It serves what the registry and the job logs know, and leads to the page of a running job with a one-time link of that
 job's own server. It changes nothing, and ends with the command.

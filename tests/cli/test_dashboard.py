@@ -44,7 +44,7 @@ def test_it_opens_the_browser_unless_told_not_to(
         return True
 
     monkeypatch.setattr(dashboard_command, "open_browser", open_browser)
-    assert commands.run("dashboard") == 0
+    assert commands.run("dashboard", "totals") == 0
     hint, link = capsys.readouterr().out.splitlines()
     assert hint.startswith("Opened in the browser") and link == f"  {opened[0]}"
     assert commands.run("dashboard", "--no-open", A_ID) == 0
@@ -52,18 +52,29 @@ def test_it_opens_the_browser_unless_told_not_to(
     assert len(opened) == 1
 
 
-def test_without_a_name_there_must_be_one_running_job(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
-    commands.registry.write(job_record(job_id=B_ID, name="other", rest=commands.server.address))
-    assert commands.run("dashboard") == 4
-    assert "2 jobs are running" in capsys.readouterr().err
-    commands.registry.write(job_record(job_id=B_ID, name="other", pid=NO_PID))
-    commands.write(pid=NO_PID)
-    assert commands.run("dashboard") == 3
-    assert "no job is running" in capsys.readouterr().err
+@pytest.mark.parametrize("flags", [(), ("--all",), ("--read-only",)])
+def test_without_a_name_it_shows_all_jobs(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    shown: list[tuple[Path, str]] = []
+    monkeypatch.setattr(
+        dashboard_command, "show_all", lambda registry, scope, *, no_open: shown.append((registry.folder, scope))
+    )
+    assert commands.run("dashboard", "--no-open", *flags) == 0
+    assert shown == [(commands.registry.folder, "read" if "--read-only" in flags else "admin")]
 
 
-def test_all_jobs_are_served_until_the_command_ends(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("place", [("totals",), ("-m", "127.0.0.1:1")])
+def test_all_jobs_are_those_of_the_registry(
+    commands: Commands, capsys: pytest.CaptureFixture[str], place: tuple[str, ...]
+) -> None:
+    assert commands.run("dashboard", "--all", *place) == 2
+    assert "leave out --all" in capsys.readouterr().err
+
+
+def test_all_jobs_are_served_until_ctrl_c(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
     listed: list[str] = []
+    commands.registry.write(job_record(job_id=B_ID, name="other", status="FINISHED", pid=NO_PID, ended_ms=1))
 
     def look() -> None:
         link = capsys.readouterr().out.split()[-1]
@@ -71,9 +82,10 @@ def test_all_jobs_are_served_until_the_command_ends(commands: Commands, capsys: 
             assert browser.get(link).status_code == 200
             found = browser.get(f"{link.partition('/login/')[0]}/registry").json()
             listed.extend(job["id"] for job in found["jobs"])
+        raise KeyboardInterrupt
 
     dashboard_command.show_all(commands.registry, "read", no_open=True, wait=look)
-    assert listed == [A_ID]
+    assert listed == [A_ID, B_ID]
 
 
 def test_the_browser_is_given_a_private_file_that_leads_to_the_link_and_is_removed(
