@@ -6,7 +6,9 @@ from penstock.checkpoint.stats.checkpoint_report import CheckpointReport
 from penstock.control.registry import FailureRecord, JobRecord, RescaleRecord
 from penstock.control.running_job import ControlledJob, JobFacts
 from penstock.graph.plan_json import describe_plan
+from penstock.model.configuration import Configuration
 from penstock.model.execution import JobStatus
+from penstock.model.options.autoscale_options import AUTOSCALE, AUTOSCALE_MAX, AUTOSCALE_MIN
 from penstock.rest.job_times import TASK_STATES, job_times, task_counts
 from penstock.rest.vertex_views import vertex_summary
 
@@ -83,6 +85,7 @@ def job_figures(control: ControlledJob, now_ms: int) -> dict[str, Any]:
         "failure": record.failure,
         "failures": len(record.failures),
         "rescale": record.rescale,
+        "last-rescale-at": record.rescales[-1].at_ms if record.rescales else None,
         "processes": record.processes,
         "subtasks": record.subtasks,
         "epochs": job.epochs(),
@@ -138,10 +141,12 @@ def _entered(record: JobRecord) -> int:
     return record.transitions[-1].at_ms if record.transitions else record.started_ms
 
 
-def rescales(record: JobRecord) -> dict[str, Any]:
+def rescales(control: ControlledJob) -> dict[str, Any]:
     """The parallelism now, and the last changes of it, oldest first; also those that were given up."""
+    record = control.job.record()
     return {
         "parallelism": record.parallelism,
+        "autoscaler": _autoscaler(control.facts),
         "rescales": [
             {
                 "timestamp": rescale.at_ms,
@@ -155,6 +160,14 @@ def rescales(record: JobRecord) -> dict[str, Any]:
             for rescale in record.rescales
         ],
     }
+
+
+def _autoscaler(facts: JobFacts) -> dict[str, Any] | None:
+    """Its bounds; None if it is off. The upper one is None if it is the number of Spark's cores."""
+    settings = Configuration.from_dict(facts.settings)
+    if not settings.get(AUTOSCALE) or facts.graph.batch or facts.checkpoint_dir is None:
+        return None
+    return {"min-parallelism": settings.get(AUTOSCALE_MIN), "max-parallelism": settings.get(AUTOSCALE_MAX) or None}
 
 
 def rescaled(result: object) -> dict[str, Any]:

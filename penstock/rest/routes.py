@@ -180,7 +180,7 @@ def rescale(call: Call) -> Answer:
 
 def list_rescales(call: Call) -> Answer:
     require_job(call)
-    return Answer(200, job_views.rescales(call.control.job.record()))
+    return Answer(200, job_views.rescales(call.control))
 
 
 def show_rescaling(call: Call) -> Answer:

@@ -103,6 +103,7 @@ class FakeJob:
         self.current = job_record()
         self.settings: CheckpointSettings | None = settings or CheckpointSettings(5000)
         self.savepoint_dir = savepoint_dir
+        self.configuration: dict[str, str] = {}
         self.checkpoint_dir: str | None = f"/checkpoints/{A_ID}"
         self.tally = CheckpointTally()
         self.history: Sequence[CheckpointStats] = ()
@@ -128,7 +129,14 @@ class FakeJob:
     @property
     def facts(self) -> JobFacts:
         return JobFacts(
-            GRAPH, self.settings, "hashmap", self.checkpoint_dir, self.savepoint_dir, GUARANTEES, self.check_restore
+            GRAPH,
+            self.settings,
+            "hashmap",
+            self.checkpoint_dir,
+            self.savepoint_dir,
+            GUARANTEES,
+            self.check_restore,
+            self.configuration,
         )
 
     def check_restore(self, graph: JobGraph, path: str) -> SourceReport:

@@ -3,7 +3,6 @@
 The page's own functions get what the endpoints answer, and what they would show is read, where Node.js can run them.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from penstock.checkpoint.stats.checkpoint_report import RestoreStats
 from penstock.model.execution import ExternalizedCheckpointRetention
 from penstock.model.ids import StageId, SubtaskId
 from penstock.model.snapshot import BarrierFigures
-from penstock.rest import page
 from tests.records import A_ID
 from tests.rest.fake_job import JOB, FakeJob, Served
-from tests.rest.node import needs_node, run_node
+from tests.rest.node import needs_node
+from tests.rest.shown_page import shown
 
 pytestmark = needs_node
 PARTS = tuple(
@@ -32,6 +31,7 @@ PARTS = tuple(
     )
     for index in (0, 1)
 )
+ONE = "checkpointPage({ data: given, names: ['Total'], base: '' })"
 FAILURE = "Checkpoint expired before completing."
 RETENTION = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
 HISTORY = (
@@ -63,46 +63,6 @@ SAVEPOINT = CheckpointStats(
     savepoint="canonical",
     path="/sp/savepoint-a",
 )
-SHOWN = """
-import { readFileSync } from 'node:fs';
-import { checkpointsPage } from './checkpoints.js';
-import { checkpointPage } from './checkpoint.js';
-const text = (node) => {
-  if (node === null || node === undefined || typeof node === 'boolean') return '';
-  if (Array.isArray(node)) return node.map(text).join('');
-  if (typeof node !== 'object') return String(node);
-  if (typeof node.type !== 'function') return text(node.props.children);
-  if (node.type.prototype?.render) return typeof node.props.text === 'string' ? node.props.text : '';
-  return text(node.type(node.props));
-};
-const found = { cards: {}, tables: {} };
-const all = (node, name) => {
-  if (Array.isArray(node)) return node.flatMap((one) => all(one, name));
-  if (node === null || typeof node !== 'object') return [];
-  return [...(node.type === name ? [node] : []), ...all(node.props?.children, name)];
-};
-const walk = (node, card) => {
-  if (Array.isArray(node)) { node.forEach((one) => walk(one, card)); return; }
-  if (node === null || typeof node !== 'object') return;
-  const inside = node.type === 'section' ? text(all(node, 'h2')[0]) : card;
-  if (node.type === 'dl') {
-    const names = all(node, 'dt').map(text), values = all(node, 'dd').map(text);
-    names.forEach((name, index) => { (found.cards[inside] ??= {})[name] = values[index]; });
-  }
-  if (node.type === 'table') {
-    const heads = all(all(node, 'thead'), 'th').map(text);
-    const rows = all(all(node, 'tbody'), 'tr').map((row) => [...all(row, 'th'), ...all(row, 'td')].map(text));
-    const named = (row) => Object.fromEntries(row.map((cell, at) => [heads[at], cell]));
-    found.tables[text(all(node, 'caption'))] = rows.map(named);
-  }
-  walk(node.props?.children, inside);
-};
-const given = JSON.parse(readFileSync('given.json', 'utf8'));
-const whole = given.one ? checkpointPage({ data: given.one, names: ['Total'], base: '' }) : checkpointsPage(given);
-walk(whole, '');
-found.text = text(whole);
-console.log(JSON.stringify(found));
-"""
 
 
 @pytest.fixture
@@ -114,22 +74,10 @@ def served(tmp_path: Path) -> Served:
     return served
 
 
-def shown(folder: Path, given: dict[str, Any]) -> Any:
-    """The labels with their values by card, and the rows of tables by caption."""
-    scripts = folder / "scripts"
-    for name, content in page.page_files().items():
-        (scripts / name).parent.mkdir(parents=True, exist_ok=True)
-        (scripts / name).write_bytes(content)
-    (scripts / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    (scripts / "given.json").write_text(json.dumps(given), encoding="utf-8")
-    (scripts / "main.js").write_text(SHOWN, encoding="utf-8")
-    return json.loads(run_node(scripts, "main.js", {"TZ": "UTC"}))
-
-
 @pytest.fixture
 def overview(served: Served, tmp_path: Path) -> Any:
     checkpoints, config = (served.client.get(f"{JOB}/checkpoints{path}").json() for path in ("", "/config"))
-    return shown(tmp_path, {"checkpoints": checkpoints, "data": config})
+    return shown(tmp_path, "checkpointsPage(given)", {"checkpoints": checkpoints, "data": config})
 
 
 def test_t1_the_overview_shows_counts_and_the_latest_checkpoints(overview: Any) -> None:
@@ -187,7 +135,7 @@ def test_t2_the_history_shows_the_last_checkpoints(overview: Any) -> None:
 def test_t3_a_checkpoint_shows_its_figures_and_those_of_its_subtasks(served: Served, tmp_path: Path) -> None:
     details = f"{JOB}/checkpoints/details/3"
     detail, task = (served.client.get(path).json() for path in (details, f"{details}/subtasks/s0"))
-    found = shown(tmp_path, {"one": {"detail": detail, "tasks": [task]}})
+    found = shown(tmp_path, ONE, {"detail": detail, "tasks": [task]})
     assert found["cards"]["Checkpoint 3"] == {
         "Status": "COMPLETED",
         "Trigger Time": "1970-01-01 00:00:01.000",
@@ -224,7 +172,7 @@ def test_t3_a_checkpoint_shows_its_figures_and_those_of_its_subtasks(served: Ser
 
 def test_t3_a_checkpoint_that_failed_says_why_and_what_to_do(served: Served, tmp_path: Path) -> None:
     detail = served.client.get(f"{JOB}/checkpoints/details/4").json()
-    found = shown(tmp_path, {"one": {"detail": detail, "tasks": []}})
+    found = shown(tmp_path, ONE, {"detail": detail, "tasks": []})
     assert found["cards"]["Checkpoint 4"]["Failure Message"] == FAILURE
     assert "It took longer than the timeout." in found["text"]
 
@@ -257,6 +205,6 @@ def test_t5_the_configuration_shows_the_settings(overview: Any) -> None:
         "Tolerable Failed Checkpoints": "0",
         "Checkpoints With Finished Tasks": "Enabled",
         "State Changelog": "Disabled",
-        "Changelog Storage": "–",
-        "Changelog Periodic Materialization Interval": "–",
+        "Changelog Storage": "Not available: there is no state changelog",
+        "Changelog Periodic Materialization Interval": "Not available: there is no state changelog",
     }

@@ -7,6 +7,7 @@ import { inFlight } from './checkpoints.js';
 const PHASES = [['c1', 'Start delay', (part) => part.start_delay], ['c2', 'Alignment', (part) => part.alignment.duration], ['c5', 'Sealed (sync)', (part) => part.checkpoint.sync], ['c3', 'Written (async)', (part) => part.checkpoint.async]];
 
 const ADVICE = [
+  [/not written within/, 'It took longer than the timeout of checkpoints. A savepoint holds all state: raise the timeout, or take it in the native format, which is faster.'],
   [/expired/i, 'It took longer than the timeout. Completed checkpoints show which part takes long. A long alignment means that rows wait behind a slow function: give the job more subtasks, or turn on unaligned checkpoints. A long write means slow storage or much state: take checkpoints incrementally, or raise the timeout.'],
   [/asynchronous/i, 'A subtask could not write its files. The log of that TaskManager has the error: most often storage that is full, slow or no longer permits writing.'],
   [/declined/i, 'A subtask could not seal its state. The exceptions page or the TaskManager’s log has the error of snapshot_state or of the state backend.'],
@@ -16,14 +17,16 @@ const ADVICE = [
   [/not all required tasks|shutdown|suspending/i, 'The attempt ended while it was being taken. Nothing needs to be done: the next attempt takes a new one.'],
 ];
 
-export const adviceFor = (failure) => ADVICE.find(([pattern]) => pattern.test(failure ?? ''))?.[1] ?? 'The driver’s log has more about it.';
+const OF_SAVEPOINT = 'The job runs on. Check that the driver and all TaskManagers can write into the savepoint’s folder, and take it again. The driver’s log has more about it.';
+
+export const adviceFor = (failure, isSavepoint) => ADVICE.find(([pattern]) => pattern.test(failure ?? ''))?.[1] ?? (isSavepoint ? OF_SAVEPOINT : 'The driver’s log has more about it.');
 
 export function checkpointPage({ data, names, base }) {
   if (!data?.detail) return empty('This checkpoint is not known any more', html`The page keeps the last ones. <a href="#/checkpoints">All checkpoints</a>`);
   const { detail, tasks } = data, isFailed = detail.status === 'FAILED';
   return html`
     <p class="back"><a href="#/checkpoints">← All checkpoints</a></p>
-    ${isFailed ? banner('bad', detail.failure_message, adviceFor(detail.failure_message)) : ''}
+    ${isFailed ? banner('bad', detail.failure_message, adviceFor(detail.failure_message, detail.is_savepoint)) : ''}
     ${card(`${detail.is_savepoint ? 'Savepoint' : 'Checkpoint'} ${detail.id}`, html`<div class="two">${facts([
       ['Status', badge(detail.status)], ['Trigger Time', time(detail.trigger_timestamp)], ['End to End Duration', duration(detail.end_to_end_duration)], ['Acknowledged', acknowledged(detail.num_acknowledged_subtasks, detail.num_subtasks)],
       ['Latest Acknowledgement', time(detail.latest_ack_timestamp)], ['Checkpointed Data Size', bytes(detail.checkpointed_size)], ['Full Checkpoint Data Size', bytes(detail.state_size)], ['Processed (persisted) in-flight data', inFlight(detail)],
@@ -36,7 +39,7 @@ export function checkpointPage({ data, names, base }) {
 
 function timeline(detail, tasks, names) {
   const parts = tasks.flatMap((task, index) => task.subtasks.filter((part) => part.status === 'completed').map((part) => ({ ...part, name: names[index] })));
-  if (parts.length === 0) return empty(detail.is_savepoint ? 'A savepoint keeps no times of its subtasks' : 'No subtask has acknowledged', detail.status === 'IN_PROGRESS' ? 'It is being taken.' : ' ');
+  if (parts.length === 0) return empty('No subtask has acknowledged', detail.status === 'IN_PROGRESS' ? 'It is being taken.' : ' ');
   const total = Math.max(detail.end_to_end_duration, ...parts.map((part) => part.end_to_end_duration), 1);
   const written = Math.max(...parts.map((part) => part.end_to_end_duration));
   const share = (ms) => `${(100 * ms) / total}%`;

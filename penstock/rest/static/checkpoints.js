@@ -5,6 +5,7 @@ import { badge, card, empty, facts, html, path, table } from './view.js';
 
 const NEVER = 9223372036854775000;
 const enabled = (value) => (value ? 'Enabled' : 'Disabled');
+const NO_CHANGELOG = 'Not available: there is no state changelog';
 export const inFlight = (found) => `${bytes(found.processed_data)} (${bytes(found.persisted_data)})`;
 const ended = (found) => (found.end_to_end_duration < 0 ? -1 : found.trigger_timestamp + found.end_to_end_duration);
 
@@ -58,6 +59,6 @@ function configuration(config) {
     ['Aligned checkpoint timeout', duration(config.aligned_checkpoint_timeout)],
     ['Persist Checkpoints Externally', outside.enabled ? `Enabled (${outside.delete_on_cancellation ? 'delete' : 'retain'} on cancellation)` : 'Disabled'],
     ['Tolerable Failed Checkpoints', config.tolerable_failed_checkpoints], ['Checkpoints With Finished Tasks', enabled(config.checkpoints_after_tasks_finish)],
-    ['State Changelog', enabled(config.state_changelog_enabled)], ['Changelog Storage', config.changelog_storage ?? '–'], ['Changelog Periodic Materialization Interval', config.changelog_periodic_materialization_interval ?? '–'],
+    ['State Changelog', enabled(config.state_changelog_enabled)], ['Changelog Storage', config.changelog_storage ?? NO_CHANGELOG], ['Changelog Periodic Materialization Interval', config.changelog_periodic_materialization_interval ?? NO_CHANGELOG],
   ]);
 }

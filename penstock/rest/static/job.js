@@ -1,6 +1,7 @@
 // The page of the job itself: how it is doing, its graph, its rows per second, and where the time of its epochs goes.
 import { BarChart, LineChart } from './charts.js';
 import { graph } from './graph.js';
+import { rescales } from './rescale.js';
 import { bytes, chain, count, duration, percent, plural, short, span } from './texts.js';
 import { banner, card, Component, empty, html, stat, table } from './view.js';
 
@@ -37,7 +38,7 @@ export class JobPage extends Component {
 
   componentWillUnmount() { this.narrow.removeEventListener('change', this.change); }
 
-  render({ figures, link, now, checkpoints, rates, epochs, plan, marks }) {
+  render({ figures, data, link, now, checkpoints, rates, epochs, plan, marks }) {
     return html`
       ${figures.phase && link === 'live' ? banner('warn', 'Starting', figures.phase) : ''}
       ${figures.failure ? banner('bad', 'The job has failed', html`<pre>${figures.failure}</pre>`) : ''}
@@ -48,7 +49,7 @@ export class JobPage extends Component {
         ${card('Rows per second', html`<${LineChart} label="Rows per second" points=${rates} text=${short} marks=${marks} />`)}
         ${card('Where the time of epochs went', epochChart(epochs), { note: epochs.length ? `epoch ${epochs[epochs.length - 1].epoch}` : '' })}
       </div>
-      ${figures.rescale ? lastRescale(figures.rescale) : ''}
+      ${data ? rescales(data) : ''}
       ${card('Subtasks', subtasks(figures, now, plan))}
       ${card('Processes', processes(figures))}`;
   }
@@ -81,8 +82,6 @@ function epochChart(epochs) {
   return html`<${BarChart} label="Duration of epochs" bars=${bars} names=${names} text=${duration} slots=${30} />
     <p class="legend">${names.map((name, index) => html`<span><i class="c${index + 1}"></i>${name}</span>`)}<span><i class="round"></i>with a checkpoint</span></p>`;
 }
-
-const lastRescale = (rescale) => banner('quiet', `Rescaled from ${rescale.before} to ${rescale.after}`, `at checkpoint ${rescale.checkpoint}, paused for ${duration(rescale.pause_ms)}${rescale.why ? ` (${rescale.why})` : ''}`);
 
 function subtasks({ subtasks: found }, now, plan) {
   const names = Object.fromEntries(plan.boxes.map((box) => [box.id, chain(box.name)]));
