@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.checkpoint_settings import CheckpointSettings
@@ -327,6 +328,14 @@ def test_checkpoints_are_counted_summed_up_and_listed(with_history: Served) -> N
     }
 
 
+def test_t3_a_checkpoint_from_before_a_rescale_has_the_subtasks_of_its_time(served: Served) -> None:
+    served.job.history = (msgspec.structs.replace(HISTORY[0], subtasks=3, parts=tuple(part(n, 10) for n in range(3))),)
+    task = get(served, f"{JOB}/checkpoints/details/3/subtasks/s0")  # of a stage that has two now
+    assert (task["num_subtasks"], task["num_acknowledged_subtasks"]) == (3, 3)
+    assert [one["status"] for one in task["subtasks"]] == ["completed"] * 3
+    assert get(served, f"{JOB}/checkpoints/details/3")["tasks"]["s0"]["num_subtasks"] == 3
+
+
 def test_a_checkpoint_has_flinks_names(with_history: Served) -> None:
     entry = get(with_history, JOB + "/checkpoints/details/3")
     assert set(entry) == {
@@ -448,3 +457,18 @@ def test_e9_r10_a_rescale_is_started_and_its_result_fetched(served: Served) -> N
     assert get(served, f"{JOB}/rescaling/{ONE}") == {"status": {"id": "COMPLETED"}, "operation": outcome}
     assert "rescaling ended" in served.log.read_text()
     assert served.client.get(f"{JOB}/rescaling/{TWO}").status_code == 404
+
+
+def test_r13_names_with_markup_and_control_characters_are_data_and_nothing_else(served: Served) -> None:
+    name = '<img src=x onerror=alert(1)>\u202e\x1b[2J\n"} evil 1'
+    served.job.current = job_record(name=name)
+    for path, found in (("/jobs/overview", lambda data: data["jobs"][0]), (JOB, lambda data: data)):
+        answer = served.client.get(path)
+        assert found(answer.json())["name"] == name
+        assert answer.headers["content-type"].startswith("application/json")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert b"\x1b" not in answer.content and b"\n" not in answer.content
+    metrics = served.client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    lines = metrics.text.splitlines()
+    assert lines and all(re.match(r"# |penstock_[a-z_]+[{ ]", line) for line in lines)

@@ -53,6 +53,16 @@ class Chart extends Component {
   }
 }
 
+function placed(marks, x, right) {
+  // Where their labels go: beside the line, and below the label before it if that is near.
+  let before = null;
+  return marks.map(({ at, label }) => {
+    const place = x(at), row = before !== null && place - before.at < 100 ? (before.row + 1) % 4 : 0;
+    before = { at: place, row };
+    return { label, at: place, row, isLeft: place > right - 90 };
+  });
+}
+
 export class LineChart extends Chart {
   // points: [ms, value], oldest first; marks: {at, label}, shown as vertical lines.
   render({ label, points, text, marks = [], height }) {
@@ -70,7 +80,7 @@ export class LineChart extends Chart {
       return {
         shapes: html`
           ${points.length > 1 ? html`<path class="area" d="${path}L${x(last[0])} ${bottom}L${x(points[0][0])} ${bottom}Z" /><path class="stroke" d=${path} />` : ''}
-          ${marks.filter((mark) => mark.at > first).map((mark) => html`<line class="event" x1=${x(mark.at)} x2=${x(mark.at)} y1=${TOP} y2=${bottom}><title>${mark.label}</title></line><text class="event-label" x=${x(mark.at) + (x(mark.at) > right - 80 ? -4 : 4)} y=${TOP + 8} text-anchor=${x(mark.at) > right - 80 ? 'end' : 'start'}>${mark.label}</text>`)}
+          ${placed(marks.filter((mark) => mark.at > first), x, right).map(({ label: name, at: place, row, isLeft }) => html`<line class="event" x1=${place} x2=${place} y1=${TOP} y2=${bottom}><title>${name}</title></line><text class="event-label" x=${place + (isLeft ? -4 : 4)} y=${TOP + 8 + 14 * row} text-anchor=${isLeft ? 'end' : 'start'}>${name}</text>`)}
           <text x=${left} y=${bottom + 17}>${clock(first)}</text><text x=${right} y=${bottom + 17} text-anchor="end">${clock(last[0])}</text>
           ${at && points.length ? html`<line class="cross" x1=${x(at[0])} x2=${x(at[0])} y1=${TOP} y2=${bottom} /><circle class="dot" cx=${x(at[0])} cy=${y(at[1])} r="3.5" />` : points.length ? html`<circle class="dot" cx=${x(last[0])} cy=${y(last[1])} r="3" />` : ''}`,
         tip: at && points.length ? { x: x(at[0]), content: html`<b>${text(at[1])}</b><span>${clock(at[0])}</span>` } : null,

@@ -1,10 +1,16 @@
 // The page of all jobs of the registry, running and ended.
 import { get, Refused, send } from './server.js';
-import { count, plural, short, span, time, when } from './texts.js';
+import { count, plural, short, span, time, visible, when } from './texts.js';
 import { badge, banner, card, Component, empty, facts, html, path, render, table } from './view.js';
 
 const PERIOD_MS = 2000;
+const RESUMED = new Set(['SUSPENDED', 'LOST', 'FAILED']);
 const RUNNING = new Set(['RUNNING', 'RESTARTING', 'FAILING', 'CREATED', 'INITIALIZING', 'CANCELLING']);
+
+const COLUMNS = ['Name', 'Status', 'Started', ['Duration', 'number'], ['Attempt', 'number'], ['Checkpoint', 'number'], ['Rows', 'number']];
+
+const line = (job, more = '') => html`<tr key=${job.id}><th scope="row" class="job-name"><a href="#/jobs/${job.id}">${job.name}</a></th><td>${badge(job.status)}</td><td title=${time(job.started)}>${when(job.started).slice(0, -4)}</td>
+  <td class="number">${span((job.ended ?? job.updated) - job.started)}</td><td class="number">${job.attempt}</td><td class="number">${job['last-checkpoint'] ?? '–'}</td><td class="number">${short(job.rows)}</td>${more}</tr>`;
 
 class Jobs extends Component {
   constructor() {
@@ -43,31 +49,31 @@ class Jobs extends Component {
   }
 
   render(_, { jobs, job, gone, failure }) {
-    document.title = job ? job.name : 'Jobs – Penstock';
+    document.title = job ? visible(job.name) : 'Jobs – Penstock';
     return html`<main id="main">
       <header class="top"><div class="who-is-it"><span class="mark" aria-hidden="true"></span><h1>${job ? job.name : 'Jobs'}</h1></div>${job?.['has-page'] ? html`<button class="main" type="button" onClick=${() => this.open(job.id)}>Open its page</button>` : ''}</header>
-      ${gone ? banner('bad', gone, html`Run <code>penstock dashboard --all</code> again.`, 'alert') : ''}${failure ? banner('bad', 'That did not work', failure, 'alert') : ''}
+      ${gone ? banner('bad', gone, html`Run <code>penstock dashboard</code> again.`, 'alert') : ''}${failure ? banner('bad', 'That did not work', failure, 'alert') : ''}
       ${this.id() ? job ? this.one(job) : '' : jobs ? this.all(jobs) : html`<p class="note">Loading …</p>`}</main>`;
   }
 
   all(jobs) {
     if (jobs.length === 0) return card('', empty('No job yet', html`Start one with <code>penstock run job.py</code>, or see a first one with <code>penstock demo</code>.`));
     const running = jobs.filter((job) => RUNNING.has(job.status)), others = jobs.filter((job) => !RUNNING.has(job.status));
-    return html`${card('Running', this.list('Jobs that run', running, 'No job is running.'), { note: plural(running.length, 'job') })}${card('Ended, suspended or lost', this.list('Jobs that do not run', others, 'None.'), { note: plural(others.length, 'job') })}`;
+    return html`${card('Running', this.running(running), { note: plural(running.length, 'job') })}${card('Ended, suspended or lost', this.others(others), { note: plural(others.length, 'job') })}`;
   }
 
-  list(caption, jobs, nothing) {
-    return table(caption, ['Name', 'Status', 'Started', ['Duration', 'number'], ['Rows', 'number'], ['Rows per second', 'number'], ['Attempt', 'number'], ['Last checkpoint', 'number'], 'Page'], jobs.map((job) => html`<tr key=${job.id}>
-      <th scope="row"><a href="#/jobs/${job.id}">${job.name}</a></th><td>${badge(job.status)}</td><td title=${time(job.started)}>${when(job.started).slice(0, -4)}</td><td class="number">${span((job.ended ?? job.updated) - job.started)}</td>
-      <td class="number">${short(job.rows)}</td><td class="number">${RUNNING.has(job.status) ? count(job['rows-per-s']) : '–'}</td><td class="number">${job.attempt}</td><td class="number">${job['last-checkpoint'] ?? '–'}</td>
-      <td>${job['has-page'] ? html`<button type="button" class="link" onClick=${() => this.open(job.id)} aria-label="Open the page of ${job.name}">Open</button>` : '–'}</td></tr>`), nothing);
+  running(jobs) {
+    return table('Jobs that run', [...COLUMNS, ['Rows/s', 'number'], 'Page'], jobs.map((job) => line(job, html`<td class="number">${count(job['rows-per-s'])}</td>
+      <td>${job['has-page'] ? html`<button type="button" class="link" onClick=${() => this.open(job.id)} aria-label="Open the page of ${visible(job.name)}">Open</button>` : '–'}</td>`)), 'No job is running.');
   }
+
+  others(jobs) { return table('Jobs that do not run', COLUMNS, jobs.map((job) => line(job)), 'None.'); }
 
   one(job) {
     return html`<p class="back"><a href="#/">← All jobs</a></p>
       ${job.failure ? banner('bad', 'The job has failed', html`<pre>${job.failure}</pre>`) : ''}
       ${card('', html`<div class="two">${facts([['Status', badge(job.status)], ['Id', path(job.id)], ['Started', time(job.started)], ['Ended', time(job.ended)], ['Duration', span((job.ended ?? job.updated) - job.started)], ['Rows', count(job.rows)], ['Attempts', job.attempt], ['Parallelism', job.parallelism], ['Last checkpoint', job['last-checkpoint']]])}</div>`)}
-      ${card('Checkpoints that its log retains', job.problem ? banner('warn', 'The job log cannot be read', job.problem) : table('Retained checkpoints', ['ID', 'Time', ['Epoch', 'number'], ['Parallelism', 'number'], 'Path'], job.checkpoints.map((kept) => html`<tr><th scope="row">${kept.checkpoint}</th><td>${when(kept.time_ms)}</td><td class="number">${count(kept.epoch)}</td><td class="number">${kept.parallelism ?? '–'}</td><td>${path(kept.path)}</td></tr>`), 'None: the job cannot go on from a checkpoint.'), { note: html`go on with <code>penstock run -s PATH job.py</code>` })}
+      ${card('Checkpoints that its log retains', job.problem ? banner('warn', 'The job log cannot be read', job.problem) : table('Retained checkpoints', ['ID', 'Time', ['Epoch', 'number'], ['Parallelism', 'number'], 'Path'], job.checkpoints.map((kept) => html`<tr><th scope="row">${kept.checkpoint}</th><td>${when(kept.time_ms)}</td><td class="number">${count(kept.epoch)}</td><td class="number">${kept.parallelism ?? '–'}</td><td>${path(kept.path)}</td></tr>`), 'None: the job cannot go on from a checkpoint.'), { note: html`go on with <code>penstock run ${RESUMED.has(job.status) ? '--resume' : '-s PATH'} job.py</code>` })}
       ${card('Statuses', table('Statuses', ['Status', 'Since'], [...job.transitions].reverse().map((change) => html`<tr><th scope="row">${badge(change.status)}</th><td>${time(change.at_ms)}</td></tr>`)))}
       ${job.failures.length ? card('Why attempts have failed', html`${job.failures.map((found) => html`<article class="failure-line"><p><b>${found.error}</b> <span class="note">attempt ${found.attempt}, ${time(found.at_ms)}</span></p><pre>${found.message}</pre></article>`)}`) : ''}`;
   }

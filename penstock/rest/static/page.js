@@ -8,12 +8,12 @@ import { Rescale } from './rescale.js';
 import { SavepointsPage } from './savepoints.js';
 import { finished, get, getOrNull } from './server.js';
 import { loadState, StatePage } from './state.js';
-import { chain, span, time } from './texts.js';
+import { chain, compact, time, visible } from './texts.js';
 import { badge, banner, Component, Copied, empty, html, icon, path, render, tone } from './view.js';
 
 const VIEWS = [
   // Where it is, its name, what it loads from the server, and what must change before it loads that again.
-  ['', 'Job', null, null],
+  ['', 'Job', (base) => get(`${base}/rescaling`), (state) => `${state.figures['last-rescale-at']} ${state.figures.parallelism}`],
   ['checkpoints', 'Checkpoints', loadCheckpoints, (state, rest) => (rest[0] ? JSON.stringify(state.figures.checkpoints) : '')],
   ['state', 'State', loadState, (state) => `${JSON.stringify(state.figures.checkpoints)} ${state.figures.attempt}`],
   ['savepoints', 'Savepoints', null, null],
@@ -103,12 +103,12 @@ class Page extends Component {
     if (!job) return html`<div class="opening">${gone ? closed(gone) : 'Loading …'}</div>`;
     const status = link === 'gone' && gone !== 'session' ? 'LOST' : figures.state, isRunning = link === 'live' && figures.state === 'RUNNING';
     const name = VIEWS.find(([where]) => where === (place[0] ?? ''))?.[1] ?? 'Not found';
-    document.title = `${name} – ${job.name}`;
+    document.title = `${name} – ${visible(job.name)}`;
     const now = link === 'live' ? Date.now() + ahead : figures.now;
     return html`
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>Skip to the content</a>
       <aside>
-        <div class="who-is-it"><span class="mark" aria-hidden="true"></span><div><h1>${job.name}</h1><p>${badge(status)}<span>${span((figures['end-time'] ?? now) - figures['start-time'])}</span></p></div></div>
+        <div class="who-is-it"><span class="mark" aria-hidden="true"></span><div><h1>${job.name}</h1><p>${badge(status)}<span>${compact((figures['end-time'] ?? now) - figures['start-time'])}</span></p></div></div>
         <nav aria-label="Pages">${VIEWS.map(([where, title]) => html`<a href="#/${where}" aria-current=${(place[0] ?? '') === where ? 'page' : undefined}>${icon(where || 'job')}${title}${where === 'exceptions' && figures.failures ? html`<span class="count">${figures.failures}</span>` : ''}</a>`)}</nav>
         <div class="about"><${Copied} text=${job.jid} shown=${`${job.jid.slice(0, 8)}…`} /><span class="connection ${link}">${{ live: 'Live', opening: 'Connecting', gone: 'No answer', ended: 'Ended' }[link]}</span></div>
       </aside>
@@ -129,7 +129,7 @@ class Page extends Component {
   end(status) {
     // What is said about a job that has ended, or whose driver does not answer.
     const { figures, checkpoints, link, gone, ahead } = this.live.state;
-    if (gone === 'session') return banner('bad', 'This session has ended', html`The job was started again. Run <code>penstock dashboard</code> for a new link.`, 'alert');
+    if (gone === 'session') return banner('bad', 'This session has ended', html`The job was started again. Run <code>penstock dashboard ${this.live.state.job.jid.slice(0, 8)}</code> for a new link.`, 'alert');
     if (link !== 'gone' && link !== 'ended') return '';
     const last = checkpoints?.latest.completed;
     const from = last ? html`Its last checkpoint is <a href="#/checkpoints/${last.id}">${last.id}</a>, at ${path(last.external_path)}` : 'It has no complete checkpoint.';

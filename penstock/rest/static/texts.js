@@ -1,4 +1,4 @@
-// Figures as people read them.
+// Figures and texts as people read them.
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 const NONE = '–';
 const isMissing = (value) => value === null || value === undefined || value < 0;
@@ -57,6 +57,12 @@ export function when(ms) {
   const text = time(ms);
   return text.startsWith(new Date().toLocaleDateString('sv-SE')) ? text.slice(11) : text;
 }
+
+// A text from any source, with control characters and changes of the text direction escaped, as on the terminal.
+export const visible = (text) => text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (found) => {
+  const code = found.charCodeAt(0).toString(16);
+  return code.length > 2 ? `\\u${code.padStart(4, '0')}` : `\\x${code.padStart(2, '0')}`;
+});
 
 export const clock = (ms) => new Date(ms).toLocaleTimeString('sv-SE');
 

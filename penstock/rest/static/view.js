@@ -1,9 +1,13 @@
 // The view library, bound to its templates, and the pieces that all pages use.
-import { h, render, Component } from './vendor/preact.mjs';
+import { h, options, render, Component } from './vendor/preact.mjs';
 import htm from './vendor/htm.mjs';
+import { visible } from './texts.js';
 
 export { render, Component };
 export const html = htm.bind(h);
+
+// Names and messages come from programs: every text that is shown has its control characters escaped.
+options.vnode = (node) => { if (typeof node.props === 'string') node.props = visible(node.props); };
 
 const ICONS = {
   job: 'M2.5 3.5h4v4h-4zM9.5 8.5h4v4h-4zM6.5 5.5h3a2 2 0 0 1 2 2v1',
