@@ -43,10 +43,11 @@ test-process: $(CLASSES) ## Tests that start and kill real processes
 test-e2e: $(CLASSES) ## Tests with a real Kafka, PostgreSQL and other systems, which are fetched and started (long)
 	@$(SPARK) $(PY) scripts/tiers.py e2e $(if $(ARGS),-- $(ARGS))
 
-screenshots: $(CLASSES) ## Pictures of the web page of a real job, into docs/images/page
-	@mkdir -p docs/images/page
+screenshots: $(CLASSES) ## Pictures of the web pages: all into .tools/page, those of the documentation into docs/images/page
+	@mkdir -p .tools/page
 	@$(PY) scripts/browser.py
-	@$(SPARK) PENSTOCK_SCREENSHOTS=docs/images/page $(PY) -m pytest -q -m e2e tests/e2e/test_page.py
+	@$(SPARK) PENSTOCK_SCREENSHOTS=.tools/page $(PY) -m pytest -q -m e2e tests/e2e
+	@for picture in docs/images/page/*.png; do cp .tools/page/$$(basename $$picture) docs/images/page/; done
 
 test-all: $(CLASSES) ## Every test, hours; PARTS="unit-coverage mutants" for some: see scripts/all_tests.py
 	@$(PY) scripts/fault_tools.py

@@ -1,36 +1,34 @@
 """The web page of a real job, in a real browser: every page, its labels, and what its buttons do.
 
-With PENSTOCK_SCREENSHOTS the pictures of the pages go into that folder: `make screenshots`.
+With PENSTOCK_SCREENSHOTS pictures of the pages go into that folder: `make screenshots`.
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from penstock.control.registry import JobRecord, Registry
 from penstock.control.remote_job import connect_to_job
-from scripts.browser import FLAGS, find_axe, find_chromium
+from tests.e2e.page_values import checkpoint_page, checkpoints_page, duration, read_page, time_of_day
+from tests.e2e.watched_browser import SCHEMES, SIZES, chromium, new_page, require_usable, screenshot, watch
 from tests.process.programs import environment
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
 PROGRAM = Path(__file__).with_name("page_program.py")
-LIMIT_MS = 120_000
 EPOCHS_IN_PICTURES = 45
 VIEWS = ("", "checkpoints", "state", "savepoints", "exceptions", "configuration", "guarantees", "logs")
-SIZES = {"": (1280, 860), "-phone": (390, 844)}
-expect.set_options(timeout=LIMIT_MS)
 
 
 @dataclass
@@ -40,7 +38,7 @@ class Job:
     folder: Path
     page: Page
     registry: Registry
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
     """What the browser said on its console, and requests to other hosts."""
 
     @property
@@ -63,11 +61,6 @@ class Job:
         expect(self.page.locator("main > header h2")).to_have_text(title)
         expect(self.page.locator("main > *").nth(1)).to_be_visible()
 
-    def screenshot(self, name: str) -> None:
-        folder = os.environ.get("PENSTOCK_SCREENSHOTS")
-        if folder:
-            self.page.screenshot(path=f"{folder}/{name}.png")
-
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
@@ -81,27 +74,25 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": 10,
         "restart-strategy.fixed-delay.delay": "1 s",
+        "execution.checkpointing.tolerable-failed-checkpoints": 10,
+        "execution.checkpointing.min-pause": "500 ms",
     }
     flags = [f"-D{name}={value}" for name, value in settings.items()]
     start_ms = int(psutil.Process().create_time() * 1000)
     command = [sys.executable, "-m", "penstock", "run", "-p", "2", *flags, str(PROGRAM), str(start_ms)]
-    chromium = find_chromium()
-    assert chromium is not None, "there is no Chromium: python scripts/browser.py"
-    with open(folder / "out", "wb") as out, sync_playwright() as playwright:
+    with open(folder / "out", "wb") as out, chromium() as browser:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment(folder))
         try:
             wait_until(lambda: process.poll() is not None or any(r.last_checkpoint and r.rest for r in registry.list()))
             assert process.poll() is None, (folder / "out").read_text(encoding="utf-8")[-2000:]
-            browser = playwright.chromium.launch(executable_path=str(chromium), args=list(FLAGS))
-            page = browser.new_page(viewport={"width": 1280, "height": 860})
-            page.set_default_timeout(LIMIT_MS)
-            found = Job(folder, page, registry)
-            watch(found)
+            own = next(iter(registry.list())).rest
+            assert own is not None
+            page = new_page(browser)
+            found = Job(folder, page, registry, watch(page, lambda url: url.startswith((own, "data:"))))
             with connect_to_job(registry, found.record.job_id, None) as remote:
                 page.goto(remote.page_link("admin"))
             expect(page.locator("main")).to_be_visible()
             yield found
-            browser.close()
         finally:
             children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
             process.kill()
@@ -111,41 +102,26 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
                     child.kill()
 
 
-def watch(job: Job) -> None:
-    """Note what must not happen in the browser."""
-    own = job.record.rest
-    assert own is not None
-    job.page.on("console", lambda said: job.problems.append(said.text) if said.type in ("error", "warning") else None)
-    job.page.on("response", lambda got: job.problems.append(f"{got.status} {got.url}") if got.status >= 400 else None)
-    job.page.on("pageerror", lambda error: job.problems.append(str(error)))
-    job.page.on("request", lambda sent: None if sent.url.startswith((own, "data:")) else job.problems.append(sent.url))
-
-
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_page_opens_for_everybody(job: Job, size: str, scheme: Any) -> None:
     """No console error, no request to another host, nothing wider than a phone, nothing that axe-core finds serious."""
     width, height = SIZES[size]
     job.page.set_viewport_size({"width": width, "height": height})
     job.page.emulate_media(color_scheme=scheme)
-    axe = find_axe()
-    assert axe is not None, "there is no axe-core: python scripts/browser.py"
     if "PENSTOCK_SCREENSHOTS" in os.environ:
         wait_until(lambda: job.record.epoch >= EPOCHS_IN_PICTURES)
     newest = job.rest("/checkpoints")["latest"]["completed"]["id"]
     for view in (*VIEWS, f"checkpoints/{newest}"):
         job.open(view)
-        if (size, scheme) == ("", "light") or view in ("", "checkpoints"):
-            job.screenshot(f"{view.replace(str(newest), 'one').replace('/', '-') or 'job'}{size}-{scheme}")
-        job.page.evaluate(axe.read_text(encoding="utf-8"))
-        found = job.page.evaluate("axe.run()")["violations"]
-        assert not [one for one in found if one["impact"] in ("serious", "critical")], (view, found)
-        assert job.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        screenshot(job.page, f"{view.replace(f's/{newest}', '') or 'job'}{size}-{scheme}")
+        require_usable(job.page)
     assert job.problems == []
 
 
 def test_the_pages_are_reached_by_keyboard(job: Job) -> None:
     job.page.set_viewport_size({"width": 1280, "height": 860})
+    job.page.emulate_media(color_scheme="light")
     job.open("")
     keys = job.page.keyboard
     job.page.locator("a.skip").focus()
@@ -162,43 +138,6 @@ def test_the_pages_are_reached_by_keyboard(job: Job) -> None:
     assert job.problems == []
 
 
-def test_t1_t2_t3_t4_t5_the_labels_of_checkpoints_show_what_rest_gives(job: Job) -> None:
-    """Of the live job; `tests/rest/test_page_checkpoints.py` compares every figure."""
-    job.page.set_viewport_size({"width": 1280, "height": 860})
-    job.page.emulate_media(color_scheme="light")
-    job.open("checkpoints")
-    expect(job.page.locator("main")).to_contain_text("Checkpointing Mode")
-    text = job.page.locator("main").inner_text()
-    for label in (
-        *("Triggered", "In Progress", "Completed", "Failed", "Restored", "Latest Completed Checkpoint"),
-        *(
-            "Latest Failed Checkpoint",
-            "Latest Savepoint",
-            "Latest Restore",
-            "End to End Duration",
-            "Checkpointed Data Size",
-        ),
-        *("Full Checkpoint Data Size", "Acknowledged", "Trigger Time", "Latest Acknowledgement"),
-        *("Processed (persisted) in-flight data", "Minimum", "Average", "Maximum", "p50", "p99.9"),
-        *("Checkpointing Mode", "Checkpoint Storage", "State Backend", "Interval", "Timeout"),
-        *("Minimum Pause Between Checkpoints", "Maximum Concurrent Checkpoints", "Unaligned Checkpoints"),
-        *("Aligned checkpoint timeout", "Persist Checkpoints Externally", "Tolerable Failed Checkpoints"),
-        *("Checkpoints With Finished Tasks", "State Changelog", "Changelog Storage"),
-    ):
-        assert label in text, label
-    newest = job.rest("/checkpoints")["history"][1]
-    row = job.page.locator("tr", has=job.page.get_by_role("rowheader", name=str(newest["id"]), exact=True))
-    expect(row).to_contain_text(newest["status"])
-    total = newest["num_subtasks"]
-    expect(row).to_contain_text(f"{total}/{total} (100%)")
-    config = job.rest("/checkpoints/config")
-    assert "Exactly Once" in text and config["state_backend"] in text and config["checkpoint_storage"] in text
-    job.open(f"checkpoints/{newest['id']}")
-    expect(job.page.locator("main")).to_contain_text(newest["external_path"])
-    for label in ("Sync Duration", "Async Duration", "Alignment Duration", "Start Delay", "Unaligned Checkpoint"):
-        expect(job.page.get_by_role("columnheader", name=label).first).to_be_visible()
-
-
 def test_a_savepoint_is_taken_listed_and_checked(job: Job) -> None:
     job.open("savepoints")
     job.page.get_by_role("button", name="Take a savepoint").click()
@@ -209,7 +148,7 @@ def test_a_savepoint_is_taken_listed_and_checked(job: Job) -> None:
     expect(job.page.get_by_role("table").get_by_text("COMPLETED").first).to_be_visible()
     job.page.get_by_role("button", name=f"Check a restore of savepoint {savepoint['id']}").click()
     expect(job.page.get_by_text("It would start")).to_be_visible()
-    job.screenshot("savepoints-checked-light")
+    screenshot(job.page, "savepoints-checked-light")
     with job.page.expect_download() as download:
         job.page.get_by_role("link", name="Manifest").first.click()
     assert '"penstock-checkpoint"' in Path(download.value.path()).read_text(encoding="utf-8")
@@ -222,7 +161,7 @@ def test_a_key_is_looked_up(job: Job) -> None:
     job.page.get_by_role("button", name="Look up").click()
     expect(job.page.get_by_role("status").filter(has_text="at the end of epoch")).to_be_visible()
     assert float(job.page.locator(".answer pre").inner_text()) > 0
-    job.screenshot("state-key-light")
+    screenshot(job.page, "state-key-light")
 
 
 def test_a_rescale_is_seen_without_a_reload(job: Job) -> None:
@@ -233,6 +172,18 @@ def test_a_rescale_is_seen_without_a_reload(job: Job) -> None:
     job.page.get_by_role("dialog").get_by_role("button", name="Rescale").click()
     expect(job.page.get_by_role("status").filter(has_text="Rescaled from 2 to 3").first).to_be_visible()
     expect(job.page.locator("svg.graph")).to_contain_text("× 3")
+    expect(job.page.locator("section", has_text="Parallelism")).to_contain_text("now 3")
+    (done,) = job.rest("/rescaling")["rescales"]
+    assert read_page(job.page)["tables"]["Changes of the parallelism, newest first"] == [
+        {
+            "Time": time_of_day(done["timestamp"]),
+            "Change": "2 → 3",
+            "By": "request",
+            "Reason": "–",
+            "Outcome": f"paused for {duration(done['pause-ms'])}, at checkpoint {done['checkpointId']}",
+        }
+    ]
+    screenshot(job.page, "job-rescaled-light")
     assert job.page.evaluate("window.isSame") is True
 
 
@@ -246,8 +197,74 @@ def test_a_killed_taskmanager_is_seen_as_a_restart_without_a_reload(job: Job) ->
     expect(job.page.get_by_text(f"attempt {before.attempt + 1}", exact=True)).to_be_visible()
     job.open("exceptions")
     expect(job.page.locator("article")).to_contain_text("TaskManagerLostError")
-    job.screenshot("exceptions-killed-light")
+    screenshot(job.page, "exceptions-killed-light")
     assert job.page.evaluate("window.isSame") is True and job.problems == []
+
+
+def test_t1_t2_t4_t5_the_page_of_checkpoints_shows_what_rest_gives(job: Job) -> None:
+    """Of a job that has completed and failed checkpoints, a savepoint and a restart behind it."""
+    fail_a_checkpoint(job)
+    job.open("checkpoints")
+    assert_same(
+        lambda: read_page(job.page),
+        lambda: checkpoints_page(job.rest("/checkpoints"), job.rest("/checkpoints/config")),
+    )
+    found = job.rest("/checkpoints")
+    assert all(found["latest"].values()) and found["counts"]["failed"] and found["counts"]["restored"]
+    screenshot(job.page, "checkpoints-failed-light")
+
+
+@pytest.mark.parametrize("kind", ["completed", "savepoint", "failed"])
+def test_t3_the_page_of_a_checkpoint_shows_what_rest_gives(job: Job, kind: str) -> None:
+    number = job.rest("/checkpoints")["latest"][kind]["id"]
+    vertices = job.rest("")["vertices"]  # at parallelism 3; the savepoint was taken at 2
+    names = [vertex["name"].replace(" -> ", " → ") for vertex in vertices]
+    job.open(f"checkpoints/{number}")
+    expect(job.page.locator("main section h2").first).to_contain_text(str(number))
+
+    def given() -> Any:
+        details = f"/checkpoints/details/{number}"
+        tasks = [job.rest(f"{details}/subtasks/{vertex['id']}") for vertex in vertices]
+        return checkpoint_page(job.rest(details), tasks, names)
+
+    assert_same(lambda: read_page(job.page), given)
+    screenshot(job.page, f"checkpoint-{kind}-light")
+    if kind == "failed":
+        failure = job.page.locator("main .banner.bad")
+        expect(failure).to_contain_text(job.rest(f"/checkpoints/details/{number}")["failure_message"])
+        expect(failure).to_contain_text("Check the checkpoint storage")
+    else:
+        lanes = job.page.locator(".timeline .lane .who")
+        expect(lanes).to_have_count(job.rest(f"/checkpoints/details/{number}")["num_subtasks"] + 1)
+    assert job.problems == []
+
+
+def fail_a_checkpoint(job: Job) -> None:
+    """Put files where the next checkpoints would make their folders, until one has failed."""
+    folder = Path(job.rest("/figures")["checkpoint-dir"], job.record.job_id)
+    found = job.rest("/checkpoints")
+    newest, failed = found["history"][0]["id"], found["counts"]["failed"]
+    blocked = [path for number in range(1, 4) if not (path := folder / f"chk-{newest + number}").exists()]
+    for path in blocked:
+        path.touch()
+    wait_until(lambda: job.rest("/checkpoints")["counts"]["failed"] > failed)
+    for path in filter(Path.is_file, blocked):
+        path.unlink()
+    completed = job.rest("/checkpoints")["counts"]["completed"]
+    wait_until(lambda: job.rest("/checkpoints")["counts"]["completed"] > completed)
+
+
+def assert_same(shown: Callable[[], Any], given: Callable[[], Any]) -> None:
+    """The page shows what is given: at some moment between two checkpoints."""
+    pair: list[Any] = [None, None]
+
+    def same() -> bool:
+        pair[:] = [shown(), given()]
+        return bool(pair[0] == pair[1])
+
+    with suppress(AssertionError):
+        wait_until(same, timeout_s=60)
+    assert pair[0] == pair[1]
 
 
 def test_the_page_says_that_the_driver_is_gone_and_names_its_last_checkpoint(job: Job) -> None:
@@ -257,4 +274,4 @@ def test_the_page_says_that_the_driver_is_gone_and_names_its_last_checkpoint(job
     expect(alert).to_contain_text("The driver of the job does not answer")
     expect(alert).to_contain_text("chk-")
     expect(job.page.locator("aside")).to_contain_text("LOST")
-    job.screenshot("lost-light")
+    screenshot(job.page, "lost-light")
