@@ -1,9 +1,10 @@
 """Where the events of the job under fault come from and where its rows go, by the words on its command line.
 
 A source is a folder, or `kafka=servers=topic`. A sink is `file`, `delta`, `iceberg`, `print`, which is at least once,
-`kafka=servers=topic=guarantee=transaction timeout`, `postgres=url=table`, `sqlite=path=table`, or `spark=path`, which
-is `to_spark` with a writer that stores tokens. Several sinks are separated by `+`. Behind `exchange:` they get the rows
-through a second stage, which checks that those of a key come once each and in order.
+`kafka=servers=topic=guarantee=transaction timeout`, `postgres=url=table`, `sqlite=path=table`, both with `=column` for
+a table that is written by key, or `spark=path`, which is `to_spark` with a writer that stores tokens. Several sinks are
+separated by `+`. Behind `exchange:` they get the rows through a second stage, which checks that those of a key come
+once each and in order.
 """
 
 import sqlite3
@@ -65,11 +66,11 @@ def _write(rows: Any, sink: str, output: str) -> Any:
     if kind == "postgres":
         from penstock.connectors.postgres import PostgresSink
 
-        return rows.sink_to(PostgresSink(words[0], words[1]))
+        return rows.sink_to(PostgresSink(words[0], words[1], key=words[2:]))
     if kind == "sqlite":
         from penstock.connectors.sqlite import SqliteSink
 
-        return rows.sink_to(SqliteSink(words[0], words[1]))
+        return rows.sink_to(SqliteSink(words[0], words[1], key=words[2:]))
     assert kind == "file", f"no sink {sink!r}"
     return rows.sink_to(FileSink.for_row_format(output, "json").build())
 

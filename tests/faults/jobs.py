@@ -15,6 +15,7 @@ from tests.waiting import LIMIT_S, wait_until
 
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).resolve().parent.parent.parent
+PENSTOCK = (sys.executable, "-m", "penstock")
 DAEMON, TASKMANAGER = "pyspark.daemon", "penstock.runtime.taskmanager"
 
 
@@ -87,14 +88,24 @@ class Place:
             **dict(self.settings),
         }
         if self.stands_by:
-            return [sys.executable, "-m", "penstock", "standby", "--ha", str(self.ha)]
+            return [*PENSTOCK, "standby", "--ha", str(self.ha)]
         flags = [f"-D{name}={value}" for name, value in settings.items()]
         flags += ["--ha", str(self.ha)] if self.has_standby else []
-        output = f"{self.remote}/out" if self.remote else self.output
-        program = [str(PROGRAM), str(self.events), str(output), str(self.checkpoint_ms), self.sink]
         start = ["--resume"] if self.resumes else []
         start += ["-p", str(self.parallelism)] if self.parallelism is not None else []
-        return [sys.executable, "-m", "penstock", "run", *start, *flags, *program]
+        return [*PENSTOCK, "run", *start, *flags, *self.program()]
+
+    def program(self) -> list[str]:
+        """The program and its arguments."""
+        output = f"{self.remote}/out" if self.remote else self.output
+        return [str(PROGRAM), str(self.events), str(output), str(self.checkpoint_ms), self.sink]
+
+    def guarantee_report(self) -> str:
+        """What `penstock info` says of the program, before it has run."""
+        flags = [f"-D{name}={value}" for name, value in self.settings]
+        command = [*PENSTOCK, "info", *flags, *self.program()]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 class JobProcess:

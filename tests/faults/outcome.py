@@ -24,6 +24,7 @@ from tests.faults.events import Expected
 
 _PRINTED = re.compile(r"(?:\d+> )?Row\(id=(None|\d+), key='([^']*)', amount=(\d+), count=(\d+)\)")
 
+Row = dict[str, Any]
 Tables = dict[str, dict[Any, Any]]
 """State name -> key (for a map: key and map key) -> value."""
 
@@ -47,7 +48,7 @@ def judge(expected: Expected, job_folder: Path, output: Path) -> Verdict:
     return compare(expected, read_state(job_folder), list(read_output(output)))
 
 
-def compare(expected: Expected, tables: Tables, rows: list[dict[str, Any]]) -> Verdict:
+def compare(expected: Expected, tables: Tables, rows: list[Row]) -> Verdict:
     """The verdict on a state and an output; an event that is lost in both counts twice."""
     in_state = Counter(number for ids in tables.get("ids", {}).values() for number in ids)
     in_output = Counter(row["id"] for row in rows if row["id"] is not None)
@@ -72,7 +73,7 @@ def _wrong_state(expected: Expected, tables: Tables) -> Iterator[str]:
         yield f"state 'ids' differs for {_differences(expected.ids, ids)}"
 
 
-def _wrong_output(expected: Expected, rows: list[dict[str, Any]]) -> Iterator[str]:
+def _wrong_output(expected: Expected, rows: list[Row]) -> Iterator[str]:
     """Each key counts its events from 1 on, in the order in which it took them, and is closed once with its totals."""
     counts: dict[str, list[int]] = {}
     totals: dict[str, list[tuple[int, int]]] = {}
@@ -96,14 +97,14 @@ def _differences(wanted: dict[Any, Any], found: dict[Any, Any]) -> str:
     return f"{len(keys)} keys, such as {min(keys, key=str)!r}"
 
 
-def read_output(folder: Path) -> Iterator[dict[str, Any]]:
+def read_output(folder: Path) -> Iterator[Row]:
     """The rows of the finished files."""
     for path in sorted(folder.iterdir()):
         if not path.name.startswith((".", "_")):
             yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def read_printed(path: Path) -> Iterator[dict[str, Any]]:
+def read_printed(path: Path) -> Iterator[Row]:
     """The printed rows. A printed line is shown at least once, so the same line again is the same row."""
     rows = {match.groups(): None for match in map(_PRINTED.fullmatch, path.read_text().splitlines()) if match}
     for number, key, amount, count in rows:
