@@ -239,6 +239,14 @@ def test_a_sweep_removes_what_older_attempts_and_dropped_runs_left() -> None:
     assert left == {c.data["file"] for c in [*needed, *running]}
 
 
+def test_a_sweep_removes_what_a_writer_that_died_had_begun_to_write() -> None:
+    storage = MemoryStorage()
+    left, at_work = (f"{staged(storage, attempt, 5, LONG)[0].data['file']}~1f" for attempt in (1, 2))
+    storage.files = {left: b"", at_work: b""}  # the names that files have until they are complete
+    GraphCommitter("job", {"out": Table()}, storage).sweep([], 2)
+    assert storage.files.keys() == {at_work}
+
+
 def test_rows_of_another_jobs_checkpoint_are_published_and_stay_there() -> None:
     storage = MemoryStorage()
     found = staged(storage, 1, 5, LONG)

@@ -20,6 +20,7 @@ from penstock.model.ids import new_nonce
 from penstock.model.options.execution_options import EPOCH_MAX_ROWS
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import TOGETHER, Committable
+from penstock.storage.paths import TEMPORARY_MARK
 from penstock.storage.storage import Storage, open_storage
 
 FOLDER = "taskowned"
@@ -115,7 +116,8 @@ def sweep_staged(storage: Storage, sink_uids: Iterable[str], keep: Sequence[Comm
     """Delete staged files of these sinks that no checkpoint needs.
 
     These are the files of older attempts that are not in `keep`, and those of this attempt that their writer made
-    before one in `keep`: they are committed, or belong to a dropped run.
+    before one in `keep`: they are committed, or belong to a dropped run. A writer that died while it wrote left a
+    temporary file, which goes with the others.
     """
     sinks = {sink_hash(uid) for uid in sink_uids}
     kept = {str(committable.data.get("file")) for committable in keep}
@@ -124,7 +126,7 @@ def sweep_staged(storage: Storage, sink_uids: Iterable[str], keep: Sequence[Comm
         writer = (match["sink"], int(match["attempt"]), int(match["subtask"]))
         newest[writer] = max(newest.get(writer, 0), int(match["sequence"]))
     for path in storage.list(f"{FOLDER}/"):
-        name = _NAME.fullmatch(path)
+        name = _NAME.fullmatch(path.partition(TEMPORARY_MARK)[0])
         if name is None or name["sink"] not in sinks or path in kept:
             continue
         of_attempt, subtask = int(name["attempt"]), int(name["subtask"])
