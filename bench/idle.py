@@ -20,8 +20,8 @@ from pathlib import Path
 
 import psutil
 
-from bench.client_cost import limit_line
 from bench.errors import RoundFailedError
+from bench.figures import limit_line
 from bench.programs.watcher import watch
 from penstock.control.registry import JobRecord, Registry
 
