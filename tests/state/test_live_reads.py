@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -63,6 +64,30 @@ def test_untyped_map_keys_are_those_of_the_user() -> None:
         backend.table(MapStateDescriptor("m")).put((1, 2), "pair")
     show = visible(backend.info("m"), 0, 0)
     assert show is not None and show(backend.read_live("m", ["a"], before=False)[0]) == {(1, 2): "pair"}
+
+
+class GrowsOnce(dict[str, int]):
+    """Entries that the epoch changes between the two calls that slice them."""
+
+    has_grown = False
+
+    def __iter__(self) -> Iterator[str]:
+        keys = super().__iter__()
+        if not self.has_grown:
+            self.has_grown = True
+            self["new"] = 2
+        return keys
+
+
+def test_entries_are_listed_again_if_the_epoch_changes_them_meanwhile() -> None:
+    backend = string_backend()
+    table: Any = backend.table(ValueStateDescriptor("s", Types.LONG()))
+    with epoch(backend):
+        at(backend, "a")
+        table.update(1)
+    entries = backend._tables["s"]
+    entries.live = GrowsOnce(entries.live)
+    assert backend.list_live("s", 10, before=False) == ["a", "new"]
 
 
 @pytest.mark.parametrize("descriptor", ["value", "list", "map"])

@@ -28,16 +28,24 @@ def read_entries(table: StateEntries, addresses: Sequence[Any], *, before: bool)
 def list_entries(table: StateEntries, limit: int, *, before: bool) -> list[Any]:
     """Up to `limit` addresses that have entries now, or had some before the epoch."""
     if not before:
-        return list(islice(table.live, limit))
+        return _first(table.live, limit)
     wanted = limit
     while True:
-        # Slices of a dictionary are taken without a switch to another thread.
-        present = list(islice(table.live, wanted))
-        changed = list(islice(table.undo, wanted))
+        present = _first(table.live, wanted)
+        changed = _first(table.undo, wanted)
         found = _had_entries(table, list(dict.fromkeys([*present, *changed])))
         if len(found) >= limit or (len(present) < wanted and len(changed) < wanted):
             return found[:limit]
         wanted *= 4
+
+
+def _first(entries: dict[Any, Any], count: int) -> list[Any]:
+    """The first keys of a dictionary. If the epoch changes it between the two calls, the slice is taken again."""
+    while True:
+        try:
+            return list(islice(entries, count))
+        except RuntimeError:
+            continue
 
 
 def _had_entries(table: StateEntries, addresses: Sequence[Any]) -> list[Any]:
