@@ -308,7 +308,7 @@ class KeyedStream(DataStream):
         """The records for what has no key: in a PyFlink program those of an operator behind the exchange, as there."""
         if not compat.is_installed():
             return self._origin
-        return self._operator("keyed_map", VALUES, Unkeyed(), self.get_type())
+        return self._operator("map", VALUES, Unkeyed(), self.get_type())
 
 
 def _fixed_partitioning() -> NoReturn:

@@ -123,6 +123,15 @@ def test_a_keyed_stream_without_an_operator_gives_up_its_key_in_one() -> None:
     ]
 
 
+def test_records_of_keyed_streams_pass_the_operator_that_gives_up_the_key() -> None:
+    env = environment()
+    keyed = env.from_collection([1, 2, 3], Types.INT()).key_by(lambda number: number)
+    keyed.union(keyed).to_spark(lambda df, epoch: None)
+    job = build_job_graph(env._graph, GraphSettings(2))
+    assert not [line for line in job.warnings if "keeps state" in line]
+    assert sorted(Harness(job).feed([1, 2, 3]).output) == [1, 1, 2, 2, 3, 3]
+
+
 def test_a_sink_function_is_a_sink() -> None:
     env = environment()
     rows(env).add_sink(Store())

@@ -46,6 +46,14 @@ def test_lines_of_print_come_with_the_subtask_in_front(jobs: Jobs, capsys: pytes
     assert all(line.split("> ")[0] in ("1", "2", "ten:1", "ten:2") for line in lines)
 
 
+def test_collected_records_of_a_keyed_stream_come_with_their_key_and_in_order(jobs: Jobs) -> None:
+    records = [("ada", 1), ("bob", 2), ("ada", 3), ("eve", 4)]
+    stream = jobs.environment().from_collection(records, Types.TUPLE([Types.STRING(), Types.INT()]))
+    found = list(stream.key_by(lambda record: record[0], Types.STRING()).execute_and_collect("keyed"))
+    assert found == [(name, (name, number)) for name, number in records]
+    assert repr(found[0]) == "Row(f0='ada', f1=('ada', 1))"
+
+
 @pytest.mark.smoke
 def test_sql_steps_and_spark_writers_behind_the_jvm_and_behind_a_stage(jobs: Jobs) -> None:
     """`where`, `with_column` and `select` stay in the JVM; `to_spark` gets DataFrames from there and from a stage."""
