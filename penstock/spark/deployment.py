@@ -103,8 +103,18 @@ def _start_on_executors(session: SparkSession, template: TaskManagerTemplate, co
     try:
         pids: list[int] = rdd.mapPartitions(_Starter(template)).collect()
     except (Py4JJavaError, PySparkException) as error:
-        raise TaskManagerLostError(f"Spark could not start {count} TaskManagers: {error}") from error
+        raise TaskManagerLostError(f"Spark could not start {count} TaskManagers: {innermost(str(error))}") from error
     return pids
+
+
+def innermost(text: str) -> str:
+    """The line of Spark's text that names the innermost error; the text of a Java error ends with its frames.
+
+    >>> innermost(": java.Outer: aborted\\njava.Inner: no Python\\n\\tat x\\n\\nDriver stacktrace:\\n\\tat y")
+    'java.Inner: no Python'
+    """
+    lines = [line for line in text.splitlines() if line and not line[0].isspace() and line != "Driver stacktrace:"]
+    return lines[-1] if lines else text.strip()
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,26 @@ def test_an_open_transaction_of_a_dead_driver_is_aborted(kafka: RunningService, 
     assert found == ([2, 3] if waits else [3])
 
 
+def test_a_fenced_client_cannot_commit_and_the_library_writes_nothing_of_its_own(
+    kafka: RunningService, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topic, name = new_topic(kafka.address, "fenced", partitions=1), f"tx-{new_job_id()}"
+    settings = builder(kafka.address, topic).build()._settings()
+    first, second = (
+        KafkaTransactionClient(settings, name, MarkerTopic(settings.for_reading()), name) for _ in range(2)
+    )
+    first.start()
+    first.begin()
+    first.send([KafkaRecord(topic, None, None, b"first", None, None)])
+    second.start()
+    with pytest.raises(ConnectorRefusedError, match="fenced"):
+        first.commit()
+    first.close()
+    second.close()
+    assert read_committed(kafka.address, topic) == []
+    assert capfd.readouterr().err == ""
+
+
 # ---- refusals
 
 
