@@ -171,7 +171,7 @@ def test_every_key_that_flink_2_3_declares_is_known() -> None:
         ("akka.framesize", "a message between two processes may have 64 mb; the limit is fixed"),
         (
             "queryable-state.enable",
-            "queries need no server of their own: they go to the control server, for every state with set_queryable",
+            "queries need no server of their own: the control server answers them, for states that",
         ),
         ("state.backend.async", "snapshots are always written asynchronously"),
         ("python.logging.level", "functions log with Python's logging: set levels there; penstock logs shows"),
