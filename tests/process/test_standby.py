@@ -61,5 +61,5 @@ def test_u1_a_driver_that_sleeps_before_its_first_claim_is_locked_out_by_the_sta
 
 
 @pytest.mark.timeout(3_600)
-def test_u1_u4_ten_takeovers_in_a_row_are_exact(tmp_path: Path) -> None:
-    watch(tmp_path, Load(events=30_000, keys=300, files=300), [KILL, SLEEP] * 5)
+def test_u1_u4_ten_kills_in_a_row_and_three_drivers_that_wake_up_later_are_exact(tmp_path: Path) -> None:
+    watch(tmp_path, Load(events=30_000, keys=300, files=300), [KILL] * 10 + [SLEEP] * 3)
