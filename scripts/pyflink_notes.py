@@ -96,6 +96,7 @@ DIFFERENT: dict[str, str] = {
         "no effect: read the file in `open()`"
     ),
     "datastream.stream_execution_environment.StreamExecutionEnvironment.create_input": "refused: use `from_source`",
+    "datastream.state_backend.EmbeddedRocksDBStateBackend.set_options": "no effect: it names a Java class",
     "datastream.connectors.file_system.BucketAssigner.date_time_bucket_assigner": "refused: one sink per folder",
     "datastream.connectors.file_system.*.with_bucket_check_interval": "no effect: parts end at checkpoints",
 }

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from enum import Enum
 
+from penstock import compat
 from penstock.datastream.checkpoint_storage import CheckpointStorage
 from penstock.errors import UsageError
 from penstock.model.configuration import Configuration
@@ -55,14 +56,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths: list[str] | None = None
         self._predefined: PredefinedOptions | None = None
         self._transfer_threads: int | None = None
+        self._options_factory: str | None = None
 
     def set_db_storage_paths(self, *paths: str) -> None:
         """Set the folders of RocksDB's files. Without any, they are in the temporary folder."""
-        for path in paths:
-            plain = path.removeprefix("file://") if isinstance(path, str) else ""
-            if not plain.startswith("/") or any(mark in plain for mark in ",:;"):
-                raise UsageError(f"{path!r} is not the full path of a local folder (without ',', ':' and ';')")
-        self._paths = [path.removeprefix("file://") for path in paths] or None
+        self._paths = [_local_folder(path) for path in paths] or None
 
     def get_db_storage_paths(self) -> list[str] | None:
         """The folders of RocksDB's files, or None for the temporary folder."""
@@ -83,15 +81,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined or PredefinedOptions.DEFAULT
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """Not available: an options factory is a Java class."""
-        raise UsageError(
-            f"{options_factory_class_name!r} is a Java class, and state is not kept in the JVM here; "
-            f"use set_predefined_options() or the keys {rocksdb_options.PREFIX}*"
-        )
+        """Accepted, without effect: an options factory is a Java class. The job prints a line that says so.
+
+        `set_predefined_options` and the keys `state.backend.rocksdb.*` have one.
+        """
+        self._options_factory = options_factory_class_name
 
     def get_options(self) -> str | None:
-        """Always None."""
-        return None
+        """What was set, or None. It has no effect."""
+        return self._options_factory
 
     def set_number_of_transfer_threads(self, number_of_transfer_threads: int) -> None:
         """Set how many files are uploaded or downloaded at the same time."""
@@ -113,6 +111,19 @@ class EmbeddedRocksDBStateBackend(StateBackend):
             configuration.set(rocksdb_options.PREDEFINED, self._predefined.name)
         if self._transfer_threads is not None:
             configuration.set(rocksdb_options.TRANSFER_THREADS, self._transfer_threads)
+        if self._options_factory is not None:
+            configuration.set_string(rocksdb_options.OPTIONS_FACTORY, self._options_factory)
 
     def __str__(self) -> str:
         return f"EmbeddedRocksDBStateBackend(incremental {self.is_incremental_checkpoints_enabled()})"
+
+
+def _local_folder(path: object) -> str:
+    """The folder that a path or an address stands for. In PyFlink the host in `file://host/folder` does not count."""
+    plain = path if isinstance(path, str) else ""
+    if plain.startswith("file://"):
+        host, _, rest = plain.removeprefix("file://").partition("/")
+        plain = f"/{rest.rstrip('/')}" if not host or compat.is_installed() else ""
+    if not plain.startswith("/") or any(mark in plain for mark in ",:;"):
+        raise UsageError(f"{path!r} is not the full path of a local folder (without ',', ':' and ';')")
+    return plain

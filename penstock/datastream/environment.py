@@ -382,7 +382,7 @@ class StreamExecutionEnvironment:
 
     def _job(self) -> tuple[JobGraph, Configuration]:
         """The job to submit. Reports notes on the configuration before it starts."""
-        for note in configuration_notes(self._configuration):
+        for note in configuration_notes(self._configuration, self._choices):
             print_message(f"note: {note}")
         settings = job_settings(self._configuration, self._choices)
         use_caches(self._graph, self._caches, settings.configuration.get(pipeline_options.RUNTIME_MODE))

@@ -53,11 +53,11 @@ def job_settings(program: Configuration, choices: StateChoices) -> EffectiveSett
     return EffectiveSettings(configuration, {**effective.origins, **chosen})
 
 
-def configuration_notes(program: Configuration) -> list[str]:
+def configuration_notes(program: Configuration, choices: StateChoices) -> list[str]:
     """What users should know about their settings before a job starts: old names, and keys without effect."""
     sources = _sources(program)
     old_names = renamed_settings(*(source.settings for source in reversed(sources)))
-    return [*old_names, *settings_without_effect(merge_settings(sources).configuration)]
+    return [*old_names, *settings_without_effect(choices.apply(merge_settings(sources).configuration))]
 
 
 def _sources(program: Configuration) -> list[SettingsSource]:

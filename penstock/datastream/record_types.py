@@ -53,8 +53,8 @@ def column_key_types(columns: tuple[str, ...], record_type: TypeInformation) -> 
             )
         if as_key_type(record_type.field(column)) != record_type.field(column):
             raise UsageError(
-                f"column {column!r} is of type {record_type.field(column)}, which the JVM cannot hash as a number; "
-                f"declare it as decimal(38,18), or key by a function: key_by(lambda row: row[{column!r}], "
+                f"column {column!r} is of type {record_type.field(column).text}, which the JVM cannot hash as a "
+                f"number; declare it as decimal(38,18), or key by a function: key_by(lambda row: row[{column!r}], "
                 f"Types.BIG_DEC())"
             )
     return tuple(_as_key(record_type.field(column), f"column {column!r}") for column in columns)

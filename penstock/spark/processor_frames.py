@@ -52,4 +52,4 @@ def _to_array(series: Any, name: str, field: TypeInformation, time_zone: str) ->
     try:
         return pa.array(series, type=field.arrow, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise UnsupportedValueError(f"column {name!r} of the DataFrame does not fit {field}: {error}") from None
+        raise UnsupportedValueError(f"column {name!r} of the DataFrame does not fit {field.text}: {error}") from None

@@ -105,6 +105,6 @@ def _struct(schema: Any, name: str) -> TypeInformation:
     found = resolve_type(schema)
     if found.names is None:
         raise UsageError(
-            f"the schema of state {name!r} is {found}; Spark's state variables are structs: write 'value {schema}'"
+            f"the schema of state {name!r} is {found.text}; Spark's state variables are structs: write 'value {schema}'"
         )
     return found

@@ -54,7 +54,7 @@ def _fitted(frame: DataFrame, column: StoredColumn) -> Column:
     if widens(found, column.type) or _is_list_of_wider(found, column.type):
         return F.col(column.name).cast(arrow_to_ddl(column.type.arrow)).alias(column.name)
     raise UsageError(
-        f"column {column.name!r} is {found}, the state stores {column.type.text}; cast it: "
+        f"column {column.name!r} is {found.text}, the state stores {column.type.text}; cast it: "
         f"df.withColumn({column.name!r}, F.col({column.name!r}).cast({arrow_to_ddl(column.type.arrow)!r}))"
     )
 

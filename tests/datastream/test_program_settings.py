@@ -65,7 +65,7 @@ def test_objects_that_the_program_sets_win_over_all_settings() -> None:
 def test_old_names_and_keys_without_effect_are_noted_wherever_they_come_from(working_folder: Path) -> None:
     (working_folder / "penstock.yaml").write_text("state.checkpoints.dir: /x\n", encoding="utf-8")
     with submitted(Submission(Path("job.py"), overrides={"python.executable": "python4"})):
-        notes = configuration_notes(Configuration.from_dict({"state.backend.incremental": "true"}))
+        notes = configuration_notes(Configuration.from_dict({"state.backend.incremental": "true"}), StateChoices())
     assert notes == [
         "state.checkpoints.dir is an old name; it sets execution.checkpointing.dir",
         "state.backend.incremental is an old name; it sets execution.checkpointing.incremental",

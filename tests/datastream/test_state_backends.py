@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock import compat
 from penstock.control.submission import Submission, submitted
 from penstock.datastream import (
     CheckpointConfig,
@@ -115,6 +116,30 @@ def test_what_is_not_set_on_rocksdb_is_left_to_the_configuration(env: Env, spark
     assert settings_of(env, spark) == {"state.backend.type": "rocksdb", CHK + "incremental": "true"}
 
 
+def test_an_options_factory_is_kept_and_said_to_have_no_effect(
+    env: Env, spark: FakeSpark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_options("org.example.Factory")
+    assert backend.get_options() == "org.example.Factory"
+    env.set_state_backend(backend).from_collection([1]).print()
+    env.execute("job")
+    assert (
+        "note: state.backend.rocksdb.options-factory has no effect here: it names a Java class"
+        in capsys.readouterr().err
+    )
+
+
+def test_in_a_program_of_pyflink_the_host_of_a_local_folder_does_not_count() -> None:
+    compat.install()
+    try:
+        backend = EmbeddedRocksDBStateBackend()
+        backend.set_db_storage_paths("file://disks/rocks/", "file:///other")
+        assert backend.get_db_storage_paths() == ["/rocks", "/other"]
+    finally:
+        compat.uninstall()
+
+
 def test_rocksdb_options_are_checked() -> None:
     backend = EmbeddedRocksDBStateBackend()
     with pytest.raises(UsageError, match="not the full path of a local folder"):
@@ -127,8 +152,8 @@ def test_rocksdb_options_are_checked() -> None:
         backend.set_number_of_transfer_threads(0)
     with pytest.raises(TypeError, match="PredefinedOptions"):
         backend.set_predefined_options("DEFAULT")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="is a Java class"):
-        backend.set_options("org.example.Factory")
+    with pytest.raises(UsageError, match="not the full path of a local folder"):
+        backend.set_db_storage_paths("file://host/x")
     backend.set_db_storage_paths("/x")
     backend.set_db_storage_paths()
     assert backend.get_db_storage_paths() is None

@@ -70,14 +70,16 @@ def columns_of(record_type: TypeInformation, table: DatabaseTable) -> list[Colum
     fields, names = rows.get_field_types(), table.columns or tuple(rows.get_field_names())
     if len(names) != len(fields):
         raise UsageError(
-            f"the statement for {table.name!r} has {len(names)} columns, the record type {rows} {len(fields)}"
+            f"the statement for {table.name!r} has {len(names)} columns, the record type {rows.text} {len(fields)}"
         )
     untyped = [name for name, field in zip(names, fields, strict=True) if field.kind != "arrow"]
     if untyped:
-        raise UsageError(f"column {untyped[0]!r} of {rows} has no type that a database could store; declare one")
+        raise UsageError(f"column {untyped[0]!r} of {rows.text} has no type that a database could store; declare one")
     missing = [name for name in table.key if name not in names]
     if missing:
-        raise UsageError(f"key column {missing[0]!r} of table {table.name!r} is not a field of the records: {rows}")
+        raise UsageError(
+            f"key column {missing[0]!r} of table {table.name!r} is not a field of the records: {rows.text}"
+        )
     return [Column(name, field) for name, field in zip(names, fields, strict=True)]
 
 

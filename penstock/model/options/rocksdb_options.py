@@ -191,6 +191,9 @@ _RESTORE = "a restore opens the files of a snapshot or copies its rows; there is
 _FILTER = "expired state is removed by sweeps, see `penstock.state.ttl.sweep-entries`, not by a compaction filter"
 
 
+OPTIONS_FACTORY = f"{PREFIX}options-factory"
+
+
 def _without_effect(name: str, why: str) -> Option[str | None]:
     return Option(PREFIX + name, OptionalText(), None, "", no_effect=why)
 
