@@ -165,6 +165,25 @@ def test_many_deleted_timers_do_not_pile_up() -> None:
     assert timers.next_timestamp() == 9_999
 
 
+def test_near_timers_before_a_far_one_do_not_pile_up() -> None:
+    backend = string_backend()
+    timers = event_timers(backend)
+    far = MAX_WATERMARK
+    with epoch(backend):
+        register(backend, timers, ("a", far), ("b", far))
+    for now in range(300):
+        with epoch(backend):
+            register(backend, timers, ("a", now))
+            assert timers.next_timestamp() == now
+        with epoch(backend):
+            assert list(timers.due(now)) == [(now, "a")]
+            assert timers.next_timestamp() == far
+    table = backend.timer_table("_timers_event")
+    assert len(getattr(table, "_unread", ())) < 200  # RocksDB's first times of key groups
+    with epoch(backend):
+        assert list(timers.due(far)) == [(far, "a"), (far, "b")]
+
+
 @pytest.mark.parametrize("timestamp", [1.5, "1", None, True, MAX_WATERMARK + 1, MIN_WATERMARK - 1])
 def test_a_time_that_is_no_64_bit_int_is_refused(timestamp: object) -> None:
     backend = string_backend()

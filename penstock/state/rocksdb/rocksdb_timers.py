@@ -5,7 +5,7 @@ group, so an epoch without changes reads nothing.
 """
 
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from penstock.model.snapshot import StateTableInfo
@@ -14,6 +14,8 @@ from penstock.state.format.entry_bytes import pack_long, unpack_long
 from penstock.state.format.table_rows import Rows
 from penstock.state.rocksdb.key_bytes import LONG_BYTES, RowBytes
 from penstock.state.rocksdb.store import Family, WriteBatch
+
+_MIN_STALE = 64
 
 Head = tuple[int, Any, Any, int]
 """Time, order, state key (with namespaces: key and namespace), key group."""
@@ -128,6 +130,9 @@ class RocksTimerTable:
     def _know(self, group: int, timestamp: int) -> None:
         self._times[group] = timestamp
         heappush(self._unread, (timestamp, group))
+        if len(self._unread) > 2 * len(self._times) + _MIN_STALE:
+            self._unread = [(time, number) for number, time in self._times.items()]
+            heapify(self._unread)
 
     def _read_next(self) -> None:
         """Read all timers of the first unread time of one key group: their bytes have another order."""
