@@ -80,13 +80,8 @@ class PendingCheckpoint(Generic[Ack, Request]):
 
     def counted(self) -> list[Ack] | None:
         """The acks of the committed versions in the order of the subtasks; None while one is missing."""
-        if self.record is None:
-            return None
-        # PROTOCOL R17: an ack of a dropped run of the epoch never counts.
-        keys = [(subtask, self.record.versions.get(subtask)) for subtask in self._ordered()]
-        found = [self.acks.get((subtask, version)) for subtask, version in keys if version is not None]
-        acks = [ack for ack in found if ack is not None]
-        return acks if len(acks) == len(self.subtasks) else None
+        acks = self.acknowledged()
+        return acks if self.record is not None and len(acks) == len(self.subtasks) else None
 
     def why_failed(self) -> tuple[FailureReason, str] | None:
         """Why it cannot complete any more; None if it can."""
@@ -100,10 +95,15 @@ class PendingCheckpoint(Generic[Ack, Request]):
                 return self.declines[subtask, version]
         return None
 
-    def acknowledged(self) -> int:
-        """How many subtasks have sent an ack that counts."""
+    def acknowledged(self) -> list[Ack]:
+        """The acks of the committed versions so far, in the order of the subtasks; none before the epoch is committed.
+
+        PROTOCOL R17: an ack of a dropped run of the epoch never counts.
+        """
         versions = self.record.versions if self.record is not None else {}
-        return sum((subtask, versions.get(subtask)) in self.acks for subtask in self.subtasks)
+        keys = [(subtask, versions.get(subtask)) for subtask in self._ordered()]
+        found = [self.acks.get((subtask, version)) for subtask, version in keys if version is not None]
+        return [ack for ack in found if ack is not None]
 
     def build_manifest(
         self,

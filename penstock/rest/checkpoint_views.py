@@ -175,7 +175,8 @@ def _or_none(stats: CheckpointStats | None, report: CheckpointReport, facts: Job
 
 def _parallelism(stage: StagePlan, stats: CheckpointStats) -> int:
     """That of the checkpoint. The stage may have been rescaled since; all subtasks of a complete one have a part."""
-    return len(_parts_of(stage.id, stats)) or stage.parallelism
+    parts = _parts_of(stage.id, stats)
+    return len(parts) if parts and stats.status == "completed" else stage.parallelism
 
 
 def _task(stage: StagePlan, stats: CheckpointStats) -> dict[str, Any]:

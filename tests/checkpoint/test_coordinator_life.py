@@ -67,6 +67,7 @@ def test_l1_a_checkpoint_completes_only_with_the_acks_of_all_subtasks(world: Wor
     driver.write_all()
     assert driver.coordinator.complete_ready() == [number]
     assert driver.coordinator.history()[-1].acknowledged == len(SUBTASKS)
+    assert [part.subtask for part in driver.coordinator.history()[-1].parts] == list(SUBTASKS)
 
 
 def test_l1_a_task_that_dies_before_its_ack_leaves_a_checkpoint_that_never_completes(world: World) -> None:

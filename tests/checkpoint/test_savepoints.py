@@ -422,3 +422,16 @@ def test_t3_its_figures_are_those_of_its_subtasks() -> None:
         (place, 200, 500, 707) for place in SUBTASKS
     ]
     assert (request.stats.alignment_ms, request.stats.written_bytes) == (4, 20)
+
+
+def test_t3_a_failed_one_has_the_figures_of_the_subtasks_that_wrote_their_part() -> None:
+    world = World()
+    request = world.ask()
+    order = world.begin()
+    world.commit()
+    world.savepoints.receive(SavepointAck(order.number, snapshot(1, (4, 7)), 10, 0.1, 0.3))
+    world.clock.advance(5001)
+    world.savepoints.advance()
+    assert request.stats is not None and request.stats.status == "failed"
+    assert [(part.subtask, part.duration_ms) for part in request.stats.parts] == [(SUBTASKS[1], 400)]
+    assert (request.stats.acknowledged, request.stats.written_bytes) == (1, 10)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -100,12 +101,8 @@ class CheckpointHistory:
                 status="completed",
                 acknowledged=entry.subtasks,
                 checkpoint_type="UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT",
-                written_bytes=sum(part.written_bytes for part in parts),
-                full_bytes=sum(part.full_bytes for part in parts),
-                alignment_ms=max((part.figures.alignment_ms for part in parts), default=0),
-                persisted_bytes=sum(part.figures.persisted_bytes for part in parts),
-                parts=parts,
                 metadata_bytes=metadata_bytes,
+                **figures_of(parts),
             ),
         )
 
@@ -117,12 +114,13 @@ class CheckpointHistory:
             lambda entry: msgspec.structs.replace(entry, savepoint=savepoint, path=path, checkpoint_type=kind),
         )
 
-    def failed(self, checkpoint_id: int, now_ms: int, failure: str, acknowledged: int = 0) -> None:
-        """Note that a checkpoint was aborted, and why."""
+    def failed(self, checkpoint_id: int, now_ms: int, failure: str, acks: Iterable[CheckpointAck] = ()) -> None:
+        """Note that a checkpoint was aborted, and why, with the figures of the subtasks that had written their part."""
+        parts = tuple(SubtaskStats.of(ack) for ack in acks)
         self._change(
             checkpoint_id,
             lambda entry: msgspec.structs.replace(
-                entry.ended(now_ms), status="failed", failure=failure, acknowledged=acknowledged
+                entry.ended(now_ms), status="failed", failure=failure, acknowledged=len(parts), **figures_of(parts)
             ),
         )
 
@@ -130,3 +128,14 @@ class CheckpointHistory:
         for position, entry in enumerate(self._entries):
             if entry.checkpoint_id == checkpoint_id:
                 self._entries[position] = change(entry)
+
+
+def figures_of(parts: tuple[SubtaskStats, ...]) -> dict[str, Any]:
+    """The fields that add up those of the subtasks."""
+    return {
+        "written_bytes": sum(part.written_bytes for part in parts),
+        "full_bytes": sum(part.full_bytes for part in parts),
+        "alignment_ms": max((part.figures.alignment_ms for part in parts), default=0),
+        "persisted_bytes": sum(part.figures.persisted_bytes for part in parts),
+        "parts": parts,
+    }
