@@ -28,7 +28,10 @@ def dashboard(  # noqa: PLR0913 - the parameters are the command's flags
     json: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Open the web page of a job. Without JOB, serve a page of all jobs until Ctrl-C."""
+    """Open the web page of a job, or of all jobs.
+
+    Without JOB, the page of all jobs is served until Ctrl-C.
+    """
     target = JobTarget(settings, server, token_file)
     scope: Scope = "read" if read_only else "admin"
     if everything and (job or server):

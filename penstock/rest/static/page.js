@@ -48,6 +48,7 @@ class Page extends Component {
   go() {
     this.setState({ place: location.hash.replace(/^#\/?/, '').split('/').filter(Boolean), data: null, loaded: null }, () => {
       this.load();
+      document.querySelector('nav [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' }); // a phone shows a few of them
       scrollTo(0, 0);
     });
   }

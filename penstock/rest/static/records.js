@@ -6,7 +6,7 @@ import { banner, card, Component, empty, html, table } from './view.js';
 export function exceptionsPage({ data, figures }) {
   if (!data) return '';
   const { entries, truncated } = data;
-  if (entries.length === 0) return card('', empty('No attempt has failed', `The job is in its ${figures.attempt === 1 ? 'first' : `${figures.attempt}th`} attempt.`));
+  if (entries.length === 0) return card('', empty('No attempt has failed', figures.attempt > 1 ? `The job is in attempt ${figures.attempt}.` : 'The job is in its first attempt.'));
   return html`${entries.map((entry) => html`<article class="card failure" key=${entry.timestamp}>
     <header><h2>${entry.exceptionName}</h2><span class="note">attempt ${entry.failureLabels.attempt} · <time>${time(entry.timestamp)}</time></span></header>
     <pre tabindex="0" aria-label="Message">${entry.stacktrace}</pre></article>`)}
@@ -36,7 +36,7 @@ export class ConfigurationPage extends Component {
   render({ data }, { words = '' }) {
     if (!data) return '';
     const fits = ([name, value]) => `${name} ${value}`.toLowerCase().includes(words.toLowerCase());
-    const list = (title, pairs, nothing, note) => card(title, table(title, ['Name', 'Value'], pairs.filter(fits).map(([name, value]) => html`<tr><th scope="row"><code>${name}</code></th><td class="wide"><code>${String(value)}</code></td></tr>`), pairs.length ? 'Nothing matches.' : nothing), { note });
+    const list = (title, pairs, nothing, note) => card(title, html`<div class="pairs">${table(title, ['Name', 'Value'], pairs.filter(fits).map(([name, value]) => html`<tr><th scope="row"><code>${name}</code></th><td class="wide"><code>${String(value)}</code></td></tr>`), pairs.length ? 'Nothing matches.' : nothing)}</div>`, { note });
     return html`
       ${card('', html`<label class="field"><span>Search</span><input type="search" value=${words} onInput=${(event) => this.setState({ words: event.target.value })} placeholder="name or value" /></label>`)}
       ${list('Settings', data.settings, 'Every setting has its default.', 'those that are set; secret values are hidden')}
