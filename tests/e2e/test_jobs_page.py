@@ -24,7 +24,6 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "0.1.0" / "hashmap-checkpoint
 RETAINED_ID = "0" * 32
 """The job of the retained checkpoint in the golden folder."""
 FAILED_ID = "f" * 32
-HOSTILE_ID = "e" * 32
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><b>\u202egnol</b>\x1b[2J"
 SHOWN = "<img src=x onerror=\"document.title='taken'\"><b>\\u202egnol</b>\\x1b[2J"
 STARTED_MS = 1_700_000_000_000
@@ -34,6 +33,7 @@ STARTED_MS = 1_700_000_000_000
 class AllJobs:
     """The page of a registry, and what the browser has said."""
 
+    registry: Registry
     page: Page
     problems: list[str]
     running: str
@@ -70,13 +70,13 @@ def jobs(browser: Browser, tmp_path: Path) -> Iterator[AllJobs]:
         problems = watch(page, lambda url: url.startswith((own, commands.server.address, "data:")))
         page.goto(link)
         expect(page.get_by_role("heading", name="Jobs", exact=True)).to_be_visible()
-        yield AllJobs(page, problems, commands.server.address)
+        yield AllJobs(commands.registry, page, problems, commands.server.address)
         page.close()
     commands.server.close()
 
 
 def write_ended_jobs(registry: Registry, folder: Path) -> None:
-    """One that has finished with a retained checkpoint, one that has failed, was suspended, is lost, and a bad name."""
+    """One that has finished with a retained checkpoint, and one that has failed, is suspended, cancelled, lost."""
     shutil.copytree(GOLDEN, folder / "checkpoints")
     ended: list[dict[str, Any]] = [
         {
@@ -101,7 +101,7 @@ def write_ended_jobs(registry: Registry, folder: Path) -> None:
             "transitions": [StatusChange("FAILED", STARTED_MS + 60_000)],
         },
         {"job_id": "d" * 32, "name": "payments", "status": "SUSPENDED", "last_checkpoint": 31},
-        {"job_id": HOSTILE_ID, "name": HOSTILE, "status": "CANCELED"},
+        {"job_id": "e" * 32, "name": "orders per minute", "status": "CANCELED"},
     ]
     for number, changes in enumerate(ended, 1):
         values = {"rows": 1234 * number, "attempt": 1, "pid": NO_PID, "started_ms": STARTED_MS - 86_400_000 * number}
@@ -151,6 +151,7 @@ def test_it_leads_to_the_page_of_a_job_that_runs(jobs: AllJobs) -> None:
 
 
 def test_rest_r13_a_name_with_markup_and_control_characters_is_text(jobs: AllJobs) -> None:
+    jobs.registry.write(job_record("b" * 32, name=HOSTILE, status="FINISHED", pid=NO_PID, ended_ms=STARTED_MS))
     jobs.page.get_by_role("link", name=SHOWN).click()
     expect(jobs.page.get_by_role("heading", level=1)).to_have_text(SHOWN)
     assert jobs.page.title() == SHOWN

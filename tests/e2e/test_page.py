@@ -203,6 +203,7 @@ def test_a_killed_taskmanager_is_seen_as_a_restart_without_a_reload(job: Job) ->
 
 def test_t1_t2_t4_t5_the_page_of_checkpoints_shows_what_rest_gives(job: Job) -> None:
     """Of a job that has completed and failed checkpoints, a savepoint and a restart behind it."""
+    job.page.get_by_role("button", name="Dismiss").click()
     fail_a_checkpoint(job)
     job.open("checkpoints")
     assert_same(

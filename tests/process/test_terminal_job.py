@@ -39,11 +39,11 @@ class Terminal:
 
     def says(self, *arguments: str, code: int = 0) -> str:
         """What another terminal shows of a command, without the escape sequences of bars and tables."""
-        found, shown = outcome(self.folder, *arguments)
-        assert found == code, shown
         with suppress(pexpect.TIMEOUT):  # the job must not wait for a terminal that nobody reads
             while True:
                 self.child.read_nonblocking(65_536, timeout=0)
+        found, shown = outcome(self.folder, *arguments)
+        assert found == code, shown
         return _ESCAPE.sub("", shown)
 
     def document(self, *arguments: str) -> Any:
@@ -63,6 +63,7 @@ class Terminal:
         self.child.close(force=True)
 
 
+@pytest.mark.timeout(900)
 def test_the_commands_for_a_job_in_a_terminal(tmp_path: Path) -> None:
     run = Terminal(tmp_path, "run")
     try:
@@ -70,13 +71,10 @@ def test_the_commands_for_a_job_in_a_terminal(tmp_path: Path) -> None:
         look_at(run)
         for_a_page(tmp_path, run.job)
         steer(run)
-        stopped = run.says("stop", run.job)
-        savepoint = re.search(r"Savepoint completed\. Path: (\S+)", stopped)
-        assert savepoint is not None, stopped
+        assert "Savepoint completed. Path: " in run.says("stop", run.job)
         run.ends(f"Job {run.job} FINISHED")
     finally:
         run.close()
-    starts_again(tmp_path, savepoint[1])
 
 
 def look_at(run: Terminal) -> None:
@@ -85,7 +83,9 @@ def look_at(run: Terminal) -> None:
     assert run.document("list")[0]["job_id"] == run.job
     assert "s0/1" in run.says("status", "purchases")
     assert run.document("status", run.job)["rest"].startswith("http://127.0.0.1:")
-    assert "attempt 1 starts from nothing" in run.says("logs", "purchases")
+    logs = in_terminal(run.folder, "logs", "purchases")  # may have tracebacks: on a busy machine Spark starts twice
+    logs.expect_exact("attempt 1 starts from nothing")
+    logs.expect(pexpect.EOF)
     assert "jobs can run" in run.says("doctor")
     assert {finding["level"] for finding in run.document("doctor")} <= {"ok", "warning"}
     assert "customer-3" in run.says("query", "purchases", "totals", "--key", "customer-3")
@@ -126,26 +126,27 @@ def steer(run: Terminal) -> None:
     run.runs()
 
 
-def starts_again(folder: Path, savepoint: str) -> None:
-    """`run` and `supervise` from a savepoint with `--json` and without, and both ways to end them."""
-    for command, end in (
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
         (["run", "--json"], ["stop", "--json"]),
         (["supervise"], ["cancel"]),
         (["supervise", "--json"], ["cancel", "--json"]),
-    ):
-        is_json = "--json" in command
-        job = Terminal(folder, *command, "-s", savepoint, submitted=SUBMITTED_JSON if is_json else SUBMITTED)
-        try:
-            job.runs()
-            said = job.says(*end, job.job)
-            status = "FINISHED" if end[0] == "stop" else "CANCELED"
-            if is_json:
-                assert json.loads(said.strip().splitlines()[-1].rpartition("\r")[2])["job_id"] == job.job
-            else:
-                assert f"Cancelled job {job.job}." in said
-            job.ends(f'"status":\\s*"{status}"' if is_json else f"Job {job.job} {status}")
-        finally:
-            job.close()
+    ],
+)
+def test_a_job_is_started_and_ended_in_a_terminal(tmp_path: Path, start: list[str], end: list[str]) -> None:
+    is_json = "--json" in start
+    job = Terminal(tmp_path, *start, submitted=SUBMITTED_JSON if is_json else SUBMITTED)
+    try:
+        job.runs()
+        status = "FINISHED" if end[0] == "stop" else "CANCELED"
+        if is_json:
+            assert job.document(end[0], job.job)["job_id"] == job.job
+        else:
+            assert f"Cancelled job {job.job}." in job.says(*end, job.job)
+        job.ends(f'"status":\\s*"{status}"' if is_json else f"Job {job.job} {status}")
+    finally:
+        job.close()
 
 
 def interrupted(child: "pexpect.spawn[str]") -> None:
