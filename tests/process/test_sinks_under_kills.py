@@ -29,7 +29,7 @@ from tests.faults.halts import MOMENTS, VICTIMS
 from tests.faults.outcome import Row, strays
 from tests.faults.sink_job import SinkJob
 
-pytestmark = [pytest.mark.e2e, pytest.mark.process, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.process, pytest.mark.timeout(1800)]
 LOAD = Load(events=200_000, keys=500, files=100)
 SHORT = Load(events=60_000, keys=500, files=60)
 AROUND = ("C20.after:kill:role=driver:hit=2", "C20.before:kill:role=driver:hit=1")
