@@ -3,7 +3,6 @@
 A client is a resource: close a consumer, flush a producer, keep a reference to an admin client.
 """
 
-import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -76,9 +75,6 @@ REFUSED_CONNECTIONS = frozenset({"_AUTHENTICATION", "_SSL"})
 """Names of connection errors that are permanent."""
 STEP_S = 1.0
 LOST = frozenset({"OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"})
-_SILENT = logging.getLogger("penstock.kafka.librdkafka")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
 
 
 def client_settings(servers: str, properties: Mapping[str, str]) -> dict[str, Any]:
@@ -209,9 +205,10 @@ def _made(make: Callable[[], Result]) -> Result:
 def _logging() -> dict[str, Any]:
     """Silence librdkafka, which writes to stderr even about what it retries successfully. Failures are raised.
 
-    A lost transaction is of its highest level, although the commit is repeated.
+    A lost transaction is of its highest level, although the commit is repeated. So lines go to a queue that nobody
+    reads, where a few wait. With a `logger`, which is called within `flush`, a SystemError of `flush` was seen.
     """
-    return {"log_level": 2, "logger": _SILENT}
+    return {"log_level": 2, "log.queue": True}
 
 
 def _library() -> Any:
