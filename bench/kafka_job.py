@@ -92,6 +92,8 @@ def run_job(address: str, guarantee: str, work: Path, messages: int) -> float:
         if before < messages / 2 <= seen:
             half, half_ms = seen, epoch["finished_ms"]
     assert seen == messages, f"{seen} of {messages} messages were read"
+    if half == messages:
+        raise SystemExit(f"one epoch has read the second half of {messages:,} messages: give more --messages")
     ended_ms = min(ended_ms, 1000 * (work / "ended").stat().st_mtime)
     return float((messages - half) / (ended_ms - half_ms) * 1000)
 
