@@ -57,7 +57,7 @@ PLANNED = (
     mutant(
         "M2",
         "a checkpoint is published before the last upload",
-        (PENDING, "if len(acks) == len(self.subtasks) else", "if len(acks) >= len(self.subtasks) - 1 else"),
+        (PENDING, "len(acks) == len(self.subtasks) else", "len(acks) >= len(self.subtasks) - 1 else"),
         "sim 200",
     ),
     mutant(
