@@ -29,8 +29,8 @@ def test_a_column_of_spark_s_type_time_is_refused(column: Any) -> None:
 
 
 def test_other_columns_are_described() -> None:
-    assert str(describe(frame_of(T.TimestampType()))) == 'ROW<"customer" STRING, "at" TIMESTAMP>'
-    assert str(describe(SimpleNamespace(schema=T.StructType([])))) == "ROW<>"
+    assert describe(frame_of(T.TimestampType())).text == 'ROW<"customer" STRING, "at" TIMESTAMP>'
+    assert describe(SimpleNamespace(schema=T.StructType([]))).text == "ROW<>"
 
 
 def test_a_state_is_not_written_from_a_column_of_spark_s_type_time() -> None:
