@@ -106,8 +106,9 @@ class AsyncWait(Operator):
 
     @property
     def output_watermark(self) -> int:
-        # Not only that of the first request: restored ones may come from subtasks that were ahead of this one.
-        return min((request.watermark for request in self._unanswered()), default=self.watermark)
+        # Restored requests may come from subtasks that were ahead of this one, or of one whose records are on their way.
+        lowest = min((request.watermark for request in self._unanswered()), default=self.watermark)
+        return min(self.watermark, lowest)
 
     def next_timer(self, domain: TimeDomain) -> int | None:
         """When to look at requests in flight again, in an epoch without records if necessary."""
