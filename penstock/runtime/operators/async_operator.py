@@ -106,7 +106,7 @@ class AsyncWait(Operator):
 
     @property
     def output_watermark(self) -> int:
-        # Restored requests may come from subtasks that were ahead of this one, or of one whose records are on their way.
+        # Restored requests may come from subtasks that were ahead of this one, or of records that are on their way.
         lowest = min((request.watermark for request in self._unanswered()), default=self.watermark)
         return min(self.watermark, lowest)
 
