@@ -26,7 +26,7 @@ def spark_processor(
     types = resolve_type(input_type), resolve_type(output_type)
     for name, found in zip(("input_type", "output_type"), types, strict=True):
         if found.names is None:
-            raise ArgumentError(f'{name}={found}: a struct is required; write "customer string, amount double"')
+            raise ArgumentError(f'{name}={found.text}: a struct is required; write "customer string, amount double"')
     if time_mode not in TIME_DOMAINS:
         raise ArgumentError(f"time_mode={time_mode!r}; it is {', '.join(map(repr, TIME_DOMAINS))}")
     form: Literal["rows", "pandas"] = "pandas" if pandas else "rows"
