@@ -169,7 +169,11 @@ class Job:
         """The result, once the job has ended; raises what made it fail."""
         if not self._end.reached.wait(timeout):
             raise TimeoutError(f"job {self.job_id} has not ended within {timeout} s")
-        self._end.raise_reason()
+        reason = self._end.reason()
+        if isinstance(reason, PenstockError):
+            raise reason from None
+        if reason is not None:
+            raise reason
         rows, attempts = self._parts.rows.rows, self._parts.attempts
         return JobExecutionResult(self.job_id, self.name, rows, attempts, self._end.duration_ms)
 

@@ -30,7 +30,7 @@ class JobEnd:
         self.cancelled = threading.Event()
         self._suspended = threading.Event()
         self._interrupt: BaseException | None = None
-        """What `raise_reason` raises for a job that was suspended."""
+        """The `reason` of a job that was suspended."""
         self.requested = threading.Event()
         """The job is cancelled or suspended: no restart waits any longer."""
         self.reached = threading.Event()
@@ -42,14 +42,13 @@ class JobEnd:
         """How long the job ran in this driver, or has run so far."""
         return (self.ended_ms or self._clock.now_ms()) - self.started_ms
 
-    def raise_reason(self) -> None:
-        """Raise what made the job fail, or the signal that suspended it. Nothing for a job that ended cleanly."""
+    def reason(self) -> BaseException | None:
+        """What made the job fail, or the signal that suspended it. None for a job that ended cleanly."""
         if isinstance(self.failure, PenstockError):
-            raise self.failure.with_traceback(None) from None  # the whole traceback is in driver.log
-        if self.failure is not None:
-            raise self.failure
-        if (interrupt := self._delivered_interrupt()) is not None:
-            raise INTERRUPTS.deliver(interrupt)
+            return self.failure.with_traceback(None)  # the whole traceback is in driver.log
+        if self.failure is None and (interrupt := self._delivered_interrupt()) is not None:
+            return INTERRUPTS.deliver(interrupt)
+        return self.failure
 
     # ---- requested, from any thread
 
@@ -108,7 +107,7 @@ class JobEnd:
                     self._parts.checkpoints.end_job(Status("failed", last_line(error)))
 
     def fail(self, error: BaseException) -> None:
-        """The job's thread ends with this error, which `raise_reason` raises unless the job is being suspended."""
+        """The job's thread ends with this error, the `reason` unless the job is being suspended."""
         is_refused = isinstance(error, (FencedError, JobConflictError, UsageError))
         if self._suspended.is_set() and self.failure is None and not is_refused:
             self._parts.log_failure("the job is being suspended", error, level="WARN")
