@@ -42,8 +42,11 @@ SESSION_SETTINGS: dict[str, str] = {
     "spark.dynamicAllocation.enabled": "false",
     "spark.speculation": "false",
     "spark.driver.memory": "2g",
-    "spark.cleaner.periodicGC.interval": "10min",
+    # Spark removes the shuffle files of an epoch after Java has collected its plan, which is old by then.
+    "spark.cleaner.periodicGC.interval": "2min",
 }
+COLLECTOR_OPTIONS = "-XX:+ExplicitGCInvokesConcurrent"
+"""Of a JVM that Penstock starts: such a collection does not stop the job."""
 COLLATED_HASHES = "spark.sql.legacy.collationAwareHashFunctions"
 """With it the hash of a key depends on its collation; ours depends on its characters alone."""
 QUERY_SETTINGS: dict[str, str] = {
@@ -123,7 +126,7 @@ def make_session(
         log_folder = None  # its JVM runs already
     else:
         require_java()
-        options = archive_options(chosen) if class_archive else ""
+        options = f"{COLLECTOR_OPTIONS} {archive_options(chosen) if class_archive else ''}".rstrip()
     with _quiet(log_level, log_folder, log_limits), _no_orphan(), _jvm_options(options):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level or "OFF")
