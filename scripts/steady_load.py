@@ -3,8 +3,8 @@
 Files of 1,000 rows arrive at a fixed rate; a job counts the rows of each user into files, exactly once, with a
 checkpoint every two seconds. Prints every minute, and at the end: the time from the appearance of a file to the
 appearance of its last row in the output, and the peaks of memory and of the number of files in the two halves of the
-time after the second minute. The JVM takes memory up to the limit of its heap, so the heap is judged by
-what was in use after the collection that left least.
+time after the second minute. The JVM takes memory up to the limit of its heap, so it is judged by the objects that are
+alive after the second minute and at the end, which `jcmd` of a JDK counts.
 The exit code is 1 if a row is missing or doubled, or if something has grown. A run of less than four minutes is too
 short to tell: its figures are those of its start.
 """
@@ -42,9 +42,9 @@ FILE_GROWTH = 1.2
 """Files come and go with every checkpoint."""
 MIB = 1024 * 1024
 JVM = "jvm"
-HEAP = "jvm heap, the least in use after a collection"
-COLLECTION = re.compile(r"^\[(\d+\.\d+)s\].* \d+M->(\d+)M\(", re.MULTILINE)
-"""A line of the JVM's own log: seconds since its start, and MiB in use after the collection."""
+HEAP = "live objects of the jvm"
+HISTOGRAM_TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.MULTILINE)
+"""The last line of a histogram of the JVM's objects: how many there are, and their bytes."""
 PROGRAM = """
 from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
@@ -153,26 +153,35 @@ def measure(folder: Path, producer: Producer) -> dict[str, Any]:
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "SPARK_LOCAL_DIRS": str(folder / "spark")}
     environment["TMPDIR"] = str(folder / "tmp")
     (folder / "tmp").mkdir()
-    output, samples = Output(folder / "out"), list[Sample]()
+    output, samples, heap = Output(folder / "out"), list[Sample](), list[float]()
     with (folder / "log.txt").open("wb") as log:
-        settings = (
-            "-Dexecution.checkpointing.dir=checkpoints",
-            f"-Dspark.driver.extraJavaOptions=-Xlog:gc:file={folder / 'gc.log'}",
-        )
-        command = [sys.executable, "-m", "penstock", "run", *settings, "job.py"]
+        command = [sys.executable, "-m", "penstock", "run", "-Dexecution.checkpointing.dir=checkpoints", "job.py"]
         job = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
         producer.start()
-        watch(job, folder, producer, output, samples)
+        watch(job, folder, producer, output, samples, heap)
     finally:
         end(job)
         output.look()  # a row that came twice may come late
-    return to_figures(producer, output, samples, read_heap(folder / "gc.log"))
+    return to_figures(producer, output, samples, heap)
 
 
-def read_heap(log: Path) -> list[tuple[float, int]]:
-    """When the JVM collected garbage, and the MiB that were left."""
-    return [(float(at_s), int(left)) for at_s, left in COLLECTION.findall(log.read_text(encoding="utf-8"))]
+def live_heap(pid: int, folder: Path) -> float:
+    """The MiB of the JVM's objects that are still in use; to count them it collects all others."""
+    jvm = next(process for process, role in processes_of(pid, folder).items() if role == JVM)
+    jcmd = Path(jvm.exe()).with_name("jcmd")
+    if not jcmd.exists():
+        raise SystemExit(f"{str(jcmd)!r} does not exist: the heap is measured with a JDK; set JAVA_HOME to one")
+    report = subprocess.run([jcmd, str(jvm.pid), "GC.class_histogram"], capture_output=True, text=True, check=True)
+    return live_mib(report.stdout)
+
+
+def live_mib(histogram: str) -> float:
+    """The sum of a histogram of objects."""
+    found = HISTOGRAM_TOTAL.search(histogram)
+    if found is None:
+        raise ValueError(f"a histogram without a total: {histogram[-200:]!r}")
+    return int(found[1]) / MIB
 
 
 def end(job: "subprocess.Popen[bytes]") -> None:
@@ -187,9 +196,14 @@ def end(job: "subprocess.Popen[bytes]") -> None:
 
 
 def watch(
-    job: "subprocess.Popen[bytes]", folder: Path, producer: Producer, output: Output, samples: list[Sample]
+    job: "subprocess.Popen[bytes]",
+    folder: Path,
+    producer: Producer,
+    output: Output,
+    samples: list[Sample],
+    heap: list[float],
 ) -> None:
-    """Follow the job until all rows are there, or no more come."""
+    """Follow the job until all rows are there, or no more come. `heap` gets what lives at first and at the end."""
     started_s = time.monotonic()
     limit_s: float | None = None
     minute = 0
@@ -200,14 +214,17 @@ def watch(
         now_s = time.monotonic() - started_s
         if not samples or now_s - samples[-1].at_s >= SAMPLE_S:
             samples.append(take_sample(now_s, job.pid, folder))
+        if now_s >= SETTLED_S and not heap:
+            heap.append(live_heap(job.pid, folder))
         if now_s // 60 > minute:
             minute = int(now_s // 60)
             print(minute_line(minute, output, producer, samples[-1]), flush=True)
         if not producer.is_alive():
             limit_s = limit_s or time.monotonic() + END_LIMIT_S
             if sum(output.rows.values()) >= ROWS * len(producer.written):
-                return
+                break
         time.sleep(POLL_S)
+    heap.append(live_heap(job.pid, folder))
 
 
 def take_sample(at_s: float, pid: int, folder: Path) -> Sample:
@@ -253,9 +270,7 @@ def minute_line(minute: int, output: Output, producer: Producer, sample: Sample)
     return f"minute {minute}: {len(output.visible)} files visible, {lag} not yet | MiB: {memory} | files: {files}"
 
 
-def to_figures(
-    producer: Producer, output: Output, samples: list[Sample], heap: Sequence[tuple[float, int]]
-) -> dict[str, Any]:
+def to_figures(producer: Producer, output: Output, samples: list[Sample], heap: Sequence[float]) -> dict[str, Any]:
     """The figures; those of the first two minutes do not count, unless the run was too short for that."""
     is_long = samples[-1].at_s >= 2 * SETTLED_S
     start_s = min(producer.written.values()) + (SETTLED_S if is_long else 0.0)
@@ -273,9 +288,7 @@ def to_figures(
         for kind in ("memory", "files")
         for name in sorted(getattr(last[-1], kind))
     }
-    left = [[mib for at_s, mib in heap if start <= at_s < end] for start, end in halves_of(settled)]
-    if all(left):
-        values["memory", HEAP] = tuple(min(part) for part in left)
+    values["memory", HEAP] = (heap[0], heap[-1])
     limits = {"memory": MEMORY_GROWTH, "files": FILE_GROWTH}
     grown = [
         f"{kind}: {name}"
@@ -293,13 +306,6 @@ def to_figures(
         **changes,
         "grown": grown,
     }
-
-
-def halves_of(samples: Sequence[Sample]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The two halves of the time of some samples."""
-    start, end = samples[0].at_s, samples[-1].at_s
-    middle = (start + end) / 2
-    return (start, middle), (middle, end)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--checkpoints", default="5s", help="how often, or none")
     args = parser.parse_args()
-    args.passthrough = False
+    args.passthrough = args.queryable = args.without_server = False
 
     epoch_log = args.work / "epochs.jsonl"
     os.environ["PENSTOCK_EPOCH_LOG"] = str(epoch_log)

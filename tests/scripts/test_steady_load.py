@@ -27,9 +27,7 @@ def figures(
         )
         for at_s in range(0, seconds, 5)
     ]
-    found: dict[str, Any] = steady_load.to_figures(
-        producer, output, samples, [(float(at_s), int(200 + at_s % 50 + heap * at_s)) for at_s in range(seconds)]
-    )
+    found: dict[str, Any] = steady_load.to_figures(producer, output, samples, [100.0, 100.0 + heap * seconds])
     return found
 
 
@@ -46,7 +44,7 @@ def test_a_row_that_is_missing_or_doubled_is_found(count: int) -> None:
 
 def test_growth_is_found() -> None:
     assert figures({}, memory=0.2)["grown"] == ["memory: driver"]
-    assert figures({}, heap=0.2)["grown"] == ["memory: jvm heap, the least in use after a collection"]
+    assert figures({}, heap=0.2)["grown"] == ["memory: live objects of the jvm"]
     assert figures({}, files=1)["grown"] == ["files: checkpoints"]
 
 
@@ -55,11 +53,8 @@ def test_a_short_run_has_its_latency_and_says_nothing_of_growth() -> None:
     assert found["grown"] == [] and found["latency median s"] == 2.0
 
 
-def test_the_heap_is_read_from_the_jvms_log(tmp_path: Path) -> None:
-    log = tmp_path / "gc.log"
-    log.write_text(
-        "[0.011s][info][gc] Using G1\n"
-        "[12.503s][info][gc] GC(7) Pause Young (Normal) (G1 Evacuation Pause) 312M->118M(512M) 9.213ms\n"
-        "[13.001s][info][gc] GC(8) Concurrent Mark Cycle 20.100ms\n"
-    )
-    assert steady_load.read_heap(log) == [(12.503, 118)]
+def test_the_heap_is_the_total_of_a_histogram() -> None:
+    histogram = " num     #instances         #bytes  class name (module)\n   1:        91231       10485760  [B\nTotal   1500000   104857600\n"
+    assert steady_load.live_mib(histogram) == 100.0
+    with pytest.raises(ValueError, match="without a total"):
+        steady_load.live_mib("Attach failed")
