@@ -3,16 +3,21 @@
 Rows of three columns are staged as at a checkpoint, then published in one transaction with its marker. The server
 of tests writes without fsync; with it, a checkpoint takes one fsync more.
 
-Exit codes: 0 if PostgreSQL takes at least 100,000 new rows/s (the median of three checkpoints), 1 if not.
+Exit codes: 0 if PostgreSQL takes at least 100,000 new rows/s (the median of three checkpoints), 1 if not, or if a table
+does not have each row once.
 """
 
 import argparse
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+
+import psycopg
 
 from bench.figures import limit_line
 from penstock.connectors.database.database_sink import DatabaseSink
@@ -28,6 +33,7 @@ from penstock.storage.local import LocalStorage
 RUNS = 3
 LEAST_ROWS_PER_S = 100_000
 PORTION = 10_000
+COUNTS = "SELECT count(*), count(DISTINCT id) FROM {}"
 ROWS = resolve_type("id bigint, name string, amount double")
 
 
@@ -80,11 +86,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             copied = measure("PostgreSQL", PostgresSink(server.address, "rows"), folder / "staged", count)
             measure("PostgreSQL, by key", PostgresSink(server.address, "keyed", key="id"), folder / "staged", count)
+            with psycopg.connect(server.address) as database:
+                for table in ("rows", "keyed"):
+                    require_rows(table, database.execute(COUNTS.format(table)).fetchone(), RUNS * count)
         finally:
             server.stop()
         measure("SQLite", SqliteSink(folder / "rows.db", "rows"), folder / "staged", count)
+        with closing(sqlite3.connect(folder / "rows.db")) as file:
+            require_rows("rows", file.execute(COUNTS.format("rows")).fetchone(), RUNS * count)
     print(verdict(copied))
     return 0 if copied >= LEAST_ROWS_PER_S else 1
+
+
+def require_rows(table: str, found: tuple[int, int] | None, count: int) -> None:
+    """End the benchmark unless the table has `count` rows and as many different ids.
+
+    >>> require_rows("rows", (5, 5), 5)
+    """
+    if found != (count, count):
+        raise SystemExit(f"table {table!r} has (rows, ids) {found}, not {count} of each")
 
 
 def verdict(rows_per_s: float) -> str:
