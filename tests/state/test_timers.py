@@ -161,7 +161,7 @@ def test_many_deleted_timers_do_not_pile_up() -> None:
         for timestamp in range(10_000):
             timers.register(timestamp)
             timers.delete(timestamp - 1)
-    assert len(backend._tables["_timers_event"]._heap) < 200
+    assert len(backend._tables["_timers_event"]._times) < 200
     assert timers.next_timestamp() == 9_999
 
 

@@ -1,14 +1,17 @@
 """Time windows with their default trigger: the records of an epoch are aggregated first and written to state once.
 
 A window that has not fired yet needs nothing but its contents until the epoch ends. So the contents that an epoch
-touches are kept here, by window and key, and `flush` writes them before the timers fire. They belong to the running
-epoch only: when it is undone, a new operator is created (PROTOCOL R11).
+touches are kept here, by window and key, until `end_epoch`: contents whose window is over by then and that no earlier
+epoch has written are evaluated at once, and all others are written to the state. They belong to the running epoch only:
+when it is undone, a new operator is created (PROTOCOL R11).
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
+from penstock import failpoint
 from penstock.graph.window_operation import WindowOperation
 from penstock.model.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
 from penstock.model.functions import Function
@@ -25,8 +28,8 @@ from penstock.model.window_triggers import EventTimeTrigger, ProcessingTimeTrigg
 from penstock.model.windows import TimeWindow
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.window_panes import WindowOutput, WindowPanes
-from penstock.runtime.operators.window_timers import FiredTimer
 from penstock.state.backend.keyed_backend import KeyedBackend
+from penstock.state.backend.value_guard import guard_of
 
 _TRIGGERS: dict[type, type] = {
     TumblingEventTimeWindows: EventTimeTrigger,
@@ -37,6 +40,8 @@ _TRIGGERS: dict[type, type] = {
 
 Rows = Iterable[tuple[Any, Any, int]]
 """Records with their keys and timestamps."""
+Fired = tuple[int, tuple[Any, Any], Any]
+"""The timestamp of a window's timer, key and window, and the window's contents or _STORED."""
 Remainder = tuple[Any, Any, int, list[int], bool]
 """A record, its key, its timestamp, the starts of its windows that have fired, and whether it is in another window."""
 
@@ -66,27 +71,23 @@ class WindowFolding:
         self._panes = panes
         self._backend = backend
         self._contents = panes.contents
+        self._guard = guard_of(operation.contents.value_type)
         self._touched: dict[int, TouchedKeys] = {}
         """Start of a window -> key -> contents: an accumulator, a reduced value, or the elements that were added."""
         descriptor = operation.contents
+        self._result: Callable[[Any], Any] | None = None
+        """The result of contents; None if they are a list, which is only complete in the state."""
         if isinstance(descriptor, AggregatingStateDescriptor):
-            self._add = _aggregate(descriptor.get_agg_function().add)
-            self._load = self._load_accumulator(descriptor.get_agg_function().create_accumulator)
+            function = descriptor.get_agg_function()
+            self._add, self._result = _aggregate(function.add), function.get_result
+            self._load, self._create = self._contents.accumulator, function.create_accumulator
             self._write = self._contents.replace
         elif isinstance(descriptor, ReducingStateDescriptor):
-            self._add = _reduce(descriptor.get_reduce_function().reduce)
-            self._load, self._write = self._contents.get, self._contents.replace
+            self._add, self._result = _reduce(descriptor.get_reduce_function().reduce), _same
+            self._load, self._create = self._contents.get, _nothing
+            self._write = self._contents.replace
         else:
-            self._add, self._load, self._write = _collect, list, self._contents.add_all
-
-    def _load_accumulator(self, create: Callable[[], Any]) -> Callable[[], Any]:
-        stored = self._contents.accumulator
-
-        def load() -> Any:
-            found = stored()
-            return create() if found is None else found
-
-        return load
+            self._add, self._load, self._create, self._write = _collect, list, _nothing, self._contents.add_all
 
     # ---- records
 
@@ -137,7 +138,8 @@ class WindowFolding:
     def _window(self, start: int) -> "TouchedKeys":
         window = self._touched.get(start)
         if window is None:
-            window = self._touched[start] = TouchedKeys(self._backend, self._namespace(start), self._load)
+            namespace = self._namespace(start)
+            window = self._touched[start] = TouchedKeys(self._backend, namespace, self._load, self._create)
         return window
 
     def _namespace(self, start: int) -> tuple[int, int]:
@@ -145,56 +147,114 @@ class WindowFolding:
 
     # ---- the end of an epoch
 
-    def flush(self) -> None:
-        """Write the epoch's contents to the state, and register the timers of their windows."""
+    def end_epoch(self, watermark: int, now_ms: int, out: WindowOutput) -> None:
+        """Write the epoch's contents to the state, and evaluate and remove the windows that are over."""
+        is_event_time, timers = self._panes.is_event_time, self._panes.timers
+        limit = watermark if is_event_time else now_ms
+        fired = self._flush(limit)
+        for domain, until in ((TimeDomain.PROCESSING_TIME, now_ms), (TimeDomain.EVENT_TIME, watermark)):
+            due = timers.of(domain).take_due(until)  # none is registered while they fire
+            if (domain is TimeDomain.EVENT_TIME) is is_event_time:
+                fired += [(timestamp, address, _STORED) for timestamp, address in due]
+        fired.sort(key=itemgetter(0, 1))
+        self._fire(fired, out)
+
+    def _flush(self, limit: int) -> list[Fired]:
+        """Write contents and register the timers of their windows. Returns those that are over and not in the state."""
         write, enter = self._write, self._backend.enter
         timers = self._panes.timers.event if self._panes.is_event_time else self._panes.timers.processing
+        over: list[Fired] = []
         for start, window in self._touched.items():
             namespace = _, end = self._namespace(start)
             cleanup = end - 1 + self._lateness_ms
+            is_over = self._result is not None and end - 1 <= cleanup <= limit
             for key, contents in window.items():
+                if is_over and key not in window.known:
+                    over.append((end - 1, (key, namespace), contents))
+                    continue
                 enter((key, namespace))
                 write(contents)
                 timers.register(end - 1)
                 if end <= cleanup < MAX_WATERMARK:
                     timers.register(cleanup)
         self._touched.clear()
+        return over
 
-    def fire(self, timers: Iterable[FiredTimer], out: WindowOutput) -> None:
-        """Evaluate the windows whose timers are due, and remove those that are over."""
-        enter, contents, panes = self._backend.enter, self._contents, self._panes
-        is_event_time, lateness_ms, has_function = panes.is_event_time, self._lateness_ms, self._has_function
-        for timestamp, domain, address in timers:
-            if (domain is TimeDomain.EVENT_TIME) is not is_event_time:
-                continue
+    def _fire(self, fired: list[Fired], out: WindowOutput) -> None:
+        """Evaluate windows whose time has come, and remove those that are over."""
+        enter, panes, lateness_ms = self._backend.enter, self._panes, self._lateness_ms
+        for timestamp, address, contents in fired:
+            failpoint.before("C7")
             enter(address)
-            start, end = address[1]
-            if timestamp == end - 1:
-                if has_function:
-                    panes.evaluate(TimeWindow(start, end), address[1], timestamp, out)
-                else:
-                    out.append(contents.get(), timestamp)
-            if timestamp == end - 1 + lateness_ms:
-                panes.remove_untriggered(address[1])
+            if contents is not _STORED:
+                self._evaluate(contents, timestamp, address[1], out)
+                panes.clear_function(address[1])
+            else:
+                start, end = address[1]
+                if timestamp == end - 1:
+                    if self._has_function:
+                        panes.evaluate(TimeWindow(start, end), address[1], timestamp, out)
+                    else:
+                        out.append(self._contents.get(), timestamp)
+                if timestamp == end - 1 + lateness_ms:
+                    panes.remove_untriggered(address[1])
+            failpoint.after("C7")
+
+    def _evaluate(self, contents: Any, timestamp: int, namespace: tuple[int, int], out: WindowOutput) -> None:
+        """Emit the result of contents that are not in the state, from the form in which a state would return them."""
+        if contents is None:
+            return
+        assert self._result is not None
+        guard = self._guard
+        stored = guard.stored(contents)
+        result = self._result(stored if guard.load is None else guard.load(stored))
+        if self._has_function:
+            self._panes.emit(TimeWindow(*namespace), result, out)
+        else:
+            out.append(result, timestamp)
 
 
 class TouchedKeys(dict[Any, Any]):
     """The contents of one window by key. A key that the epoch has not touched yet is read from the state."""
 
-    __slots__ = ("_enter", "_load", "_namespace")
+    __slots__ = ("_create", "_enter", "_load", "_namespace", "known")
 
-    def __init__(self, backend: KeyedBackend, namespace: tuple[int, int], load: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        backend: KeyedBackend,
+        namespace: tuple[int, int],
+        load: Callable[[], Any],
+        create: Callable[[], Any],
+    ) -> None:
         super().__init__()
+        self.known: set[Any] = set()
+        """Keys with contents in the state."""
         self._enter = backend.enter
         self._namespace = namespace
         self._load = load
+        self._create = create
 
     def __missing__(self, key: Any) -> Any:
         self._enter((key, self._namespace))
-        found = self[key] = self._load()
+        found = self._load()
+        if found is None:
+            found = self._create()
+        else:
+            self.known.add(key)
+        self[key] = found
         return found
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+def _nothing() -> None:
+    return None
+
+
+_STORED = object()
+"""The contents are in the state."""
 _NO_ROWS: Iterator[Any] = iter(())
 Adding = Callable[[dict[Any, Any], tuple[Any, Any, int], Iterator[Any], int, int], tuple[Any, Any, int] | None]
 """Adds a row and the following ones of the same window; returns the first row of another window, or None."""

@@ -147,8 +147,7 @@ class WindowOperator(Operator):
         self._records = None
         out = WindowOutput()
         if self._folding is not None:
-            self._folding.flush()
-            self._folding.fire(self._timers.take_due(watermark, now_ms), out)
+            self._folding.end_epoch(watermark, now_ms, out)
         else:
             self._fire(watermark, now_ms, out)
         return Batch(out.records, out.timestamps) if out.records else None

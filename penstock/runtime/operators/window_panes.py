@@ -117,6 +117,11 @@ class WindowPanes:
         backend.set_current_namespace(self.serializer.to_namespace(window))
         out.extend(self._evaluate(window, contents), window.end - 1 if isinstance(window, TimeWindow) else timestamp)
 
+    def emit(self, window: TimeWindow, contents: Any, out: "WindowOutput") -> None:
+        """Emit the result of a window of the current key whose contents are not in the state."""
+        if contents is not None:
+            out.extend(self._evaluate(window, contents), window.end - 1)
+
     def remove(self, window: Any, place: Any) -> None:
         """Remove a window of the current key."""
         backend = self._backend
@@ -130,6 +135,10 @@ class WindowPanes:
     def remove_untriggered(self, namespace: Any) -> None:
         """Remove the current key's window in the current namespace, for which the trigger has nothing to clear."""
         self.contents.clear()
+        self.clear_function(namespace)
+
+    def clear_function(self, namespace: Any) -> None:
+        """Let the window function clear its own state of the current key and namespace."""
         if self._clear_function is not None:
             self._clear_function(self.serializer.to_window(namespace))
 

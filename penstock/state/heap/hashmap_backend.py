@@ -81,6 +81,7 @@ class HashMapBackend(KeyedBackend):
             if isinstance(table, TimerTable):
                 table.drop()
             else:
+                assert isinstance(table, ValueTable | ListTable | MapTable)
                 has_namespaces = self._infos[name].namespace is not None
                 for entries in (table.live, table.undo):
                     _keep(entries, kept, has_namespaces=has_namespaces)

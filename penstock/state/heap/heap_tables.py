@@ -21,7 +21,6 @@ Seal = Callable[[], Rows]
 class Table(Protocol):
     """Entries of one state, for all keys of the subtask."""
 
-    live: dict[Any, Any]
     undo: dict[Any, Any]
     changes: ChangeLog
 

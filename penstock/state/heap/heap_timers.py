@@ -12,94 +12,107 @@ _MIN_STALE = 64
 
 
 class TimerTable:
-    """Timers as (timestamp, state key): a dictionary holds the pending ones, a heap provides the order.
+    """Timers as (timestamp, state key), in a dictionary of keys for each timestamp.
 
-    The heap may contain timers that are no longer pending, or one twice; each is looked up in the dictionary before it
-    is returned. The heap is rebuilt when most of it is stale, after a roll-back and after a restore.
+    `_times` is a heap of the timestamps; it may contain some that have no timers any more, or one twice. Keys are
+    sorted when their time has come: all at once by `take_due`, or in a heap of their own by `first`.
     """
 
-    __slots__ = ("_heap", "_order", "changes", "is_closed", "live", "undo")
+    __slots__ = ("_count", "_keys", "_order", "_sorted", "_times", "changes", "is_closed", "undo")
 
     def __init__(self, order: Callable[[Any], Any]) -> None:
-        self.live: dict[tuple[int, Any], None] = {}
         self.undo: dict[tuple[int, Any], bool] = {}
         """Whether a timer that the epoch changed was pending before."""
         self.changes = ChangeLog()
         self.is_closed = False
         """No timer is added: in batch mode, while the last timers of a key fire."""
         self._order = order
-        self._heap: list[tuple[int, Any, Any]] = []
+        self._keys: dict[int, dict[Any, None]] = {}
+        """Timestamp -> the state keys that have a pending timer; never empty."""
+        self._count = 0
+        self._times: list[int] = []
+        self._sorted: dict[int, list[tuple[Any, Any]]] = {}
+        """Timestamp -> a heap of (order, key), for timestamps that `first` has looked at."""
 
     def add(self, timestamp: int, key: Any) -> None:
         """Add a timer if it is not pending."""
-        timer = (timestamp, key)
-        if timer not in self.live and not self.is_closed:
-            self.undo.setdefault(timer, False)
-            self.live[timer] = None
-            heappush(self._heap, (timestamp, self._order(key), key))
+        keys = self._keys.get(timestamp)
+        if (keys is None or key not in keys) and not self.is_closed:
+            self.undo.setdefault((timestamp, key), False)
+            self._insert(timestamp, key)
 
     def discard(self, timestamp: int, key: Any) -> None:
         """Remove a timer if it is pending."""
-        timer = (timestamp, key)
-        if timer in self.live:
-            self.undo.setdefault(timer, True)
-            del self.live[timer]
-            if len(self._heap) > 2 * len(self.live) + _MIN_STALE:
+        if key in self._keys.get(timestamp, ()):
+            self.undo.setdefault((timestamp, key), True)
+            self._remove(timestamp, key)
+
+    def _insert(self, timestamp: int, key: Any) -> None:
+        keys = self._keys.get(timestamp)
+        if keys is None:
+            keys = self._keys[timestamp] = {}
+            heappush(self._times, timestamp)
+        elif timestamp in self._sorted:
+            heappush(self._sorted[timestamp], (self._order(key), key))
+        keys[key] = None
+        self._count += 1
+
+    def _remove(self, timestamp: int, key: Any) -> None:
+        keys = self._keys[timestamp]
+        del keys[key]
+        self._count -= 1
+        if not keys:
+            del self._keys[timestamp]
+            self._sorted.pop(timestamp, None)
+            if len(self._times) > 2 * len(self._keys) + _MIN_STALE:
                 self._rebuild()
 
     def first(self, limit: int = MAX_WATERMARK) -> tuple[int, Any] | None:
         """The pending timer that fires first, if its time is not after `limit`."""
-        heap, live = self._heap, self.live
-        while heap:
-            timestamp, _, key = heap[0]
-            if (timestamp, key) in live:
-                return (timestamp, key) if timestamp <= limit else None
+        timestamp = self.next_timestamp()
+        if timestamp is None or timestamp > limit:
+            return None
+        keys, heap = self._keys[timestamp], self._sorted.get(timestamp)
+        if heap is None:
+            heap = self._sorted[timestamp] = [(self._order(key), key) for key in keys]
+            heapify(heap)
+        while heap[0][1] not in keys:
             heappop(heap)
-        return None
+        return timestamp, heap[0][1]
 
     def next_timestamp(self) -> int | None:
         """When the first pending timer fires."""
-        timer = self.first()
-        return None if timer is None else timer[0]
+        times = self._times
+        while times and times[0] not in self._keys:
+            heappop(times)
+        return times[0] if times else None
 
     def take_due(self, limit: int) -> list[tuple[int, Any]]:
-        """Remove the timers up to and including `limit`; those timers, in order.
-
-        A few are taken from the heap one by one, many by sorting them.
-        """
-        heap, live, setdefault = self._heap, self.live, self.undo.setdefault
-        found: list[tuple[int, Any, Any]] = []
-        few = len(heap) >> 6
-        while heap and heap[0][0] <= limit:
-            if len(found) > few:
-                found += sorted(entry for entry in heap if entry[0] <= limit)
-                heap[:] = [entry for entry in heap if entry[0] > limit]
-                heapify(heap)
-                break
-            found.append(heappop(heap))
-        due = []
-        for timestamp, _, key in found:
-            timer = (timestamp, key)
-            if timer in live:
-                del live[timer]
-                setdefault(timer, True)
-                due.append(timer)
+        """Remove the timers up to and including `limit`; those timers, in order."""
+        setdefault, order = self.undo.setdefault, self._order
+        due: list[tuple[int, Any]] = []
+        while (timestamp := self.next_timestamp()) is not None and timestamp <= limit:
+            due += [(timestamp, key) for key in sorted(self._keys.pop(timestamp), key=order)]
+            self._sorted.pop(timestamp, None)
+        for timer in due:
+            setdefault(timer, True)
+        self._count -= len(due)
         return due
 
     def pending(self) -> Iterable[tuple[int, Any]]:
         """All pending timers."""
-        return self.live
+        return ((timestamp, key) for timestamp, keys in self._keys.items() for key in keys)
 
     def _rebuild(self) -> None:
-        order = self._order
-        self._heap[:] = [(timestamp, order(key), key) for timestamp, key in self.live]
-        heapify(self._heap)
+        """Forget what is out of date."""
+        self._times[:] = self._keys
+        heapify(self._times)
 
     def drop(self) -> None:
         """Forget all timers; it cannot be undone."""
-        self.live.clear()
-        self.undo.clear()
-        self._heap.clear()
+        for timers in (self._keys, self._sorted, self._times, self.undo):
+            timers.clear()
+        self._count = 0
 
     def changed(self) -> Iterable[Hashable]:
         """Timers that the epoch registered, deleted or fired."""
@@ -107,38 +120,40 @@ class TimerTable:
 
     def roll_back(self) -> None:
         """Restore the timers that were pending."""
-        for timer, was_pending in self.undo.items():
+        for (timestamp, key), was_pending in self.undo.items():
+            if (key in self._keys.get(timestamp, ())) is was_pending:
+                continue
             if was_pending:
-                self.live[timer] = None
+                self._insert(timestamp, key)
             else:
-                self.live.pop(timer, None)
+                self._remove(timestamp, key)
         self.undo.clear()
-        self._rebuild()
 
     def seal_all(self) -> Callable[[], Rows]:
         """All pending timers."""
-        timers = list(self.live)
+        timers = list(self.pending())
         return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], None)
 
     def seal_changes(self, changed: Iterable[Any]) -> Callable[[], Rows]:
         """These timers; those no longer pending as deletes."""
         timers = list(changed)
-        deleted = [timer not in self.live for timer in timers]
+        deleted = [key not in self._keys.get(timestamp, ()) for timestamp, key in timers]
         return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], deleted)
 
     def apply(self, rows: Rows) -> None:
         """Insert restored timers."""
-        for index, timer in enumerate(zip(rows.values, rows.keys, strict=True)):
-            if rows.deleted is not None and rows.deleted[index]:
-                self.live.pop(timer, None)
-            else:
-                self.live[timer] = None
-        self._rebuild()
+        for index, (timestamp, key) in enumerate(zip(rows.values, rows.keys, strict=True)):
+            is_deleted = rows.deleted is not None and rows.deleted[index]
+            is_pending = key in self._keys.get(timestamp, ())
+            if is_deleted and is_pending:
+                self._remove(timestamp, key)
+            elif not is_deleted and not is_pending:
+                self._insert(timestamp, key)
 
     def entry_count(self) -> int:
         """How many timers are pending."""
-        return len(self.live)
+        return self._count
 
     def has_at_most(self, count: int) -> bool:
         """Whether no more than `count` timers are pending."""
-        return len(self.live) <= count
+        return self._count <= count
