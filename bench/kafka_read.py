@@ -27,7 +27,7 @@ from penstock.connectors.kafka.client import open_admin, open_producer
 from penstock.connectors.kafka.kafka_source import KafkaOffsetsInitializer, KafkaSource
 from penstock.services import cache_folder, start_service
 from penstock.services.maven import fetch_jars
-from penstock.spark.kafka_stream import read_kafka
+from penstock.spark.kafka_stream import KafkaLimits, read_kafka
 from penstock.spark.session import make_session
 
 JARS = (
@@ -98,7 +98,7 @@ def open_ours(session: Any, address: str) -> Any:
         .set_value_only_deserializer(SimpleStringSchema())
         .build()
     )
-    return read_kafka(session, source, 1 << 40, None)
+    return read_kafka(session, source, KafkaLimits(1 << 40), None)
 
 
 def open_sparks(session: Any, address: str) -> Any:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from epoch_log import committed_epochs, copy_until
 
-from penstock.common import Configuration, Types
+from penstock.common import Configuration, Duration, Types, WatermarkStrategy
 from penstock.connectors.discard import DiscardingSink
-from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from penstock.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from penstock.datastream.connectors import FileSource
 from penstock.datastream.state import ValueStateDescriptor
+
+EVENTS = "key string, ts bigint, value double"
 
 
 class CountAndSum(KeyedProcessFunction):
@@ -49,12 +52,19 @@ def configure(args: argparse.Namespace) -> Configuration:
     )
 
 
+def open_events(env: StreamExecutionEnvironment, args: argparse.Namespace) -> DataStream:
+    """The input, packed or read by Spark."""
+    folder = str(args.work / "input")
+    if args.packed:
+        env.configure(Configuration.from_dict({"penstock.epoch.max-files": str(args.files_per_trigger)}))
+        files = FileSource.of(folder, "parquet", EVENTS).monitor_continuously(Duration.of_seconds(1))
+        return env.from_source(files, WatermarkStrategy.no_watermarks(), "events")
+    reader = env.spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", args.files_per_trigger)
+    return env.from_dataframe(reader.parquet(folder))
+
+
 def build(env: StreamExecutionEnvironment, args: argparse.Namespace) -> None:
-    events = env.from_dataframe(
-        env.spark.readStream.schema("key string, ts bigint, value double")
-        .option("maxFilesPerTrigger", args.files_per_trigger)
-        .parquet(str(args.work / "input"))
-    )
+    events = open_events(env, args)
     function = CountAndSum(queryable=args.queryable)
     totals = events.key_by("key").process(function, output_type="key string, n bigint, total double")
     totals.uid("count-and-sum").sink_to(DiscardingSink()).uid("discard")
@@ -84,6 +94,7 @@ def main(build=build, name="bench-w1") -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--passthrough", action="store_true")
+    parser.add_argument("--packed", action="store_true", help="a FileSource, which Penstock reads itself")
     parser.add_argument("--checkpoints", default="5s", help="how often, or none")
     parser.add_argument("--queryable", action="store_true", help="publish the state of w1")
     parser.add_argument("--without-server", action="store_true", help="no control server")

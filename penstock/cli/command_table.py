@@ -96,7 +96,7 @@ COMMANDS = {
     "info": CommandEntry(
         "info_command",
         "info",
-        "Show the plan of a program, what it guarantees, and where each of its settings comes from.",
+        "Show the plan of a program, what it guarantees, how its sources are read, and where its settings come from.",
     ),
     "dev": CommandEntry(
         "dev_command", "dev", "Start a broker or a database on this machine, for tests and first steps."

@@ -102,6 +102,8 @@ class EdgePlan:
     """Only after a source; its column is one of the source's, read before `jvm_ops`."""
     created: str = ""
     """The line of the program with its `key_by` or `partition_custom`, for messages."""
+    packed: bool = False
+    """Only after a source: Penstock reads it, and packs its rows as those between two stages."""
 
 
 def partition_key(uid: str, partition: str) -> str:
@@ -165,6 +167,10 @@ class SourcePlan:
     bounded: bool
     explicit_uid: bool = False
     uid_hash: str | None = None
+    packed: bool = False
+    """Whether the task that reads it packs its rows; otherwise they are rows of Spark."""
+    reading: str = ""
+    """Why it is not packed, in one line; empty if it is, or before that was decided."""
 
 
 @dataclass(frozen=True)

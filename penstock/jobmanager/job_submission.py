@@ -13,6 +13,7 @@ from penstock.checkpoint.log.log_reader import read_log
 from penstock.checkpoint.log.log_view import LogView
 from penstock.checkpoint.snapshot.event_time import has_ended
 from penstock.clock import SystemClock
+from penstock.connectors.read_path import plan_read_paths
 from penstock.control.interrupts import INTERRUPTS, is_interactive
 from penstock.control.job_guarantees import job_guarantees, start_lines
 from penstock.control.registry import SUSPENDED, Registry
@@ -35,13 +36,14 @@ from penstock.model.configuration import Configuration
 from penstock.model.execution import JobExecutionResult
 from penstock.model.ids import JobId, new_job_id
 from penstock.model.options import checkpointing_options, execution_options
-from penstock.spark.session import check_session
+from penstock.spark.session import check_session, session_setting
 from penstock.spark.spark_log import show_spark_log
 
 
 def submit_job(graph: JobGraph, configuration: Configuration, name: str, spark: Any) -> Job:
     """Start the job in the background."""
     check_session(spark)
+    graph = plan_read_paths(graph, configuration, partial(session_setting, spark))
     settings = JobSettings.of(name, configuration, batch=graph.batch)
     submission = current_submission()
     if graph.batch:

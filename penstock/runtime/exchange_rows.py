@@ -240,9 +240,15 @@ def output_schema(edge: EdgePlan) -> pa.Schema:
     return pa.schema([pa.field(TARGET, pa.int32()), pa.field(BARRIER, pa.binary()), *row_schema(edge)])
 
 
+def lead_fields(edge: EdgePlan) -> list[pa.Field]:
+    """The columns in front of the record's: the event time and, after some sources, their partition."""
+    partition = [] if edge.event_time is None else filter(None, [edge.event_time.partition_column])
+    return [pa.field(TIMESTAMP, pa.int64()), *(pa.field(PARTITION, pa.string()) for _ in partition)]
+
+
 def row_schema(edge: EdgePlan) -> pa.Schema:
-    """The columns of the rows that a stage emits on an edge."""
-    fields = [pa.field(TIMESTAMP, pa.int64())]
+    """The columns of the rows that a stage, or a packed source, emits on an edge."""
+    fields = lead_fields(edge)
     fields += [pa.field(f"c{n}", arrow) for n, (_, arrow) in enumerate(RowCodec(edge.record_type).fields)]
     if edge.key_selector is not None:
         fields += [pa.field(f"k{n}", arrow) for n, (_, arrow) in enumerate(KeyCodec(edge.key_types).fields)]

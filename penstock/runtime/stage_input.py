@@ -36,14 +36,14 @@ class StageInput:
             EdgeColumns(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
             for index, edge in enumerate(stage.inputs)
         ]
+        self._timed = has_timestamps(stage)
         self._packed = {
-            index: PackedInput(index, edge, batch_rows)
+            index: PackedInput(index, edge, batch_rows, timed=self._timed)
             for index, edge in enumerate(stage.inputs)
             if is_packed(edge, stage)
         }
         self._event_times = [edge.event_time for edge in stage.inputs]
         self._read = positions_read(stage)
-        self._timed = has_timestamps(stage)
         self._drop_untimed = drop_untimed
         self._split = self._split_in_order if stage.batch and len(stage.inputs) > 1 else self._split_by_edge
 
@@ -79,8 +79,9 @@ class StageInput:
             if edge == BARRIER_EDGE:
                 yield from (_barrier_decoder.decode(data) for data in part.column(BARRIER).to_pylist())
             elif edge in self._packed:
-                for rows in self._packed[edge].rows(part.column(PACKED).to_pylist()):
-                    yield self._decoded(edge, rows, dropped=0)
+                for packed in self._packed[edge].rows(part.column(PACKED).to_pylist()):
+                    rows = self._with_event_time(edge, packed)
+                    yield self._decoded(edge, rows, packed.num_rows - rows.num_rows)
             else:
                 rows = self._with_event_time(edge, part)
                 yield self._decoded(edge, rows, part.num_rows - rows.num_rows)

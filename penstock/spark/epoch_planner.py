@@ -1,7 +1,7 @@
 """One epoch as a Spark plan: sources → exchange by key group → stage → exchange → … → one action.
 
-Nothing may stand between `repartitionById` and `mapInArrow`. The JVM computes key hash, key group and subtask. Barrier
-rows are added by a union, so that a subtask runs even when it has no data.
+Nothing may stand between `repartitionById` and `mapInArrow`. Of rows that Spark reads, the JVM computes key hash, key
+group and subtask. Barrier rows are added by a union, so that a subtask runs even when it has no data.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,11 @@ from penstock.runtime.exchange_rows import (
     has_partitions,
     has_timestamps,
 )
-from penstock.runtime.packed_rows import is_packed
+from penstock.runtime.packed_rows import PACKED_DDL, is_packed
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.spark.pipe import RESULT_DDL, SUBTASK, OwnerAddress, Pipe
 from penstock.spark.source_frames import split_source
 
-PACKED_DDL = f"{TARGET} int, {BARRIER} binary, {PACKED} binary"
 COPY = "__copy"
 """The target subtask of one copy of a broadcast row."""
 
@@ -181,7 +180,7 @@ def edge_layout(stage: StagePlan, index: int) -> list[str]:
 
 
 def packed_layout(stage: StagePlan, index: int) -> list[str]:
-    """The same for cells of rows; the upstream stage has chosen their targets where it depends on the row."""
+    """The same for cells of rows; whoever packed them has chosen their targets where these depend on the row."""
     edge = stage.inputs[index]
     own = f"pmod(spark_partition_id(), {stage.parallelism})"
     placed = {"broadcast": COPY, "forward": f"coalesce({TARGET}, {own})"}.get(edge.partitioning, TARGET)

@@ -8,6 +8,7 @@ epoch starts there again. Where a bounded source ends is kept beside it.
 import json
 from abc import ABC
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ from penstock.connectors.kafka.kafka_source import KafkaSource
 from penstock.connectors.kafka.kafka_topics import KafkaTopics, check_source
 from penstock.connectors.kafka.message_columns import MessageColumns
 from penstock.connectors.kafka.partition_offsets import Offsets, from_json_form, limit_end, to_json_form, within_stops
+from penstock.runtime.packed_rows import PACKED_DDL
+from penstock.spark.packed_edge import PackedEdge
 from penstock.spark.python_sources import DEFAULT_MAX_ROWS, load_python_source
+from penstock.spark.read_limits import ROWS
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
@@ -45,11 +49,14 @@ class KafkaInputPartition(InputPartition):
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans epochs in one process and reads ranges in others."""
 
-    def __init__(self, source: KafkaSource, max_rows: int, folder: Path | None) -> None:
-        """`folder`: the query's log of this source."""
+    def __init__(
+        self, source: KafkaSource, max_rows: int, folder: Path | None, packed: PackedEdge | None = None
+    ) -> None:
+        """`folder`: the query's log of this source. `packed`: where its rows go, if its tasks pack them."""
         self._source = source
         self._max_rows = max_rows
         self._folder = folder
+        self._packed = packed
         self._topics: KafkaTopics | None = None
         self._stops: Offsets | None = None
         self._last: JsonOffsets | None = None
@@ -136,7 +143,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, KafkaInputPartition)
-        return read_range(self._source, partition.wanted)
+        rows = read_range(self._source, partition.wanted)
+        return rows if self._packed is None else self._packed.pack(rows, first=partition.wanted.partition)
 
 
 class KafkaBatchReader(DataSourceReader):
@@ -165,23 +173,38 @@ def read_range(source: KafkaSource, wanted: KafkaRange) -> Iterator[pa.RecordBat
     return MessageColumns(source).batches(messages)
 
 
+@dataclass(frozen=True)
+class KafkaLimits:
+    """How many records an epoch reads."""
+
+    fixed: int | None = None
+    """Always."""
+    first: int | None = None
+    """At first if there is no fixed limit; later what the query is told."""
+
+
+def read_all_of_kafka(session: SparkSession, source: KafkaSource) -> DataFrame:
+    """All of a bounded source, for batch mode."""
+    check_source(source, first=True)
+    reader = KafkaStreamReader(source, DEFAULT_MAX_ROWS, None)
+    return load_python_source(session, reader, KafkaBatchReader(source), _columns_ddl(source), batch=True)
+
+
 def read_kafka(
     session: SparkSession,
     source: KafkaSource,
-    max_rows: int | None,
+    limits: KafkaLimits,
     folder: Path | None,
-    *,
-    batch: bool = False,
-    first_rows: int | None = None,
+    packed: PackedEdge | None = None,
 ) -> DataFrame:
-    """The source as a stream; with `batch`, all of it. Raises at once if the brokers or topics are not there.
-
-    An epoch reads at most `max_rows`. Without it, the first epochs read `first_rows` if it is given, and later ones
-    what the query is told.
-    """
+    """The source as a stream, with its rows or packed. Raises at once if the brokers or topics are not there."""
     is_first = folder is None or not (folder / START_FILE).exists()
     check_source(source, first=is_first)
-    stream_reader = KafkaStreamReader(source, max_rows or first_rows or DEFAULT_MAX_ROWS, folder)
-    ddl = fields_ddl([(field.name, field.type) for field in MessageColumns(source).schema])
-    limited = not max_rows and first_rows is not None
-    return load_python_source(session, stream_reader, KafkaBatchReader(source), ddl, batch=batch, limited=limited)
+    reader = KafkaStreamReader(source, limits.fixed or limits.first or DEFAULT_MAX_ROWS, folder, packed)
+    ddl = _columns_ddl(source) if packed is None else PACKED_DDL
+    limited = ROWS if not limits.fixed and limits.first is not None else None
+    return load_python_source(session, reader, KafkaBatchReader(source), ddl, limited=limited)
+
+
+def _columns_ddl(source: KafkaSource) -> str:
+    return fields_ddl([(field.name, field.type) for field in MessageColumns(source).schema])

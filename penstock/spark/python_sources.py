@@ -20,7 +20,7 @@ from penstock.connectors.source_connectors import CollectionSource, NumberSequen
 from penstock.errors import UsageError
 from penstock.model.ids import new_nonce
 from penstock.runtime.operators.sink_operators import encode_records
-from penstock.spark.read_limits import LIMITED_NAME
+from penstock.spark.read_limits import LIMITED_NAMES
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
@@ -198,13 +198,13 @@ def load_python_source(
     ddl: str,
     *,
     batch: bool = False,
-    limited: bool = False,
+    limited: str | None = None,
 ) -> DataFrame:
     """A frame of the stream reader or, with `batch`, of `whole`. Spark finds a data source by its class.
 
-    `limited`: it reads as many rows as it is told, and its offsets count them by topic and partition.
+    `limited`: it reads as many FILES or ROWS as it is told; their numbers in an epoch are known from its offsets.
     """
-    unique = f"{LIMITED_NAME if limited else 'penstock-'}{new_nonce()}"
+    unique = f"{LIMITED_NAMES[limited] if limited else 'penstock-'}{new_nonce()}"
 
     class Counted(DataSource):
         @classmethod

@@ -1,7 +1,7 @@
 """How much one epoch reads of sources for which the program sets no limit. It changes from epoch to epoch.
 
-Spark takes the limit of a source from its options when a query starts, and keeps it in the query. The first limit of a
-file source is written into the options, and a source of topics is made with it; later ones replace the one in the
+Spark takes the limit of a source from its options when a query starts, and keeps it in the query. The first limit of
+Spark's file source is written into the options, and sources of ours are made with it; later ones replace the one in the
 query, between two batches and in the query's own thread. A batch that Spark has planned is in the offset log with its
 end: no limit changes it (PROTOCOL R19).
 """
@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 FILES, ROWS = "files", "rows"
-LIMITED_NAME = "penstock-limited-"
-"""How the names of sources in Python begin that read as many rows as they are told."""
+LIMITED_NAMES = {FILES: "penstock-files-", ROWS: "penstock-rows-"}
+"""How the names of sources in Python begin that read as many of these as they are told."""
 _CHOSEN_BY_USER = ("maxfilespertrigger", "maxbytespertrigger", "latestfirst")
 
 
@@ -46,29 +46,31 @@ def set_limit(session: SparkSession, query: StreamingQuery, limited: Sequence[st
     if streams.size() != len(limited):
         return  # it is not known which is which: the limits stay as they are
     unit, count = wanted
-    limit = _limit(session, unit, count)
-    if limit is None:
-        return
     for stream in (streams.apply(index) for index, of_stream in enumerate(limited) if of_stream == unit):
         if limits.contains(stream):
-            limits = limits.updated(stream, limit)
+            is_python = "Python" in limits.apply(stream).getClass().getName()
+            limit = _limit_of_python(session, unit, count) if is_python else _limit_of_files(session, count)
+            limits = limits if limit is None else limits.updated(stream, limit)
     getattr(execution, "uniqueSources_$eq")(limits)
 
 
-def _limit(session: SparkSession, unit: str, count: int) -> Any:
-    """Spark's limit; sources in Python have a class of their own, with the limit as JSON. None if Spark has none."""
+def _limit_of_files(session: SparkSession, count: int) -> Any:
+    """The limit of Spark's own file source."""
     jvm: Any = session._jvm
-    sql = jvm.org.apache.spark.sql
-    if unit == FILES:
-        return sql.connector.read.streaming.ReadLimit.maxFiles(count)
-    of_python = sql.execution.datasources.v2.python.PythonStreamingSourceReadLimit
-    text = json.dumps({"_type": "ReadMaxRows", "max_rows": count})
+    return jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.maxFiles(count)
+
+
+def _limit_of_python(session: SparkSession, unit: str, count: int) -> Any:
+    """Sources in Python have a class of their own, with the limit as JSON. None if Spark has none."""
+    jvm: Any = session._jvm
+    of_python = jvm.org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingSourceReadLimit
+    text = json.dumps({"_type": f"ReadMax{unit.capitalize()}", f"max_{unit}": count})
     return of_python(text) if isinstance(of_python, JavaClass) else None
 
 
 def _unit(leaf: Any) -> str:
-    if leaf.nodeName() == "StreamingRelationV2" and leaf.sourceName().startswith(LIMITED_NAME):
-        return ROWS
+    if leaf.nodeName() == "StreamingRelationV2":
+        return next((unit for unit, name in LIMITED_NAMES.items() if leaf.sourceName().startswith(name)), "")
     return FILES if _is_unlimited(leaf) else ""
 
 

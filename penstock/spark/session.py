@@ -47,6 +47,7 @@ SESSION_SETTINGS: dict[str, str] = {
 }
 COLLECTOR_OPTIONS = "-XX:+ExplicitGCInvokesConcurrent"
 """Of a JVM that Penstock starts: such a collection does not stop the job."""
+HADOOP_PREFIX = "spark.hadoop."
 COLLATED_HASHES = "spark.sql.legacy.collationAwareHashFunctions"
 """With it the hash of a key depends on its collation; ours depends on its characters alone."""
 QUERY_SETTINGS: dict[str, str] = {
@@ -201,6 +202,14 @@ def require_classic(session: SparkSession) -> None:
             "a Spark Connect session cannot run Penstock jobs: functions would run outside the driver; "
             "make a classic session with SparkSession.builder.master(…)"
         )
+
+
+def session_setting(session: SparkSession, key: str) -> str | None:
+    """The value of a setting, also of one of Hadoop's; None if it is not set and has no default."""
+    if key.startswith(HADOOP_PREFIX):
+        value = session._jsc.hadoopConfiguration().get(key.removeprefix(HADOOP_PREFIX))
+        return None if value is None else str(value)
+    return session.conf.get(key, None)
 
 
 def is_local(master: str) -> bool:

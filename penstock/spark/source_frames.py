@@ -20,7 +20,9 @@ from penstock.errors import UsageError
 from penstock.graph.job_graph import EdgePlan, JobGraph, SourcePlan, SourceRef
 from penstock.runtime.exchange_rows import PARTITION, TIMESTAMP
 from penstock.spark.function_streams import read_function
-from penstock.spark.kafka_stream import read_kafka
+from penstock.spark.kafka_stream import KafkaLimits, read_all_of_kafka, read_kafka
+from penstock.spark.packed_edge import PackedEdge
+from penstock.spark.packed_files import FileLimits, read_packed
 from penstock.spark.position_readers import read_positions
 from penstock.spark.python_sources import read_collection, read_generator, read_sequence
 from penstock.spark.session import in_session
@@ -37,14 +39,18 @@ class EpochLimits:
     first_rows: int | None = None
     """How much the first epochs read of a topic if there is no `max_rows`."""
     max_files: int | None = None
+    first_files: int | None = None
+    """How many files of a packed source the first epochs read if there is no `max_files`."""
     folder: Path | None = None
-    """The query's folder, in which a source of ours keeps where it started."""
+    """The query's folder, in which a source of ours keeps its own log."""
 
 
 def open_sources(session: SparkSession, graph: JobGraph, limits: EpochLimits) -> DataFrame:
     """The streaming DataFrame of all sources of the job."""
     streams = first_streams(graph.sources)
-    frames = [_open(session, source, stream, limits) for source, stream in zip(graph.sources, streams, strict=True)]
+    frames = [
+        _open(session, graph, source, stream, limits) for source, stream in zip(graph.sources, streams, strict=True)
+    ]
     frame = frames[0] if len(frames) == 1 else combine(frames)
     _require_distinct(frame)
     return frame
@@ -74,7 +80,7 @@ def read_sources(session: SparkSession, graph: JobGraph) -> DataFrame:
 def _read(session: SparkSession, source: SourcePlan) -> DataFrame:
     given = source.spec.object
     if isinstance(given, KafkaSource):
-        return read_kafka(session, given, None, None, batch=True)
+        return read_all_of_kafka(session, given)
     if isinstance(given, CollectionSource):
         return read_collection(session, given, None, batch=True)
     if isinstance(given, NumberSequenceSource):
@@ -125,12 +131,16 @@ def combine(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def split_source(rows: DataFrame, graph: JobGraph, edge: EdgePlan) -> DataFrame:
-    """The rows of an edge's source after its SQL steps, with a column for the event time if it has one."""
+    """The rows of an edge's source after its SQL steps, with a column for the event time if it has one. Of a packed
+    source its cells.
+    """
     assert isinstance(edge.source, SourceRef)
     position = [source.id for source in graph.sources].index(edge.source.source_id)
     frame = rows
     if len(graph.sources) > 1:
         frame = rows.where(F.col(SOURCE) == position).select(f"s{position}.*")
+    if edge.packed:
+        return frame
     carried = []
     if edge.event_time is not None:
         frame = frame.withColumn(TIMESTAMP, event_time_ms(frame, edge.event_time.column))
@@ -166,11 +176,18 @@ def event_time_ms(frame: DataFrame, column: str):  # type: ignore[no-untyped-def
     )
 
 
-def _open(session: SparkSession, source: SourcePlan, stream: int, limits: EpochLimits) -> DataFrame:
+def _open(session: SparkSession, graph: JobGraph, source: SourcePlan, stream: int, limits: EpochLimits) -> DataFrame:
     given = source.spec.object
+    packed = PackedEdge.of(graph, source) if source.packed else None
+    folder = None if limits.folder is None else limits.folder / "sources" / str(stream)
     if isinstance(given, KafkaSource):
-        folder = None if limits.folder is None else limits.folder / "sources" / str(stream)
-        return read_kafka(session, given, limits.max_rows, folder, first_rows=limits.first_rows)
+        return read_kafka(session, given, KafkaLimits(limits.max_rows, limits.first_rows), folder, packed)
+    if isinstance(given, FileSource):
+        refuse_partition_folders(session, given)
+        if packed is None:
+            return _read_files(session, given, limits.max_files)
+        assert folder is not None, "the log of the source is in the query's folder"
+        return read_packed(session, source, packed, FileLimits(limits.max_files, limits.first_files), folder)
     if isinstance(given, CollectionSource):
         return read_collection(session, given, limits.max_rows)
     if isinstance(given, NumberSequenceSource):
@@ -179,8 +196,6 @@ def _open(session: SparkSession, source: SourcePlan, stream: int, limits: EpochL
         return read_generator(session, given, limits.max_rows)
     if isinstance(given, IteratorSource | SocketSource):
         return read_positions(session, given, limits.max_rows)
-    if isinstance(given, FileSource):
-        return _read_files(session, given, limits.max_files)
     if isinstance(given, FunctionSource):
         return read_function(session, given)
     frame: DataFrame = given
@@ -188,7 +203,6 @@ def _open(session: SparkSession, source: SourcePlan, stream: int, limits: EpochL
 
 
 def _read_files(session: SparkSession, source: FileSource, max_files: int | None) -> DataFrame:
-    refuse_partition_folders(session, source)
     # By default Spark skips files that are a week older than the newest; here a new file counts, whatever its age.
     reader = session.readStream.format(source.format).options(**source.options).option("maxFileAge", "36500d")
     if max_files is not None:

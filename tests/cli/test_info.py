@@ -20,6 +20,16 @@ env.from_collection([1, 2]).print()
 env.execute()
 """
 
+FILES = """
+from penstock.common import WatermarkStrategy
+from penstock.datastream.connectors import FileSource
+"""
+FILES_READ = """
+orders = FileSource.of("orders", "parquet", "customer string")
+env.from_source(orders, WatermarkStrategy.no_watermarks(), "orders").print()
+env.execute()
+"""
+
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -63,6 +73,16 @@ def test_the_guarantee_is_part_of_the_report(job: str, capsys: pytest.CaptureFix
     assert [part["name"] for part in found["weak_parts"]] == ["Print to Std. Out"]
     assert main(["info", *FLAGS, job]) == 0
     assert "delivery: at least once; state is exactly once\n  sink 'Print to Std. Out': " in capsys.readouterr().out
+
+
+def test_how_each_source_is_read_is_part_of_the_report(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(job).write_text(FILES + PROGRAM.replace("env.execute()", FILES_READ), encoding="utf-8")
+    assert main(["info", "--json", *FLAGS, job]) == 0
+    collection, files = json.loads(capsys.readouterr().out)["sources"]
+    assert collection["reason"] == "it reads neither files nor topics" and not collection["packed"]
+    assert files == {"uid": files["uid"], "name": "orders", "packed": True, "reason": ""}
+    assert main(["info", "-Dspark.sql.caseSensitive=true", *FLAGS, job]) == 0
+    assert "source 'orders': row by row: spark.sql.caseSensitive is true" in capsys.readouterr().out
 
 
 def test_people_see_a_table_behind_the_plan(job: str, capsys: pytest.CaptureFixture[str]) -> None:

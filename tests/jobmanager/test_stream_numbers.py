@@ -56,7 +56,7 @@ def test_a_kafka_source_keeps_where_it_began_in_the_log_of_its_own_stream(
 ) -> None:
     folders: list[Any] = []
 
-    def read_kafka(session: Any, source: Any, rows: Any, folder: Any, *, first_rows: Any) -> Any:
+    def read_kafka(session: Any, source: Any, limits: Any, folder: Any, packed: Any) -> Any:
         folders.append(folder)
         return frame(True)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from penstock.common import Types
 from penstock.errors import RpcError
 from penstock.graph.callables import CallableKeySelector, CallablePartitioner
-from penstock.graph.job_graph import EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.graph.job_graph import EdgePlan, OperatorPlan, SourceRef, StageOutput, StagePlan
 from penstock.graph.pickling import dumps
 from penstock.graph.stream_graph import CustomPartition
 from penstock.model.ids import StageId
@@ -151,6 +152,15 @@ def test_rows_of_batch_mode_are_not_packed() -> None:
     assert is_packed(edge, stage)
     batch = StagePlan(stage.id, stage.name, 2, 8, None, (edge,), (), (), batch=True)
     assert not is_packed(edge, batch)
+
+
+def test_a_source_that_says_so_is_packed_and_its_rows_have_a_time_only_where_the_stage_has() -> None:
+    edge = EdgePlan(1, SourceRef(0), "s9", CLICKS, "rebalance", packed=True)
+    assert is_packed(edge, reader_of(edge, 2)) and not is_packed(replace(edge, packed=False), reader_of(edge, 2))
+    (_, cell), *_ = packed(edge, 1, [Batch(clicks(5))])
+    (timed,), (untimed,) = (PackedInput(0, edge, 10, timed=flag).rows([cell]) for flag in (True, False))
+    assert timed.schema.names == ["__ts", "i0_0", "i0_1"] and untimed.schema.names == ["i0_0", "i0_1"]
+    assert untimed.equals(timed.drop_columns(["__ts"]))
 
 
 def test_every_arrow_type_of_a_record_comes_back_as_it_was() -> None:

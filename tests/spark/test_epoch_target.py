@@ -82,7 +82,7 @@ def test_a_backlog_of_a_topic_is_read_in_epochs_that_grow_with_the_measured_spee
     monkeypatch.setenv("PENSTOCK_EPOCH_LOG", str(tmp_path / "epochs"))
     monkeypatch.setattr(read_limit, "FIRST_ROWS", 3)
     env = Jobs(spark, tmp_path).environment(1, {"penstock.epoch.target": "10 min"})
-    frame = load_python_source(spark, Numbered(60, 3), None, "value bigint", limited=True)
+    frame = load_python_source(spark, Numbered(60, 3), None, "value bigint", limited=ROWS)
     assert free_sources(frame.where("value >= 0")) == (ROWS,)
     numbers = env.from_dataframe(frame, replayable=True).map(lambda row: row.value)
     assert numbers.execute_and_collect("numbers", limit=60) == list(range(60))

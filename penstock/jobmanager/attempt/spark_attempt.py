@@ -14,6 +14,7 @@ from typing import Any
 from penstock.checkpoint.savepoints import SavepointPlace, Savepoints
 from penstock.checkpoint.sink_commits import SinkCommitter
 from penstock.clock import Clock
+from penstock.connectors.read_path import reading_lines
 from penstock.control.registry import PhaseRecord
 from penstock.errors import JobFailedError, PenstockError
 from penstock.jobmanager.attempt.attempt import Attempt, Ended
@@ -225,8 +226,11 @@ class SparkAttempt:
         target_s = effective_target_s(settings.epoch_target_ms, settings.attempt_settings.interval_ms)
         file_limit, row_limit = ReadLimit.of_files(target_s), ReadLimit.of_rows(target_s)
         first_rows = row_limit.count if row_limit.is_on else None
-        limits = EpochLimits(settings.max_rows, first_rows, settings.max_files, self._sources.folder)
+        first_files = file_limit.count if file_limit.is_on else None
+        limits = EpochLimits(settings.max_rows, first_rows, settings.max_files, first_files, self._sources.folder)
         frame = open_sources(self._spark, self._graph, limits)
+        for line in reading_lines(self._graph):
+            self._observer.log(line)
         limited = free_sources(frame) if file_limit.is_on else ()
         if FILES in limited:
             frame = limit_files(frame, file_limit.count)

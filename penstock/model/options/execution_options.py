@@ -32,6 +32,14 @@ EPOCH_TARGET = Option(
     "`maxBytesPerTrigger` or `latestFirst` of a source; `penstock.epoch.max-rows` for a `KafkaSource`. Other sources "
     "are not limited. 0: no limit.",
 )
+SOURCE_PACKED = Option(
+    "penstock.source.packed",
+    Word(("auto", "never")),
+    "auto",
+    "Whether the rows of files and topics are packed by the tasks that read them, which costs a fraction of the CPU. "
+    "`auto`: wherever the rows are certainly those of Spark's reader; `never`: all pass through Spark row by row. "
+    "`penstock info` says for each source what is done and why. It may change whenever a job starts.",
+)
 ASYNC_WAIT = Option(
     "penstock.async.wait",
     Milliseconds(),
