@@ -9,7 +9,7 @@ CLASSES := .tools/spark-classes.jsa
 SPARK  := JAVA_HOME="$$($(PY) scripts/java.py)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-sim test-spark test-process test-e2e screenshots test-all test-large test-faults test-versions check docs docs-sources format sim mutants bench bench-quick dist clean
+.PHONY: help setup demo test test-unit test-sim test-spark test-process test-e2e screenshots test-all test-large test-faults test-versions check docs docs-sources format sim mutants bench bench-quick bench-publish dist clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,7 @@ docs-sources: $(READY) ## Write the pages and figures of docs/ that are made fro
 	@$(PY) scripts/api_reference.py
 	@$(PY) scripts/house.py
 	@$(PY) scripts/pyflink_names.py
+	@$(PY) -m bench.publish --render
 
 format: $(READY) ## Bring the code into form
 	@$(PY) -m ruff format .
@@ -98,6 +99,9 @@ bench: $(READY) ## Compare engines, for example ARGS="--workload w1 --json FILE"
 
 bench-quick: $(READY) ## The same with little data
 	@$(SPARK) $(PY) -m bench --quick $(ARGS)
+
+bench-publish: $(READY) ## Measure the whole suite and write docs/benchmarks (hours), ARGS="--workloads w3,w6" or "--quick"
+	@$(SPARK) $(PY) -m bench.publish $(ARGS)
 
 dist: $(READY) ## Build the source distribution and the wheel into dist/
 	@rm -rf dist

@@ -12,9 +12,10 @@ from bench.engine import default_names, engine_names, load_engine
 from bench.errors import BenchUsageError
 from bench.report import to_json, to_table
 from bench.rounds import Plan, run_plan
+from bench.workloads import WORKLOADS, load_workload
 
 FOLDER = Path(__file__).parents[1] / ".bench"
-WORKLOADS = ("w1", "w2", "w9")
+LIMIT_S = 900.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,15 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Penstock and its peers side by side.")
-    add = parser.add_argument
-    add(
-        "--workload",
-        choices=WORKLOADS,
-        default="w1",
-        help="w1: running count and sum per key (default); w2: count and sum per key in windows of 10 s; "
-        "w9: w1 and a second exchange",
+    listed = "\n".join(f"  {workload.name:7} {workload.title}" for workload in WORKLOADS.values())
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Penstock and its peers side by side.",
+        epilog=f"workloads:\n{listed}\n\nThe whole suite, with its page: python -m bench.publish",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add = parser.add_argument
+    add("--workload", choices=list(WORKLOADS), default="w1", metavar="W", help="which workload (default w1), see below")
     add("--json", type=Path, metavar="FILE", help="write the result as JSON too")
     add(
         "--engines",
@@ -51,16 +52,17 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"which engines, of {', '.join(engine_names())} (default: all but variants of one engine)",
     )
     add("--rounds", type=int, help="interleaved rounds, whose medians count (default 3; with --quick 1)")
-    add("--data", choices=sorted(DATASETS), help="which events (default big; with --quick smoke)")
+    add("--data", choices=sorted(DATASETS), help="which rows (default: those of the workload; with --quick few)")
     add("--rows-per-batch", type=int, metavar="N", help="rows per Spark micro-batch (default an eighth of the data)")
-    add("--limit-s", type=float, default=900.0, metavar="S", help="time limit of one engine in one round (default 900)")
+    add("--limit-s", type=float, default=LIMIT_S, metavar="S", help="time limit of one engine and round (default 900)")
     add("--quick", action="store_true", help="one round on little data: shows that it runs, measures nothing")
     return parser
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
     """The plan that the options describe. Raises BenchUsageError where they do not fit together."""
-    dataset = DATASETS[options.data or ("smoke" if options.quick else "big")]
+    workload = load_workload(options.workload)
+    dataset = DATASETS[options.data or (workload.quick_data if options.quick else workload.data)]
     rounds = options.rounds if options.rounds is not None else (1 if options.quick else 3)
     if rounds < 1:
         raise BenchUsageError(f"--rounds is {rounds}; it must be at least 1")
@@ -71,6 +73,8 @@ def make_plan(options: argparse.Namespace) -> Plan:
     for engine in engines:
         if options.workload not in engine.workloads:
             raise BenchUsageError(f"engine {engine.name!r} has no program for workload {options.workload}")
+    if options.quick:
+        engines = tuple(engine.warming_up_less(workload.name) for engine in engines)
     return Plan(
         workload=options.workload,
         dataset=dataset,

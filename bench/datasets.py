@@ -65,6 +65,18 @@ DATASETS = {
         Dataset("mid", rows=200_000, keys=10_000, events_per_s=1_000),
         Dataset("small", rows=200_000, keys=100_000, events_per_s=1_000),
         Dataset("smoke", rows=20_000, keys=1_000, events_per_s=1_000),
+        Dataset("keys_1k", rows=2_000_000, keys=1_000, events_per_s=10_000),
+        Dataset("keys_100k", rows=2_000_000, keys=100_000, events_per_s=10_000),
+        Dataset("keys_1m", rows=2_000_000, keys=1_000_000, events_per_s=10_000),
+        Dataset("keys_10m", rows=2_000_000, keys=10_000_000, events_per_s=10_000),
+        # Rows are those that a query reads, and keys auctions.
+        Dataset("nexmark", rows=2_000_000, keys=130_000, events_per_s=10_000),
+        Dataset("nexmark_smoke", rows=20_000, keys=1_300, events_per_s=1_000),
+        # A minute of rows that are made while the job runs.
+        Dataset("rate_1k", rows=60_000, keys=1_000, events_per_s=1_000),
+        Dataset("rate_10k", rows=600_000, keys=10_000, events_per_s=10_000),
+        Dataset("rate_50k", rows=3_000_000, keys=10_000, events_per_s=50_000),
+        Dataset("rate_smoke", rows=16_000, keys=100, events_per_s=1_000),
     )
 }
 

@@ -3,6 +3,7 @@
 BenchError
 ├── BenchUsageError
 ├── BenchSetupError
+├── NotFinishedError
 └── RoundFailedError
 """
 
@@ -19,5 +20,9 @@ class BenchSetupError(BenchError):
     """An engine's virtual environment could not be made."""
 
 
+class NotFinishedError(BenchError):
+    """An engine was stopped at the time limit, before the steady part of its input."""
+
+
 class RoundFailedError(BenchError):
-    """An engine's process failed, was stopped at the time limit before it was steady, or wrote no figures."""
+    """An engine's process failed, or wrote no figures."""

@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from statistics import median
 
 from bench.errors import RoundFailedError
+
+STATE_PROCESS = "state process peak MB"
+"""The figure of the largest process that keeps state."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,11 @@ class Run:
     batches: int
     foreign_cpu_percent: float
     checked: bool
+    """Whether it was complete and its counts were right."""
     partial: bool
+    """Whether it was stopped at the time limit."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """Those that are not rates, by their name and unit."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,12 @@ class Summary:
     rows_per_s: float
     peak_rss_mb: float
     runs: tuple[Run, ...]
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may be compared: all rounds were complete, with right counts."""
+        return all(run.checked for run in self.runs)
 
 
 def parse_batches(text: str) -> list[Batch]:
@@ -68,11 +82,25 @@ def steady_rate(batches: Sequence[Batch], warmup_batches: int) -> float:
     return sum(batch.rows for batch in steady) * 1000 / elapsed_ms
 
 
-def counts_match(batches: Sequence[Batch], expected_rows: int) -> bool:
-    """Whether every expected row was read once and, where the engine counts them, one row came out for each."""
+def batches_of_warmup(batches: Sequence[Batch], warmup_rows: int) -> int:
+    """How many batches, in the order in which they ended, hold so many rows."""
+    if not warmup_rows:
+        return 0
+    ordered = sorted(batches, key=lambda batch: batch.finished_ms)
+    until = accumulate(batch.rows for batch in ordered)
+    return next((number for number, rows in enumerate(until, 1) if rows >= warmup_rows), len(ordered))
+
+
+def counts_match(batches: Sequence[Batch], expected_rows: int, expected_rows_out: int | None = None) -> bool:
+    """Whether every expected row was read once and, where the engine counts them, so many rows came out.
+
+    Without their number, one row must have come out for each.
+    """
+    if expected_rows_out is None:
+        expected_rows_out = expected_rows
     rows = sum(batch.rows for batch in batches)
     counted = [batch.rows_out for batch in batches if batch.rows_out is not None]
-    return rows == expected_rows and (not counted or sum(counted) == expected_rows)
+    return rows == expected_rows and (not counted or sum(counted) == expected_rows_out)
 
 
 def summarise(runs: Sequence[Run]) -> Summary:
@@ -81,15 +109,32 @@ def summarise(runs: Sequence[Run]) -> Summary:
         rows_per_s=median(run.rows_per_s for run in runs),
         peak_rss_mb=median(run.peak_rss_mb for run in runs),
         runs=tuple(runs),
+        figures={
+            name: median(run.figures[name] for run in runs if name in run.figures)
+            for name in dict.fromkeys(name for run in runs for name in run.figures)
+        },
     )
 
 
 def ratios(summaries: Mapping[str, Summary]) -> dict[str, float]:
-    """How many times faster Penstock is than each of the others; of its variants alone, the first that was named."""
-    if not summaries:
+    """How many times faster Penstock is than each of the others; of its variants alone, the first that was named.
+
+    Engines with a round that was stopped at the time limit or has miscounted are left out.
+    """
+    counting = {name: summary for name, summary in summaries.items() if summary.counts}
+    to = base_of(list(summaries))
+    if to not in counting:
         return {}
-    to = "penstock" if "penstock" in summaries else next(iter(summaries))
-    return {name: summaries[to].rows_per_s / summary.rows_per_s for name, summary in summaries.items() if name != to}
+    return {name: counting[to].rows_per_s / summary.rows_per_s for name, summary in counting.items() if name != to}
+
+
+def base_of(names: Sequence[str]) -> str:
+    """The engine that the others are compared with.
+
+    >>> base_of(["bytewax", "penstock"]), base_of(["penstock_rocksdb", "pyflink_thread"])
+    ('penstock', 'penstock_rocksdb')
+    """
+    return "penstock" if "penstock" in names else next(iter(names), "")
 
 
 def lost_percent(without: Summary, with_it: Summary) -> float:

@@ -31,14 +31,18 @@ class Usage:
     peak_rss_mb: float
     foreign_cpu_percent: float
     stopped_at_limit: bool
+    peak_of_marked_mb: float = 0.0
+    """Of the largest process whose command line has the mark."""
 
 
 class TreeSampler:
-    """Memory and CPU time of processes and all below them, sampled."""
+    """Memory and CPU time of processes and all below them, sampled. `mark`: a part of some command lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "") -> None:
         self.peak_rss = 0
+        self.peak_rss_of_marked = 0
         self.seen: dict[psutil.Process, float] = {}
+        self._mark = mark
 
     def sample(self, roots: Sequence[int]) -> None:
         """Look at the trees once."""
@@ -46,7 +50,10 @@ class TreeSampler:
         for process in _trees(roots):
             try:
                 with process.oneshot():
-                    rss += process.memory_info().rss
+                    own = process.memory_info().rss
+                    rss += own
+                    if self._mark and own > self.peak_rss_of_marked and self._mark in " ".join(process.cmdline()):
+                        self.peak_rss_of_marked = own
                     times = process.cpu_times()
                     self.seen[process] = times.user + times.system
             except psutil.Error:
@@ -64,13 +71,15 @@ def run_processes(
     limit_s: float,
     on_tick: Callable[[float], None],
     clock: Callable[[], float] = time.monotonic,
+    mark: str = "",
 ) -> Usage:
     """Run the commands side by side to their end and say what they used.
 
     `on_tick` gets the seconds since the start, a few times per second. Output goes to `process-N.log` in `work`.
+    `mark` is a part of the command lines of processes whose memory is also told alone.
     Raises RoundFailedError, with the end of its log, when a process fails.
     """
-    with _Processes(commands, work) as processes:
+    with _Processes(commands, work, mark) as processes:
         busy_before_s, started = _machine_busy_s(), clock()
         stopped_at_limit = False
         while processes.alive():
@@ -88,14 +97,15 @@ def run_processes(
             peak_rss_mb=processes.sampler.peak_rss / MIB,
             foreign_cpu_percent=max(0.0, 100 * foreign_s / (wall_s * (os.cpu_count() or 1))),
             stopped_at_limit=stopped_at_limit,
+            peak_of_marked_mb=processes.sampler.peak_rss_of_marked / MIB,
         )
 
 
 class _Processes:
     """The processes of one round; leaving the block ends all that is left of them."""
 
-    def __init__(self, commands: Sequence[Sequence[str]], work: Path) -> None:
-        self.sampler = TreeSampler()
+    def __init__(self, commands: Sequence[Sequence[str]], work: Path, mark: str) -> None:
+        self.sampler = TreeSampler(mark)
         self._commands = commands
         self._work = work
         self._started: list[subprocess.Popen[bytes]] = []

@@ -1,7 +1,7 @@
 """The result as JSON, with the fields that programs rely on, and as a table for people."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bench.figures import Summary, ratios
@@ -19,6 +19,8 @@ class Report:
     rows_per_batch: int
     checked: bool
     engines: Mapping[str, Summary]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Engines without a round: why."""
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -85,4 +87,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _round_floats(run: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 1) if isinstance(value, float) else value for name, value in run.items()}
+    figures = {name: round(value, 3) for name, value in run["figures"].items()}
+    others = {name: value for name, value in run.items() if name != "figures"}
+    rounded = {name: round(value, 1) if isinstance(value, float) else value for name, value in others.items()}
+    return {**rounded, "figures": figures} if figures else rounded

@@ -13,4 +13,5 @@ ENGINE = replace(
     name="penstock_other",
     venv=replace(penstock.VENV, name="penstock_other", project=PROJECT.resolve()),
     by_default=False,
+    is_published=False,
 )

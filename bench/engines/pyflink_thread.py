@@ -3,26 +3,20 @@
 It is slow, so a run reads the first rows of the data only: those of two micro-batches of the engines on Spark.
 """
 
-from bench.engine import PARALLELISM, PROGRAMS, Engine, Round
+from bench.engine import PROGRAMS, Engine, Round, common_options, standalone_options
+from bench.inputs import Form
 from bench.venvs import Venv
 
 BATCHES = 2
 
 
-def commands(round_: Round) -> list[list[str]]:
+def commands(round_: Round, mode: str = "thread") -> list[list[str]]:
     """The client, which runs Flink in its own JVM."""
-    return [
-        [
-            str(round_.python),
-            str(PROGRAMS / f"{round_.workload}_pyflink.py"),
-            *("--data", str(round_.data / "parquet")),
-            *("--files", str(BATCHES * round_.files_per_trigger)),
-            *("--mode", "thread"),
-            *("--parallelism", str(PARALLELISM)),
-            *("--work", str(round_.work)),
-            *("--events", str(round_.events())),
-        ]
-    ]
+    own = standalone_options(round_) if round_.input is None else ["--input", str(round_.input.folder)]
+    query = ["--query", round_.query] if round_.query else []
+    backend = ["--backend", "rocksdb"] if round_.program == "w5" else []
+    program = str(PROGRAMS / f"{round_.program}_pyflink.py")
+    return [[str(round_.python), program, "--mode", mode, *own, *query, *backend, *common_options(round_)]]
 
 
 ENGINE = Engine(
@@ -31,5 +25,7 @@ ENGINE = Engine(
     commands=commands,
     warmup_batches=0,
     steady_batches=BATCHES,
-    workloads=("w2",),
+    workloads=("w1", "w2", "w3", "w5", "w6_q5", "w6_q7", "w8"),
+    form=Form.LINES,
+    typical_s=150.0,
 )

@@ -97,8 +97,8 @@ def test_an_engine_that_fails_is_said_with_its_last_words_and_the_others_go_on(t
 def test_at_the_time_limit_the_rate_is_that_of_the_finished_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_to_the_limit(*arguments: Any) -> Usage:
-        return replace(run_processes(*arguments), stopped_at_limit=True)
+    def run_to_the_limit(*arguments: Any, **options: Any) -> Usage:
+        return replace(run_processes(*arguments, **options), stopped_at_limit=True)
 
     monkeypatch.setattr(rounds, "run_processes", run_to_the_limit)
     report, said = run(tmp_path, scripted("slow", PROGRAM, "4"), rounds_count=1)
