@@ -29,7 +29,7 @@ UNPICKLES = {
 }
 CONNECTS = {
     "penstock/control/remote_job.py",  # commands, to the control server of a job
-    "penstock/query/http_calls.py",  # queries, to the same
+    "penstock/query/http_connection.py",  # queries, to the same
     "penstock/services/hdfs_service.py",  # `penstock dev hdfs` asks the server that it has started
 }
 IMPORTED = [

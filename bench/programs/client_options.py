@@ -6,9 +6,9 @@ from pathlib import Path
 from epoch_log import Progress
 
 
-def parse_client() -> tuple[argparse.Namespace, Progress]:
-    """What the benchmark gives to every client."""
-    parser = argparse.ArgumentParser()
+def parse_client(parser: argparse.ArgumentParser | None = None) -> tuple[argparse.Namespace, Progress]:
+    """What the benchmark gives to every client, and the options that `parser` has already."""
+    parser = parser or argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--events", type=Path, required=True)

@@ -26,6 +26,15 @@ def hash_columns(columns: Sequence[pa.Array], types: Sequence[TypeInformation]) 
     return hashes.view(np.int32)
 
 
+def hash_texts(texts: Sequence[str]) -> npt.NDArray[np.int32] | None:
+    """As `hash_columns` of one column of texts, without Arrow; None unless all have the same length in ASCII."""
+    joined = "".join(texts)
+    if not joined.isascii() or len(set(map(len, texts))) != 1 or len(joined) > LONG_KEY_BYTES * len(texts):
+        return None
+    data = np.frombuffer(joined.encode(), dtype=np.uint8).reshape(len(texts), -1)
+    return _hash_matrix(data, np.full(len(texts), SEED, dtype=np.uint32)).view(np.int32)
+
+
 def _hash_column(column: pa.Array, type_info: TypeInformation, seeds: Hashes) -> Hashes:
     if column.type != type_info.arrow:
         column = column.cast(type_info.arrow)
@@ -80,8 +89,11 @@ def _hash_bytes(column: pa.Array, type_info: TypeInformation, seeds: Hashes) -> 
     offsets = np.frombuffer(offset_buffer, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.zeros(0, dtype=np.uint8)
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
-    if len(column) and lengths.max() > LONG_KEY_BYTES:
+    longest = int(lengths.max(initial=0))
+    if longest > LONG_KEY_BYTES:
         return _hash_slowly(column, type_info, seeds)
+    if longest * len(column) == int(offsets[-1]) - int(offsets[0]):
+        return _hash_matrix(data[offsets[0] : offsets[-1]].reshape(len(column), longest), seeds)
     hashes = seeds.copy()
     aligned = lengths & ~3
     for word in range(0, int(aligned.max(initial=0)), 4):
@@ -94,6 +106,18 @@ def _hash_bytes(column: pa.Array, type_info: TypeInformation, seeds: Hashes) -> 
         tail = data[starts[rows] + aligned[rows] + extra]
         hashes[rows] = _mix(tail.view(np.int8).astype(np.int32).view(np.uint32), hashes[rows])
     return _finish(hashes, lengths.astype(np.uint32))
+
+
+def _hash_matrix(data: npt.NDArray[np.uint8], seeds: Hashes) -> Hashes:
+    """Texts of the same length, one per row."""
+    length = data.shape[1]
+    aligned = length & ~3
+    words = _scramble(np.ascontiguousarray(data[:, :aligned]).view("<u4"))
+    for word in words.T:
+        seeds = _stir(word, seeds)
+    for tail in data[:, aligned:].T:
+        seeds = _mix(tail.view(np.int8).astype(np.int32).view(np.uint32), seeds)
+    return _finish(seeds, length)
 
 
 def _hash_struct(column: pa.Array, type_info: TypeInformation, seeds: Hashes) -> Hashes:
@@ -109,19 +133,31 @@ def _hash_slowly(column: pa.Array, type_info: TypeInformation, seeds: Hashes) ->
     return np.array(hashes, dtype=np.int32).view(np.uint32)
 
 
+_C1, _C2, _C3, _C4, _C5 = map(np.uint32, (0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35))
+_5, _13, _15, _16, _17, _19 = map(np.uint32, (5, 13, 15, 16, 17, 19))
+
+
 def _mix(k: Hashes, h: Hashes) -> Hashes:
-    k = k * np.uint32(0xCC9E2D51)
-    k = ((k << np.uint32(15)) | (k >> np.uint32(17))) * np.uint32(0x1B873593)
+    return _stir(_scramble(k), h)
+
+
+def _scramble(k: Hashes) -> Hashes:
+    k = k * _C1
+    scrambled: Hashes = ((k << _15) | (k >> _17)) * _C2
+    return scrambled
+
+
+def _stir(k: Hashes, h: Hashes) -> Hashes:
     h = h ^ k
-    mixed: Hashes = ((h << np.uint32(13)) | (h >> np.uint32(19))) * np.uint32(5) + np.uint32(0xE6546B64)
-    return mixed
+    stirred: Hashes = ((h << _13) | (h >> _19)) * _5 + _C3
+    return stirred
 
 
 def _finish(h: Hashes, length: int | Hashes) -> Hashes:
     h = h ^ (np.uint32(length) if isinstance(length, int) else length)
-    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    finished: Hashes = h ^ (h >> np.uint32(16))
+    h = (h ^ (h >> _16)) * _C4
+    h = (h ^ (h >> _13)) * _C5
+    finished: Hashes = h ^ (h >> _16)
     return finished
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.codec import tagged
 from penstock.codec.columns import decode_column, encode_column
 from penstock.codec.declared_values import misfit
-from penstock.codec.key_hashes import hash_columns
+from penstock.codec.key_hashes import hash_columns, hash_texts
 from penstock.codec.row_codec import fields_ddl
 from penstock.errors import InvalidKeyError, UnsupportedValueError, UsageError
 from penstock.model.key_groups import spark_hash
@@ -27,6 +27,7 @@ from penstock.model.type_information import TypeInformation
 
 KEY_COLUMN_PREFIX = "_key_"
 _SIMPLE = {"STRING": str, "BOOLEAN": bool, "BINARY": bytes}
+_TEXT = frozenset({str})
 INTEGER_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 
 
@@ -47,12 +48,19 @@ class KeyCodec:
         """The state key of a user's key; None and NaN are refused."""
         is_tagged = [type_info.kind == "tagged" for type_info in self.types]
         self._single = len(self.types) == 1
+        self._is_text = self._single and self.types[0].name == "STRING"
         self._untagged = not any(is_tagged)
 
     @property
     def ddl(self) -> str:
         """The key columns as Spark DDL."""
         return fields_ddl(self.fields)
+
+    def to_state_keys(self, keys: list[Any]) -> list[Any]:
+        """The state keys of users' keys."""
+        if self._is_text and _TEXT.issuperset(map(type, keys)):
+            return keys
+        return [self.to_state_key(key) for key in keys]
 
     def to_user_key(self, state_key: Any) -> Any:
         """The key as the user gave it."""
@@ -85,6 +93,11 @@ class KeyCodec:
     def hash(self, state_key: Any) -> int:
         """Spark's hash of the key: signed, 32 bits, the same as the JVM's `hash` of the key columns."""
         return spark_hash((state_key,) if self._single else state_key, self.types)
+
+    def hash_keys(self, state_keys: Sequence[Any]) -> npt.NDArray[np.int32]:
+        """`hash` of each key: for few keys, which are not in columns yet."""
+        found = hash_texts(state_keys) if self._is_text else None
+        return self.hash_batch(self.encode(state_keys)) if found is None else found
 
     def hash_batch(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int32]:
         """`hash` for every row of the key columns, as fast as numpy can."""

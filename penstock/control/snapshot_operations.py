@@ -137,5 +137,5 @@ class OutcomeAudit:
     kind: str
 
     def __call__(self, operation: Operation) -> None:
-        job_id = self.control.job.record().job_id
+        job_id = self.control.job.job_id
         self.control.log.audit(f"{self.kind} ended", job=job_id, trigger=operation.trigger_id, result=operation.answer)

@@ -3,7 +3,8 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -13,7 +14,7 @@ from penstock.errors import InvalidKeyError, PenstockError, RequestRefusedError
 from penstock.model.snapshot import StateSize, StateTableInfo
 from penstock.model.type_information import parse_type
 from penstock.runtime.process.messages import LiveState
-from penstock.runtime.state_reads import key_of
+from penstock.runtime.state_reads import key_of, state_keys
 
 MAX_KEYS = 1_000
 MAX_KEY_BYTES = 4096
@@ -89,16 +90,17 @@ class QueryKeys:
 
     codec: KeyCodec
     given: tuple[bytes, ...]
-    keys: list[Any] = field(default_factory=list)
+    keys: list[Any]
 
     @classmethod
     def of(cls, info: StateTableInfo, given: tuple[bytes, ...]) -> "QueryKeys":
         """The keys, if they are of the state's type."""
-        codec = KeyCodec([parse_type(text) for text in info.key_types])
-        found = cls(codec, given)
-        for key in given:
-            found.keys.append(_state_key(codec, key))
-        return found
+        codec = codec_of(tuple(info.key_types))
+        try:  # all at once, and one by one only for an error that names the wrong one
+            keys = state_keys(codec, b"[" + b",".join(given) + b"]")
+        except _WRONG_KEY:
+            keys = [_state_key(codec, key) for key in given]
+        return cls(codec, given, keys)
 
 
 def namespace_of(info: StateTableInfo, given: bytes | None) -> Any:
@@ -107,7 +109,7 @@ def namespace_of(info: StateTableInfo, given: bytes | None) -> Any:
         return None
     if info.namespace is None:
         raise RequestRefusedError(400, "NO_NAMESPACES", f"state {info.name!r} has no namespaces")
-    return _state_key(KeyCodec([parse_type(info.namespace)]), given)
+    return _state_key(codec_of((info.namespace,)), given)
 
 
 def check_query(query: StateQuery) -> None:
@@ -116,7 +118,7 @@ def check_query(query: StateQuery) -> None:
         raise RequestRefusedError(
             413, "TOO_MANY_KEYS", f"{len(query.keys)} keys; a query may have {MAX_KEYS}, split it"
         )
-    if any(len(key) > MAX_KEY_BYTES for key in (*query.keys, query.namespace or b"")):
+    if max(map(len, (*query.keys, query.namespace or b""))) > MAX_KEY_BYTES:
         raise RequestRefusedError(413, "KEY_TOO_LARGE", f"a key or namespace may have {MAX_KEY_BYTES} bytes as JSON")
     if query.limit > MAX_ENTRIES:
         raise RequestRefusedError(400, "LIMIT_TOO_LARGE", f"limit {query.limit}; a scan has at most {MAX_ENTRIES}")
@@ -137,10 +139,19 @@ def split_array(text: bytes) -> list[msgspec.Raw]:
     return msgspec.json.decode(text, type=list[msgspec.Raw])
 
 
+@lru_cache(maxsize=256)
+def codec_of(types: tuple[str, ...]) -> KeyCodec:
+    """The codec of keys of these types."""
+    return KeyCodec([parse_type(text) for text in types])
+
+
+_WRONG_KEY = (PenstockError, msgspec.MsgspecError, InvalidKeyError, RecursionError, ValueError, TypeError)
+
+
 def _state_key(codec: KeyCodec, given: bytes) -> Any:
     try:
         return codec.to_state_key(key_of(msgspec.json.decode(given)))
-    except (PenstockError, msgspec.MsgspecError, InvalidKeyError, RecursionError, ValueError, TypeError) as error:
+    except _WRONG_KEY as error:
         types = ", ".join(each.text for each in codec.types)
         text = given[:80].decode("utf-8", "replace")
         raise RequestRefusedError(400, "WRONG_KEY_TYPE", f"{text} is not a key of type {types}: {error}") from None

@@ -96,7 +96,8 @@ class JobControl:
         self._job = job
         access = Access(self._tokens, self._settings.allowed_hosts, self._settings.scheme)
         control = ControlledJob(job, facts, self._operations, job.log)
-        self._server.start(ControlApp(control, access))
+        app = ControlApp(control, access)
+        self._server.start(app, app.answer_query)
         if otel is not None:
             self._otel = start_export(control, otel)
         threading.Thread(target=self._close_after, args=(job,), name="rest-end", daemon=True).start()

@@ -10,6 +10,9 @@ from datetime import date, datetime, time
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from penstock.errors import UnsupportedValueError, UsageError
 from penstock.model.time import EPOCH, MICROSECOND, NAIVE_EPOCH, Instant
 from penstock.model.type_information import TypeInformation
@@ -39,6 +42,12 @@ def key_group_range(max_parallelism: int, parallelism: int, index: int) -> tuple
 def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
     """The subtask that owns a key group."""
     return key_group * parallelism // max_parallelism
+
+
+def subtasks_of(hashes: npt.NDArray[np.int32], max_parallelism: int, parallelism: int) -> npt.NDArray[np.int32]:
+    """The subtasks that own the keys with these hashes."""
+    owners: npt.NDArray[np.int32] = hashes % max_parallelism * parallelism // max_parallelism
+    return owners
 
 
 def default_max_parallelism(parallelism: int) -> int:

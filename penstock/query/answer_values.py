@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from penstock.codec.columns import encode_column
 from penstock.codec.readable import has_untyped
-from penstock.codec.tagged_json import from_plain, to_json
+from penstock.codec.tagged_arrays import decode_array
+from penstock.codec.tagged_json import to_json
 from penstock.errors import NotReachableError
 from penstock.model.type_information import TypeInformation, map_of, parse_type
-
-_PLAIN = (str, int, float, bool, type(None))
 
 
 class QueryResponse(msgspec.Struct):
@@ -45,22 +44,20 @@ class StateList(msgspec.Struct):
     states: list[_StateEntry]
 
 
+_decoder = msgspec.json.Decoder(QueryResponse)
+
+
 def decode_answer(data: bytes) -> QueryResponse:
     """The response."""
     try:
-        return msgspec.json.decode(data, type=QueryResponse)
+        return _decoder.decode(data)
     except msgspec.MsgspecError:
         raise NotReachableError("the answer is not that of a control server") from None
 
 
-def value_of(given: Any) -> Any:
-    """A value from JSON."""
-    return given if isinstance(given, _PLAIN) else from_plain(given)
-
-
 def values_of(answer: QueryResponse) -> list[Any]:
     """The values of the keys."""
-    return [value if isinstance(value, _PLAIN) else from_plain(value) for value in answer.values]
+    return decode_array(answer.values)
 
 
 def table_of_entries(answer: QueryResponse) -> pa.Table:
@@ -73,7 +70,7 @@ def table_of_entries(answer: QueryResponse) -> pa.Table:
     if answer.namespace_type is not None:
         types.insert(1, parse_type(answer.namespace_type))
     columns = list(zip(*answer.entries, strict=True)) or [()] * len(names)
-    arrays = [_column([value_of(v) for v in column], t) for column, t in zip(columns, types, strict=True)]
+    arrays = [_column(decode_array(list(column)), t) for column, t in zip(columns, types, strict=True)]
     metadata = {"consistency": answer.consistency, "epoch": str(answer.epoch), "more": str(answer.more).lower()}
     if answer.checkpoint is not None:
         metadata["checkpoint"] = str(answer.checkpoint)

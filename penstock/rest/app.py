@@ -7,7 +7,8 @@ fails ends it. Every response has a request id; an error response holds its mess
 import asyncio
 import re
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.clock import Clock, SystemClock
 from penstock.control.running_job import ControlledJob
+from penstock.control.tokens import Scope as TokenScope
 from penstock.errors import (
     CheckpointFailedError,
     JobConflictError,
@@ -31,11 +33,13 @@ from penstock.model.ids import new_trigger_id
 from penstock.rest import page
 from penstock.rest.access import Access, Caller, check_path, check_size, parse_query, refuse_token_in_query
 from penstock.rest.bodies import MAX_BODY_BYTES, decode_body
+from penstock.rest.direct_queries import QueryHead
 from penstock.rest.endpoint import JSON, Answer, Call, Endpoint
 from penstock.rest.event_stream import EventStreams
 from penstock.rest.job_views import job_figures
 from penstock.rest.page_routes import EVENTS
 from penstock.rest.routes import ENDPOINTS
+from penstock.rest.state_routes import QUERIES
 
 READ_LIMIT_S = 30.0
 PREFIXES = ("", "/v1")
@@ -93,16 +97,44 @@ class ControlApp:
         except ClientDisconnect:
             return refusal(RequestRefusedError(400, "BAD_REQUEST", "the client has disconnected"), request_id)
         except Exception:
-            failure = f"request {request_id} failed\n{traceback.format_exc()}"
-            self._control.log.write("rest", failure, level="ERROR")
-            message = f"internal error; see request {request_id} in the driver's log"
-            return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
+            return self._internal_error(request_id)
         if isinstance(answer, Response):
             return answer
         if answer.media_type != JSON:
             headers = {**SECURITY_HEADERS, "x-request-id": request_id, "content-type": answer.media_type}
             return Response(answer.data, answer.status, headers)
         return json_response(answer.status, answer.data, request_id)
+
+    def _internal_error(self, request_id: str) -> Response:
+        failure = f"request {request_id} failed\n{traceback.format_exc()}"
+        self._control.log.write("rest", failure, level="ERROR")
+        message = f"internal error; see request {request_id} in the driver's log"
+        return refusal(RequestRefusedError(500, "INTERNAL", message), request_id)
+
+    def answer_query(self, head: QueryHead, body: bytes) -> tuple[bytes, bool]:
+        """The whole response to a query, as `__call__` gives it, and whether the connection ends after it."""
+        request_id = new_trigger_id()
+        try:
+            answer = self._answer_query(head, body)
+            response = json_response(answer.status, answer.data, request_id)
+        except RequestRefusedError as error:
+            response = refusal(error, request_id)
+        except Exception:
+            response = self._internal_error(request_id)
+        return to_bytes(response), response.headers.get("connection") == "close"
+
+    def _answer_query(self, head: QueryHead, body: bytes) -> Answer:
+        """The same checks as of all other requests, in the same order. A plain query has no part that needs others."""
+        check_size(head.headers)
+        self._access.check_origin(head.headers)
+        check_path(head.path)
+        caller = self._access.identify(head.headers)
+        if len(body) > self._limits.body_bytes:
+            raise self._too_large()
+        check_json(body, dict(head.headers).get(b"content-type", b"").decode("latin-1"))
+        return handle(
+            QUERIES, self._new_call({"jobid": head.job_id}, body=decode_body(body, QUERIES.body), scope=caller.scope)
+        )
 
     async def _serve(self, request: Request, request_id: str) -> Answer | Response:
         headers, is_link = request.scope["headers"], page.is_link(request.scope["path"])
@@ -138,9 +170,10 @@ class ControlApp:
         query: dict[str, str] | None = None,
         body: Any = None,
         idempotency_key: str | None = None,
+        scope: TokenScope = "read",
     ) -> Call:
         now_ms = self._clock.now_ms()
-        return Call(self._control, path, query or {}, body, idempotency_key, now_ms, self._access.sessions)
+        return Call(self._control, path, query or {}, body, idempotency_key, now_ms, self._access.sessions, scope)
 
     def _identify(self, request: Request) -> Caller | Response:
         """The caller, or a page that says how to become one for a browser that opens the page without a session."""
@@ -170,7 +203,7 @@ class ControlApp:
         finally:
             self._control.log.audit(
                 f"{endpoint.method} {endpoint.path}",
-                job=self._control.job.record().job_id,
+                job=self._control.job.job_id,
                 token=caller,
                 request=request_id,
                 status=status,
@@ -182,7 +215,7 @@ class ControlApp:
         if key is not None and not _KEY.fullmatch(key):
             raise RequestRefusedError(400, "BAD_REQUEST", "Idempotency-Key must have 1 to 128 printable characters")
         body = decode_body(await self._read_body(request), endpoint.body)
-        call = replace(self._new_call(parameters, query, body, key), scope=caller.scope)
+        call = self._new_call(parameters, query, body, key, caller.scope)
         return await run_in_threadpool(handle, endpoint, call)
 
     def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, str]]:
@@ -210,9 +243,7 @@ class ControlApp:
             raise RequestRefusedError(
                 408, "TIMEOUT", f"the request was not complete within {self._limits.read_s:g} s"
             ) from None
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if data and kind != "application/json":
-            raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "the body must be JSON: application/json")
+        check_json(data, request.headers.get("content-type", ""))
         return data
 
     async def _collect(self, request: Request) -> bytes:
@@ -225,6 +256,13 @@ class ControlApp:
 
     def _too_large(self) -> RequestRefusedError:
         return RequestRefusedError(413, "TOO_LARGE", f"the body is larger than {self._limits.body_bytes} bytes")
+
+
+def check_json(body: bytes, content_type: str) -> None:
+    """Refuse a body that is declared as anything but JSON."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if body and kind != "application/json":
+        raise RequestRefusedError(415, "UNSUPPORTED_MEDIA_TYPE", "the body must be JSON: application/json")
 
 
 def handle(endpoint: Endpoint, call: Call) -> Answer:
@@ -260,6 +298,13 @@ def json_response(status: int, data: Any, request_id: str) -> Response:
     """A JSON response with the common headers."""
     headers = {**SECURITY_HEADERS, "x-request-id": request_id}
     return Response(msgspec.json.encode(data), status, headers, media_type="application/json")
+
+
+def to_bytes(response: Response) -> bytes:
+    """A response with its head."""
+    head = [b"HTTP/1.1 %d %b" % (response.status_code, HTTPStatus(response.status_code).phrase.encode())]
+    head += [b"%b: %b" % header for header in response.raw_headers]
+    return b"\r\n".join((*head, b"", bytes(response.body)))
 
 
 async def _unused(request: Request) -> Response:

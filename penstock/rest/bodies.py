@@ -109,7 +109,7 @@ def decode_body(data: bytes, kind: type[Body]) -> Body:
     try:
         body = msgspec.json.decode(text, type=kind)
         # msgspec keeps the last of two equal fields. This finds them, also in objects within the body.
-        json.loads(text, object_pairs_hook=_unique)
+        _strict.decode(text.decode())
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RequestRefusedError(400, "BAD_REQUEST", f"the body is not valid: {str(error)[:MESSAGE_CHARS]}") from None
     return body
@@ -122,3 +122,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the field occurs twice - at `$.{name}`")
         found[name] = value
     return found
+
+
+_strict = json.JSONDecoder(object_pairs_hook=_unique)

@@ -69,7 +69,7 @@ def require_job(call: Call) -> None:
     job_id = call.path["jobid"]
     if not JOB_ID.fullmatch(job_id):
         raise RequestRefusedError(400, "BAD_REQUEST", "the job id in the path is not valid: ids have 32 hex digits")
-    if job_id != call.control.job.record().job_id:
+    if job_id != call.control.job.job_id:
         raise not_found("Job could not be found.")
 
 

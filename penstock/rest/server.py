@@ -3,12 +3,14 @@
 import asyncio
 import socket
 import threading
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from penstock.rest.access import MAX_HEADER_BYTES
 from penstock.rest.connection import LimitedConnection
+from penstock.rest.direct_queries import Answer, DirectQueries
 from penstock.rest.rest_settings import RestSettings
 
 CLOSE_LIMIT_S = 2
@@ -37,9 +39,9 @@ class ControlServer:
         """The port it listens on."""
         return int(self._socket.getsockname()[1])
 
-    def start(self, app: Any) -> None:
-        """Serve an ASGI application, in a thread of its own."""
-        self._thread = threading.Thread(target=self._run, args=(app,), name="rest", daemon=True)
+    def start(self, app: Any, answer_query: Answer | None = None) -> None:
+        """Serve an ASGI application, in a thread of its own; queries that `answer_query` can answer, in more."""
+        self._thread = threading.Thread(target=self._run, args=(app, answer_query), name="rest", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -53,18 +55,19 @@ class ControlServer:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(2 * CLOSE_LIMIT_S)
 
-    def _run(self, app: Any) -> None:
+    def _run(self, app: Any, answer_query: Answer | None) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._serve(app))
+            self._loop.run_until_complete(self._serve(app, answer_query))
         finally:
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
 
-    async def _serve(self, app: Any) -> None:
+    async def _serve(self, app: Any, answer_query: Answer | None) -> None:
+        queries = None if answer_query is None else DirectQueries(answer_query)
         config = uvicorn.Config(
             app,
-            http=LimitedConnection,
+            http=cast(type[asyncio.Protocol], partial(LimitedConnection, direct_queries=queries)),
             ws="none",
             lifespan="off",
             loop="asyncio",

@@ -229,6 +229,9 @@ def _types(state: LiveState) -> dict[str, Any]:
 
 _ERRORS = (409, 413, 503)
 _STATE = "/jobs/{jobid}/state"
+QUERIES = Endpoint(
+    "POST", "/jobs/{jobid}/queries", query_state, "read", QueryBody, (), 200, _ERRORS, "Query a queryable state."
+)
 STATE_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", _STATE, list_states, errors=_ERRORS, summary="The keyed states."),
     Endpoint("POST", _STATE, look_up_named, "read", NamedLookupBody, (), 200, _ERRORS, "Values of a keyed state."),
@@ -243,7 +246,5 @@ STATE_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "POST", _STATE + "/{operator}/{state}", look_up_many, "read", LookupBody, (), 200, _ERRORS, "Values of a state."
     ),
-    Endpoint(
-        "POST", "/jobs/{jobid}/queries", query_state, "read", QueryBody, (), 200, _ERRORS, "Query a queryable state."
-    ),
+    QUERIES,
 )

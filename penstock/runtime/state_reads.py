@@ -13,12 +13,13 @@ import msgspec
 
 from penstock.codec.json_text import json_array
 from penstock.codec.keys import KeyCodec
+from penstock.codec.tagged_arrays import encode_array
 from penstock.codec.tagged_json import from_plain, to_plain
 from penstock.errors import StateAccessError, UnsupportedValueError
 from penstock.model.snapshot import StateTableInfo
 from penstock.runtime.process.messages import LiveState, ReadState, StateValues
 from penstock.state.backend.keyed_backend import KeyedBackend
-from penstock.state.backend.live_reads import LiveReads, element_count, visible
+from penstock.state.backend.live_reads import LiveReads, largest_count, visible
 
 FIRST_PORTION, MAX_PORTION = 8, 200
 """So many keys are read at a time: an epoch that begins or ends waits no longer than that."""
@@ -121,7 +122,7 @@ class _Reads:
             if values is None:
                 self.is_gone = True
                 return
-            largest = max(map(element_count, values))
+            largest = largest_count(values)
             if show is not None:
                 values = [None if value is None else show(value) for value in values]
             yield part, values
@@ -138,7 +139,7 @@ class _Reads:
 
 def _looked_up(reads: _Reads, info: StateTableInfo) -> StateValues:
     request, codec = reads.request, reads.backend.key_codec
-    keys = [codec.to_state_key(key_of(key)) for key in msgspec.json.decode(request.keys)]
+    keys = state_keys(codec, request.keys)
     if info.namespace is None:
         return _values_at(reads, keys)
     spaces = reads.backend.namespace_codec
@@ -153,9 +154,7 @@ def _values_at(reads: _Reads, addresses: Sequence[Any]) -> StateValues:
     texts: list[bytes] = []
     size = 1
     for _, values in reads.portions(addresses):
-        if not _PLAIN.issuperset(map(type, values)):
-            values = list(map(to_plain, values))
-        texts.append(json_array(values)[1:-1])
+        texts.append(encode_array(values)[1:-1])
         size = _within(size + len(texts[-1]) + 1, reads.request.max_bytes)
     return StateValues(None if reads.is_gone else b"[" + b",".join(texts) + b"]")
 
@@ -208,12 +207,20 @@ def _scanned(reads: _Reads, info: StateTableInfo) -> StateValues:
     return StateValues(b"[" + b",".join(entries) + b"]", more=len(addresses) > request.scan)
 
 
+def state_keys(codec: KeyCodec, given: bytes) -> list[Any]:
+    """The state keys of a JSON array of users' keys."""
+    keys = msgspec.json.decode(given)
+    if not _PLAIN_KEYS.issuperset(map(type, keys)):
+        keys = list(map(key_of, keys))
+    return codec.to_state_keys(keys)
+
+
 def key_of(given: Any) -> Any:
     """A user's key from JSON: plain values, an array for several columns, and marked values as in `tagged_json`."""
-    return given if type(given) in (str, int) else from_plain(given)
+    return given if type(given) in _PLAIN_KEYS else from_plain(given)
 
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN_KEYS = frozenset({str, int})
 
 
 def _within(size: int, max_bytes: int) -> int:

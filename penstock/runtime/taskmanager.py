@@ -65,12 +65,13 @@ from penstock.runtime.process.messages import (
 )
 from penstock.runtime.process.passed_environment import take_environment
 from penstock.runtime.process.process_folder import make_folder, make_state_folder
-from penstock.runtime.process.rpc import CALL_TIMEOUT_S, RpcClient, check_hello, receive, refusal, send
+from penstock.runtime.process.rpc import CALL_TIMEOUT_S, MessageReader, RpcClient, check_hello, receive, refusal, send
 from penstock.runtime.process.strangers import FIRST_MESSAGE_BYTES, Strangers
 from penstock.runtime.process.subtask_host import HostPlace, SubtaskHost
 from penstock.runtime.process.subtask_log import current_log, redirect_output
 from penstock.runtime.process.task_listener import TaskListener
 from penstock.runtime.process.taskmanager_config import DeployedPlan, TaskManagerConfig
+from penstock.runtime.process.thread_turns import ThreadTurns
 from penstock.runtime.process.watchdog import ProcessWatch, exit_now
 from penstock.runtime.snapshots.local_copies import LocalCopies
 from penstock.runtime.sorted_rows import RowOrder, SortedRows
@@ -107,6 +108,7 @@ class TaskManager:
         self._folder = make_folder("tm", Path(parent if len(parent) < LONGEST_PARENT else "/tmp"))
         self._state_folder: Path | None = None
         self._strangers = Strangers()
+        self._turns = ThreadTurns()
         self._listener = TaskListener(str(self._folder), config.host, self._answer, self._clock)
         self._done = threading.Event()
 
@@ -146,6 +148,7 @@ class TaskManager:
         """Without an answer of the JobManager for too long, this attempt is over and the process ends."""
         name = self._config.taskmanager
         while not self._done.wait(HEARTBEAT_S):
+            self._turns.note_heartbeat()
             self._listener.require_responsive()
             try:
                 message = self._newest_host.heartbeat(name) if self._newest_host is not None else Heartbeat(name)
@@ -188,8 +191,9 @@ class TaskManager:
     # ---- the JobManager's orders
 
     def _serve_jobmanager(self, connection: socket.socket) -> None:
+        messages = MessageReader(connection)
         while not self._done.is_set():
-            message = receive(connection)
+            message = messages.receive()
             try:
                 send(connection, self._handle(message))
             except PenstockError as error:
@@ -201,7 +205,10 @@ class TaskManager:
         if isinstance(message, ReadState | ListStates):
             if self._host is None:
                 raise StateLostError("this TaskManager has not been given its subtasks")
-            return self._host.read(message) if isinstance(message, ReadState) else self._host.states()
+            if isinstance(message, ListStates):
+                return self._host.states()
+            self._turns.note_query()
+            return self._host.read(message)
         if isinstance(message, CheckpointsEnded):
             if self._host is not None:
                 self._host.notify(message.completed, message.aborted)

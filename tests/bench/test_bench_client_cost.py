@@ -35,7 +35,7 @@ def compare(name: str, alone: list[float], beside: list[float], found: list[Foun
 
 
 def answered(*rates: float) -> list[Found]:
-    return [{"lookups": 10 * rate, "seconds": 10.0} for rate in rates]
+    return [{"lookups": 10 * rate, "seconds": 10.0, "latency_ms": 2.0, "latency_p95_ms": 3.5} for rate in rates]
 
 
 def write_keys(path: Path, keys: list[str]) -> None:
@@ -53,9 +53,9 @@ def test_queries_are_within_their_limits_at_the_limits() -> None:
     verdict = queries.judge(compare("queried", [100.0] * 3, [90.5, 90.5, 1.0], answered(20_000, 20_000, 1)))
     assert verdict.is_within_limits and verdict.figures["lookups_per_s"] == 20_000
     assert verdict.lines == (
-        "round 1: 100 rows/s alone, 90 rows/s queried, 20,000 look-ups/s",
-        "round 2: 100 rows/s alone, 90 rows/s queried, 20,000 look-ups/s",
-        "round 3: 100 rows/s alone, 1 rows/s queried, 1 look-ups/s",
+        "round 1: 100 rows/s alone, 90 rows/s queried, 20,000 look-ups/s, 2.0 ms (95 %: 3.5 ms)",
+        "round 2: 100 rows/s alone, 90 rows/s queried, 20,000 look-ups/s, 2.0 ms (95 %: 3.5 ms)",
+        "round 3: 100 rows/s alone, 1 rows/s queried, 1 look-ups/s, 2.0 ms (95 %: 3.5 ms)",
         "look-ups: 20,000/s (limit: at least 20,000/s): kept",
         "cost: 9.5 % of the rows/s (limit: at most 10 %): kept",
     )

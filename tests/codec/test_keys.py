@@ -47,7 +47,9 @@ def test_state_keys_survive_the_trip_through_columns_and_hash_as_in_spark(case):
     columns = codec.encode(state_keys)
     assert codec.decode(columns) == state_keys == keys
     assert [codec.to_user_key(key) for key in state_keys] == keys
-    assert list(map(codec.hash, state_keys)) == codec.hash_batch(columns).tolist()
+    assert (
+        list(map(codec.hash, state_keys)) == codec.hash_batch(columns).tolist() == codec.hash_keys(state_keys).tolist()
+    )
     assert len({codec.to_state_key(key) for key in keys}) == len(set(keys))
     sorted(state_keys, key=codec.order)
 
@@ -200,3 +202,18 @@ def test_column_hashes_equal_single_hashes_for_long_keys_nulls_and_slices():
     assert hash_columns([], []).tolist() == []
     assert hash_columns([pa.array([], pa.string())], [Types.STRING()]).tolist() == []
     assert hash_columns([pa.array(["a"], pa.large_string())], [Types.STRING()]).tolist() == [1485273170]
+
+
+@given(st.integers(0, LONG_KEY_BYTES + 5).flatmap(lambda n: st.lists(st.text("ab\0é", min_size=n, max_size=n))))
+def test_texts_of_one_length_are_hashed_as_one_by_one(keys: list[str]) -> None:
+    codec = KeyCodec([Types.STRING()])
+    assert codec.to_state_keys(keys) == keys
+    expected = list(map(codec.hash, keys))
+    assert codec.hash_keys(keys).tolist() == expected == codec.hash_batch(codec.encode(keys)).tolist()
+
+
+def test_keys_are_checked_all_at_once_too() -> None:
+    assert KeyCodec([Types.LONG()]).to_state_keys([1, 2]) == [1, 2]
+    for wrong in ([None], ["ada", 5]):
+        with pytest.raises((InvalidKeyError, UnsupportedValueError)):
+            KeyCodec([Types.STRING()]).to_state_keys(wrong)

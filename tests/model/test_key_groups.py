@@ -6,6 +6,7 @@ The vectors were computed by Spark 4.3.0 with `SELECT hash(...)`.
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from penstock.model.key_groups import (
     key_group_range,
     spark_hash,
     subtask_of,
+    subtasks_of,
 )
 from penstock.model.time import Instant
 from penstock.model.types import TAGGED, Types, parse_type
@@ -185,6 +187,13 @@ def test_e4_ranges_cover_all_key_groups_once_and_agree_with_their_owner(case):
         assert subtask_of(last, max_parallelism, parallelism) == index
         next_group = last + 1
     assert next_group == max_parallelism
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.integers(1, MAX_KEY_GROUPS), st.data())
+def test_e4_owners_of_many_hashes_are_those_of_each(hashes, max_parallelism, data):
+    parallelism = data.draw(st.integers(1, max_parallelism))
+    expected = [subtask_of(key_group_of(one, max_parallelism), max_parallelism, parallelism) for one in hashes]
+    assert subtasks_of(np.array(hashes, dtype=np.int32), max_parallelism, parallelism).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,10 @@ class FakeJob:
         self.queries = FakeQueries()
         self._lock = threading.Lock()
 
+    @property
+    def job_id(self) -> str:
+        return self.current.job_id
+
     def record(self) -> JobRecord:
         return self.current
 

@@ -5,11 +5,13 @@ it by one epoch, never by more: the next one begins only when all have finished.
 over connections that are kept for the next query.
 """
 
+import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -38,9 +40,9 @@ from penstock.graph.execution_graph import ExecutionGraph
 from penstock.graph.job_graph import StagePlan
 from penstock.jobmanager.attempt.epoch_tracker import EpochTracker
 from penstock.model.ids import StageId, SubtaskId
-from penstock.model.key_groups import subtask_of
+from penstock.model.key_groups import subtasks_of
 from penstock.runtime.process.messages import Hello, ListStates, LiveState, LiveStates, ReadState, Register, StateValues
-from penstock.runtime.process.rpc import connect, raise_refusal, receive, send
+from penstock.runtime.process.rpc import MessageReader, connect, raise_refusal, send
 
 ANSWER_LIMIT_S = 5.0
 """For one answer of a TaskManager."""
@@ -54,7 +56,7 @@ class _Part:
     """What one subtask is asked for."""
 
     subtask: SubtaskId
-    positions: tuple[int, ...] = ()
+    positions: Sequence[int] = ()
     """Of its keys in the query."""
 
 
@@ -72,7 +74,7 @@ class AttemptReads:
         self._tracker = tracker
         self._graph = execution.job
         self._owners = execution.owners
-        self._links = {r.taskmanager: _Links((r.host, r.tcp_port), hello) for r in registered}
+        self._links = {r.taskmanager: _Links(r, hello) for r in registered}
         self._clock = clock
 
     def states(self) -> list[LiveState]:
@@ -80,10 +82,7 @@ class AttemptReads:
         found: dict[tuple[str, str], LiveState] = {}
         for links in self._links.values():
             with _as_not_ready():
-                with links.link() as link:
-                    send(link, ListStates())
-                    answer = receive(link)
-                raise_refusal(answer)
+                (answer,) = _exchange([(links, ListStates())])
                 assert isinstance(answer, LiveStates)
                 found.update({(state.info.operator_uid, state.info.name): state for state in answer.states})
         return [*found.values()]
@@ -121,12 +120,14 @@ class AttemptReads:
         if query.limit:
             return [_Part(SubtaskId(StageId(stage.id), index)) for index in range(stage.parallelism)]
         keys = QueryKeys.of(state.info, query.keys)
-        hashes = keys.codec.hash_batch(keys.codec.encode(keys.keys)).tolist()
+        hashes = keys.codec.hash_keys(keys.keys)
         owners: dict[int, list[int]] = {}
-        for position, key_hash in enumerate(hashes):
-            group = key_hash % stage.max_parallelism
-            owners.setdefault(subtask_of(group, stage.max_parallelism, stage.parallelism), []).append(position)
-        return [_Part(SubtaskId(StageId(stage.id), index), tuple(found)) for index, found in owners.items()]
+        for position, owner in enumerate(subtasks_of(hashes, stage.max_parallelism, stage.parallelism).tolist()):
+            if owner in owners:
+                owners[owner].append(position)
+            else:
+                owners[owner] = [position]
+        return [_Part(SubtaskId(StageId(stage.id), index), found) for index, found in owners.items()]
 
     def _ask_all(self, state: LiveState, parts: list[_Part], query: StateQuery, epoch: int) -> list[StateValues] | None:
         """The answers of all subtasks at one epoch; None if one of them cannot be read at it."""
@@ -158,16 +159,8 @@ class AttemptReads:
             yield waiting
 
     def _ask(self, requests: list[ReadState]) -> list[StateValues]:
-        """Send all requests, then take all answers."""
         with _as_not_ready():
-            with ExitStack() as stack:
-                links = [stack.enter_context(self._links[self._owners[r.subtask]].link()) for r in requests]
-                for request, link in zip(requests, links, strict=True):
-                    send(link, request)
-                answers = [receive(link) for link in links]
-            for answer in answers:
-                raise_refusal(answer)
-        return answers
+            return _exchange([(self._links[self._owners[request.subtask]], request) for request in requests])
 
 
 def _request(state: LiveState, part: _Part, query: StateQuery, epoch: int) -> ReadState:
@@ -190,38 +183,49 @@ def _scanned(found: list[StateValues], limit: int, epoch: int) -> StateAnswer:
     return StateAnswer(entries[:limit], epoch, more=more)
 
 
+class _Link:
+    """A connection to a TaskManager: a message, an answer, the next message."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(ANSWER_LIMIT_S)
+        self._connection = connection
+        self.receive = MessageReader(connection).receive
+
+    def send(self, message: Any) -> None:
+        """Send a message. Its answer must be received before the next one is sent."""
+        send(self._connection, message)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+
 class _Links:
     """Connections to one TaskManager, reused by one query after the other."""
 
-    def __init__(self, address: tuple[str, int], hello: Hello) -> None:
-        self._address = address
+    def __init__(self, register: Register, hello: Hello) -> None:
+        self._register = register
         self._hello = hello
         self._lock = threading.Lock()
-        self._idle: list[socket.socket] = []
+        self._idle: list[_Link] = []
 
-    def _take(self) -> socket.socket:
+    def take(self) -> "_Link":
+        """A connection for one message and its answer. Afterwards it is put back, or closed after an error."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        link = connect(self._address)
+        path = self._register.unix_path
+        link = _Link(connect(path if os.path.exists(path) else (self._register.host, self._register.tcp_port)))
         try:
-            link.settimeout(ANSWER_LIMIT_S)
-            send(link, self._hello)
-            raise_refusal(receive(link))
+            link.send(self._hello)
+            raise_refusal(link.receive())
         except BaseException:
             link.close()
             raise
         return link
 
-    @contextmanager
-    def link(self) -> Iterator[socket.socket]:
-        """A connection for one question; after an error it is not used again."""
-        link = self._take()
-        try:
-            yield link
-        except BaseException:
-            link.close()
-            raise
+    def put_back(self, link: "_Link") -> None:
+        """Keep a connection for the next query."""
         with self._lock:
             self._idle.append(link)
 
@@ -232,6 +236,26 @@ class _Links:
                 with suppress(OSError):
                     link.close()
             self._idle.clear()
+
+
+def _exchange(messages: list[tuple[_Links, Any]]) -> list[Any]:
+    """Send all messages, each to another TaskManager, then take all answers."""
+    taken: list[tuple[_Links, _Link]] = []
+    try:
+        for links, message in messages:
+            link = links.take()
+            taken.append((links, link))
+            link.send(message)
+        answers = [link.receive() for _, link in taken]
+    except BaseException:
+        for _, link in taken:
+            link.close()
+        raise
+    for links, link in taken:
+        links.put_back(link)
+    for answer in answers:
+        raise_refusal(answer)
+    return answers
 
 
 @contextmanager

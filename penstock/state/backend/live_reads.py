@@ -36,6 +36,7 @@ class LiveReads(Protocol):
         """Up to `limit` addresses at which a declared state has entries, in any order."""
 
 
+_LIGHT = frozenset({int, float, bool, tuple, type(None)})
 TEXT_ELEMENT = 64
 """So many characters or bytes weigh as much as an element."""
 
@@ -54,6 +55,11 @@ def element_count(value: Any) -> int:
     if isinstance(value, list | dict):
         return 1 + len(value)
     return 1 + len(value) // TEXT_ELEMENT if isinstance(value, str | bytes) else 1
+
+
+def largest_count(values: Sequence[Any]) -> int:
+    """How much the heaviest of some stored values weighs, in elements of a list or map."""
+    return 1 if _LIGHT.issuperset(map(type, values)) else max(map(element_count, values))
 
 
 def visible(info: StateTableInfo, ttl_ms: int, now_ms: int) -> Callable[[Any], Any] | None:
