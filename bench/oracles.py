@@ -48,7 +48,8 @@ def common_window_keys(left: pa.Table, right: pa.Table, columns: tuple[str, str]
     together = np.concatenate(windows)
     sides = zip((left, right), columns, windows, strict=True)
     places = [_places(_int64(table, column), own, together) for table, column, own in sides]
-    return len(np.intersect1d(*places))
+    left_places, right_places = places
+    return len(np.intersect1d(left_places, right_places))
 
 
 def session_count(table: pa.Table, column: str, gap_ms: int) -> int:

@@ -14,7 +14,7 @@ from w2_input import WINDOW_MS, write_input
 
 from penstock.common import Time, Types
 from penstock.connectors.discard import DiscardingSink
-from penstock.datastream import AggregateFunction, StreamExecutionEnvironment
+from penstock.datastream import AggregateFunction, DataStream, StreamExecutionEnvironment
 from penstock.datastream.window import TumblingEventTimeWindows
 
 
@@ -34,21 +34,26 @@ class CountAndSum(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-def build(env: StreamExecutionEnvironment, args: argparse.Namespace) -> None:
+def timed_events(env: StreamExecutionEnvironment, args: argparse.Namespace) -> DataStream:
+    """The input, with event time."""
     rows = (
         env.spark.readStream.schema("key string, ts bigint, value double")
         .option("maxFilesPerTrigger", args.files_per_trigger)
         .parquet(str(args.work / "input"))
     )
     timed = rows.selectExpr("key", "timestamp_millis(ts) as at", "value")
-    events = env.from_dataframe(timed, event_time="at", max_out_of_orderness="6 seconds")
-    windows = events.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
+    return env.from_dataframe(timed, event_time="at", max_out_of_orderness="6 seconds")
+
+
+def build(env: StreamExecutionEnvironment, args: argparse.Namespace) -> None:
+    windows = timed_events(env, args).key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
     pair = Types.TUPLE([Types.LONG(), Types.DOUBLE()])
     totals = windows.aggregate(CountAndSum(), accumulator_type=pair, output_type=pair)
     totals.uid("count-and-sum").sink_to(DiscardingSink()).uid("discard")
 
 
-def main() -> None:
+def main(build=build) -> None:
+    """Run the program that `build` makes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--files-per-trigger", type=int, required=True)

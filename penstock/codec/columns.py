@@ -44,10 +44,7 @@ def encode_column(values: Sequence[Any], type_info: TypeInformation) -> pa.Array
 
 def decode_column(array: pa.Array, type_info: TypeInformation) -> list[Any]:
     """The values of an Arrow array, None for null. Large, dictionary and other-zone variants are accepted too."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if array.type != type_info.arrow:
-        array = _cast(array, type_info)
+    array = cast_column(array, type_info)
     decoder = _DECODERS.get(type_info.name)
     if decoder is not None:
         return decoder(array, type_info)
@@ -69,7 +66,12 @@ def _misfit(values: Sequence[Any], type_info: TypeInformation, error: Exception)
     return UnsupportedValueError(f"values do not fit the declared type {type_info.text}: {error}")
 
 
-def _cast(array: pa.Array, type_info: TypeInformation) -> pa.Array:
+def cast_column(array: pa.Array, type_info: TypeInformation) -> pa.Array:
+    """The values as one array of `type_info.arrow`. A value that does not fit is an UnsupportedValueError."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.type == type_info.arrow:
+        return array
     try:
         return array.cast(type_info.arrow)
     except (pa.ArrowException, ValueError) as error:

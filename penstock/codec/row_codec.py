@@ -20,10 +20,10 @@ class RowCodec:
     def __init__(self, type_info: TypeInformation) -> None:
         self.type_info = type_info
         self.is_row = type_info.names is not None
-        self._types = type_info.children if self.is_row else (type_info,)
+        self.types = type_info.children if self.is_row else (type_info,)
         names = type_info.names if type_info.names is not None else (VALUE_COLUMN,)
         self.fields: list[tuple[str, pa.DataType]] = [
-            (name, field.arrow) for name, field in zip(names, self._types, strict=True)
+            (name, field.arrow) for name, field in zip(names, self.types, strict=True)
         ]
 
     @property
@@ -37,12 +37,12 @@ class RowCodec:
 
     def decode_columns(self, columns: Sequence[pa.Array]) -> list[list[Any]]:
         """The values of one batch, field by field."""
-        if len(columns) != len(self._types):
-            expected = len(self._types)
+        if len(columns) != len(self.types):
+            expected = len(self.types)
             raise UnsupportedValueError(
                 f"{len(columns)} columns for records of {self.type_info.text}; expected {expected}"
             )
-        return [decode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
+        return [decode_column(column, field) for column, field in zip(columns, self.types, strict=True)]
 
     def make_records(self, fields: list[list[Any]]) -> list[Any]:
         """Records of the values of their fields."""
@@ -51,7 +51,7 @@ class RowCodec:
     def encode(self, records: Sequence[Any]) -> list[pa.Array]:
         """The columns of a batch of records; a record that does not fit is an UnsupportedValueError."""
         columns = transpose(records, self.type_info) if self.is_row else [records]
-        return [encode_column(column, field) for column, field in zip(columns, self._types, strict=True)]
+        return [encode_column(column, field) for column, field in zip(columns, self.types, strict=True)]
 
 
 def fields_ddl(fields: Sequence[tuple[str, pa.DataType]]) -> str:

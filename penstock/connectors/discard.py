@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.model.sink import Sink, SinkContext, SinkWriter
 from penstock.model.snapshot import Committable
 
@@ -30,6 +32,8 @@ class _Discard(SinkWriter):
     def begin_epoch(self) -> None: ...
 
     def write(self, records: Sequence[Any]) -> None: ...
+
+    def write_columns(self, rows: pa.RecordBatch) -> None: ...
 
     def roll_back(self) -> None: ...
 

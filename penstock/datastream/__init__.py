@@ -31,6 +31,7 @@ from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.legacy_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
 from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from penstock.model.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from penstock.model.batch_functions import BatchProcessFunction, BatchRuntimeContext, BatchValueState
 from penstock.model.broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
@@ -67,6 +68,7 @@ from penstock.model.join_functions import (
     JoinFunction,
     ProcessJoinFunction,
 )
+from penstock.model.key_slots import KeySlots
 from penstock.model.memory_size import MemorySize
 from penstock.model.operator_state import (
     CheckpointedFunction,
@@ -95,6 +97,9 @@ __all__ = [
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "BatchProcessFunction",
+    "BatchRuntimeContext",
+    "BatchValueState",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
@@ -133,6 +138,7 @@ __all__ = [
     "JoinFunction",
     "JoinedStreams",
     "KeySelector",
+    "KeySlots",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

@@ -46,6 +46,7 @@ from penstock.graph.stream_graph import (
     PartitionTo,
     SinkSpec,
 )
+from penstock.model.batch_functions import BatchProcessFunction
 from penstock.model.descriptors import MapStateDescriptor
 from penstock.model.execution_config import ExecutionConfig
 from penstock.model.functions import (
@@ -156,10 +157,9 @@ class DataStream(NodeSettings):
 
     def process(self, func: ProcessFunction, output_type: Any = None) -> "DataStream":
         """The records that `func.process_element` yields: any number for each record."""
-        if isinstance(func, KeyedProcessFunction):
-            raise UsageError(
-                f"{type(func).__name__} is a KeyedProcessFunction, which needs a key; call .key_by(...) before .process"
-            )
+        if isinstance(func, KeyedProcessFunction | BatchProcessFunction):
+            kind = "KeyedProcessFunction" if isinstance(func, KeyedProcessFunction) else "BatchProcessFunction"
+            raise UsageError(f"{type(func).__name__} is a {kind}, which needs a key; call .key_by(...) before .process")
         if not isinstance(func, ProcessFunction):
             raise ArgumentError(
                 f"The input must be a ProcessFunction, not {describe_given(func)}; give an instance of a subclass of "

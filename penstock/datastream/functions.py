@@ -6,6 +6,11 @@ from penstock.model.async_functions import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
 )
+from penstock.model.batch_functions import (
+    BatchProcessFunction,
+    BatchRuntimeContext,
+    BatchValueState,
+)
 from penstock.model.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -38,6 +43,7 @@ from penstock.model.join_functions import (
     JoinFunction,
     ProcessJoinFunction,
 )
+from penstock.model.key_slots import KeySlots
 from penstock.model.operator_state import (
     CheckpointedFunction,
     CheckpointListener,
@@ -62,6 +68,9 @@ __all__ = [
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
+    "BatchProcessFunction",
+    "BatchRuntimeContext",
+    "BatchValueState",
     "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
@@ -77,6 +86,7 @@ __all__ = [
     "FunctionSnapshotContext",
     "JoinFunction",
     "KeySelector",
+    "KeySlots",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

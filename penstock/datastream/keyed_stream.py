@@ -10,8 +10,10 @@ from penstock.datastream.collect import CloseableIterator
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.spark_processors import ProcessorCall, add_processor
+from penstock.datastream.vectorised import add_deduplicate, add_running
 from penstock.errors import ArgumentError, UsageError
 from penstock.graph.aggregates import FieldReduce, RecordReduce, resolve_position
+from penstock.graph.batch_types import check_batch_types
 from penstock.graph.callables import (
     CallableFilter,
     CallableFlatMap,
@@ -20,10 +22,13 @@ from penstock.graph.callables import (
     as_function,
     describe_given,
 )
+from penstock.graph.job_graph import KEYED_BATCH
 from penstock.graph.keyed_records import Unkeyed, pairs_with_keys
 from penstock.graph.published_records import PublishedRecords
 from penstock.graph.pyflink_plan import VALUES
 from penstock.graph.stream_graph import JvmOp, Node
+from penstock.model.batch_functions import BatchProcessFunction
+from penstock.model.column_aggregates import ColumnAggregate
 from penstock.model.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.model.functions import (
     FilterFunction,
@@ -33,6 +38,8 @@ from penstock.model.functions import (
     MapFunction,
     ReduceFunction,
 )
+from penstock.model.time import TimeSpan
+from penstock.model.ttl import StateTtlConfig
 from penstock.model.window_assigners import WindowAssigner
 
 if TYPE_CHECKING:
@@ -74,14 +81,33 @@ class KeyedStream(DataStream):
         function = as_function(func, FilterFunction, CallableFilter)
         return self._operator("keyed_filter", "Filter", function, self.get_type())
 
-    def process(self, func: KeyedProcessFunction, output_type: Any = None) -> DataStream:  # type: ignore[override]
-        """The records that `func.process_element` yields for each record. It has state and timers."""
+    def process(  # type: ignore[override]
+        self, func: KeyedProcessFunction | BatchProcessFunction, output_type: Any = None
+    ) -> DataStream:
+        """The records that `func.process_element` yields for each record. It has state and timers.
+
+        A BatchProcessFunction processes the rows of a batch with one call, as Arrow columns.
+        """
+        if isinstance(func, BatchProcessFunction):
+            check_batch_types(self.get_type(), output_type, type(func).__name__)
+            return self._operator(KEYED_BATCH, "BATCH PROCESS", func, output_type)
         if not isinstance(func, KeyedProcessFunction):
             raise ArgumentError(
                 f"KeyedProcessFunction is required for KeyedStream. The input is {describe_given(func)}; give an "
                 f"instance of a subclass of KeyedProcessFunction"
             )
         return self._operator("keyed_process", "KEYED PROCESS", func, output_type)
+
+    def running(self, **aggregates: ColumnAggregate) -> DataStream:
+        """For each record the key and the aggregates of all records of its key so far. Computed on columns.
+
+        `orders.key_by("customer").running(total=agg.sum("amount"), n=agg.count())`
+        """
+        return add_running(self, aggregates)
+
+    def deduplicate(self, ttl: StateTtlConfig | TimeSpan | None = None) -> DataStream:
+        """The first record of each key; with a time to live also the first one after it has passed."""
+        return add_deduplicate(self, ttl)
 
     def transform_with_state(
         self,

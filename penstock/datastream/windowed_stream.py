@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.datastream.vectorised import add_window_aggregates
 from penstock.errors import ArgumentError
 from penstock.graph.callables import CallableReduce, as_function, describe_given
 from penstock.graph.creation_site import creation_site, site_line
@@ -16,6 +17,7 @@ from penstock.graph.window_operation import (
     check_operation,
     require_event_time,
 )
+from penstock.model.column_aggregates import ColumnAggregate
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -69,7 +71,7 @@ class WindowSettings:
             require_event_time(self._graph, keyed_stream._node.id, self._name)
         self._graph.unfinished[self] = (
             f"{self._name!r} ({site_line(creation_site())}) divides a stream into windows, and nothing is done with "
-            f"them; call .reduce(), .aggregate(), .apply() or .process() on it"
+            f"them; call .reduce(), .aggregate(), .agg(), .apply() or .process() on it"
         )
 
     @property
@@ -205,6 +207,15 @@ class WindowedStream(WindowSettings):
 
     _apply = WindowFunction
     _process = ProcessWindowFunction
+
+    def agg(self, **aggregates: ColumnAggregate) -> "DataStream":
+        """The key, the bounds and the aggregates of each window. Computed on columns.
+
+        `orders.key_by("customer").window(TumblingEventTimeWindows.of(Time.minutes(1))).agg(total=agg.sum("amount"))`
+        """
+        result = add_window_aggregates(self._keyed_stream, self, aggregates)
+        self._graph.unfinished.pop(self, None)
+        return result
 
 
 class AllWindowedStream(WindowSettings):

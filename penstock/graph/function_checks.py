@@ -56,6 +56,7 @@ _METHODS: dict[str, dict[str, _Parameters]] = {
     "window_process": {"process": ("key", "context", "elements"), "clear": ("context",)},
     "window_process_all": {"process": ("context", "elements"), "clear": ("context",)},
     "keyed_epoch": {},
+    "keyed_batch": {"process_batch": ("batch", "keys", "ctx")},
     "stateful_processor": {
         "init": ("handle",),
         "handleInputRows": ("key", "rows", "timerValues"),
@@ -85,6 +86,7 @@ _CALLERS = {
     "async_wait": "the operator",
     "source_function": "add_source",
     "sink_function": "add_sink",
+    "keyed_batch": "process",
     "broadcast": "process",
     "keyed_broadcast": "process",
     "co_map": "map",
@@ -99,7 +101,7 @@ _CALLERS = {
 """Kind -> the method of the stream, where it has another name."""
 _SHORTER: dict[tuple[str, str], _Parameters] = {("stateful_processor", "handleInputRows"): ("key", "rows")}
 """Kind and method -> fewer parameters that are accepted too: those of the examples in Spark's API reference."""
-_ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "partition", "extract_timestamp")
+_ONE_RESULT = ("map", "map1", "map2", "filter", "reduce", "get_key", "partition", "extract_timestamp", "process_batch")
 _REGISTER = ("register_event_time_timer", "register_processing_time_timer")
 _COUNTS = ("no arguments", "one argument", "two arguments", "three arguments")
 
@@ -190,7 +192,8 @@ def _check_method(function: Any, method: str, parameters: _Parameters, caller: s
         raise ArgumentError(f"{what} is async, but functions are called one record at a time; write def, not async def")
     if method in _ONE_RESULT and inspect.isgeneratorfunction(body):
         instead = "use flat_map(), or return the value" if method == "map" else "return the value"
-        raise ArgumentError(f"{what} yields, but {call} takes one result for each record; {instead}")
+        each = "batch: a pyarrow.RecordBatch" if method == "process_batch" else "record"
+        raise ArgumentError(f"{what} yields, but {call} takes one result for each {each}; {instead}")
 
 
 def takes(called: Any, parameters: _Parameters) -> bool:

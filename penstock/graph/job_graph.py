@@ -25,6 +25,13 @@ global: everything to the first subtask. custom: the upstream stage chooses the 
 SPARK_SINK = "spark"
 """`EdgePlan.target` of an edge that ends in `JobGraph.spark_sinks`."""
 
+KEYED_BATCH = "keyed_batch"
+"""The kind of an operator with a BatchProcessFunction."""
+KEYED_AGGREGATE_WINDOW = "keyed_aggregate_window"
+"""The kind of an operator that aggregates columns by window."""
+COLUMN_KINDS = frozenset({KEYED_BATCH, KEYED_AGGREGATE_WINDOW})
+"""Kinds that read rows as Arrow columns, and emit them so."""
+
 SIDE_OUTPUT = "side_output"
 """The kind of an operator that passes on what the operator before it has tagged for one side output."""
 
@@ -54,7 +61,7 @@ class OperatorPlan:
     """map, flat_map, filter or process; keyed_map, keyed_flat_map, keyed_filter, keyed_process or reduce (in batch
     mode final_reduce); broadcast or keyed_broadcast; co_map, co_flat_map or co_process, also with keyed_;
     keyed_co_interval_join; keyed_window;
-    keyed_epoch; timestamps; side_output; sink."""
+    keyed_epoch; keyed_batch; keyed_aggregate_window; timestamps; side_output; sink."""
     function: bytes
     """The pickled function object, always an instance with the PyFlink method of its kind (a lambda is wrapped);
     timestamps: a WatermarkStrategy; keyed_window: a WindowOperation; side_output: None; sink: its `SinkSpec`."""

@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
 
 from penstock.model.delivery import Delivery
 from penstock.model.ids import SubtaskId
@@ -79,6 +81,14 @@ class SinkWriter(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close files and connections."""
+
+
+@runtime_checkable
+class ColumnWriter(Protocol):
+    """A SinkWriter that also takes rows as Arrow columns, as vectorised operators emit them."""
+
+    def write_columns(self, rows: pa.RecordBatch) -> None:
+        """Write rows of the current epoch, instead of `write`: the fields of the records, by name."""
 
 
 class Sink(ABC):

@@ -18,14 +18,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.codec.columns import cast_column
+from penstock.codec.key_dictionary import require_keys
 from penstock.codec.keys import KeyCodec, null_key
 from penstock.codec.row_codec import RowCodec
 from penstock.errors import InvalidKeyError
-from penstock.graph.job_graph import EdgePlan, SourceRef, StagePlan
+from penstock.graph.job_graph import COLUMN_KINDS, EdgePlan, SourceRef, StagePlan
 from penstock.graph.pickling import loads
 from penstock.graph.stream_graph import CustomPartition
 from penstock.runtime.kept_output import KeptBatches
-from penstock.runtime.operators.batch import Batch
+from penstock.runtime.operators.batch import Batch, ColumnRows, listed_timestamps
 from penstock.runtime.process.messages import Barrier
 from penstock.runtime.user_errors import USER_ERRORS, created_lines, key_error, partition_error, record_facts
 
@@ -56,6 +58,11 @@ def positions_read(stage: StagePlan) -> set[int]:
     return outputs.union(*(operator.inputs for operator in stage.operators))
 
 
+def positions_in_columns(stage: StagePlan) -> set[int]:
+    """The positions whose rows an operator reads as Arrow columns."""
+    return {position for operator in stage.operators if operator.kind in COLUMN_KINDS for position in operator.inputs}
+
+
 def key_columns_of(edge: EdgePlan) -> list[int]:
     """Positions of the key in the record's fields, for a key that is made of columns."""
     names = [name for name, _ in RowCodec(edge.record_type).fields]
@@ -75,8 +82,11 @@ def newest_by_partition(rows: pa.RecordBatch | None) -> Iterator[tuple[str, int]
 class EdgeColumns:
     """The columns of one input edge in its stage's input: which they are, and the records in them."""
 
-    def __init__(self, index: int, edge: EdgePlan, *, keyed: bool) -> None:
+    def __init__(self, index: int, edge: EdgePlan, *, keyed: bool, in_columns: bool = False) -> None:
+        self._in_columns = in_columns and not any(key.children for key in edge.key_types)
+        """Whether an operator reads the rows as columns, so that records may never be needed."""
         self._codec = RowCodec(edge.record_type)
+        self._types = self._codec.types
         self._names = [f"i{index}_{n}" for n in range(len(self._codec.fields))]
         self._edge = edge
         self._keys: KeyCodec | None = None
@@ -113,9 +123,30 @@ class EdgeColumns:
         return self._keys.hash_batch([part.column(name) for name in self._key_names])
 
     def decode(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
+        """The rows as a batch."""
+        return self._as_columns(part, timed=timed) if self._in_columns else self._as_records(part, timed=timed)
+
+    def _as_columns(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
+        """The rows as columns. Null and NaN keys are found at once."""
+        columns = [cast_column(part.column(name), kind) for name, kind in zip(self._names, self._types, strict=True)]
+        rows = pa.RecordBatch.from_arrays(columns, [name for name, _ in self._codec.fields])
+        timestamps = part.column(TIMESTAMP) if timed else None
+        if timestamps is not None and timestamps.null_count == len(timestamps):
+            timestamps = None
+        if self._keys is None:
+            return Batch.of_columns(ColumnRows(rows, self._edge.record_type, timestamps))
+        keys = tuple(part.column(name) for name in self._key_names)
+        try:
+            for key in keys:
+                require_keys(key)
+        except InvalidKeyError as error:
+            raise self._invalid(error, list(keys), self._codec.decode_batch(columns)) from None
+        return Batch.of_columns(ColumnRows(rows, self._edge.record_type, timestamps, keys, self._keys))
+
+    def _as_records(self, part: pa.RecordBatch, *, timed: bool) -> Batch:
         fields = self._codec.decode_columns([part.column(name) for name in self._names])
         records = self._codec.make_records(fields)
-        timestamps = _timestamps(part) if timed else None
+        timestamps = listed_timestamps(part.column(TIMESTAMP)) if timed else None
         if self._keys is None:
             return Batch(records, timestamps)
         columns = [part.column(name) for name in self._key_names]
@@ -144,16 +175,11 @@ def _is_no_key(value: Any) -> bool:
 
 
 def _timestamp_column(batch: Batch) -> pa.Array:
-    count = len(batch.records)
+    count = len(batch)
+    if batch.columns is not None:
+        given = batch.columns.timestamps
+        return pa.nulls(count, pa.int64()) if given is None else given
     return pa.nulls(count, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps, pa.int64())
-
-
-def _timestamps(part: pa.RecordBatch) -> list[int | None] | None:
-    column = part.column(TIMESTAMP)
-    if column.null_count == len(column):
-        return None
-    values: list[int | None] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-    return values
 
 
 class EdgeEncoder:
@@ -175,10 +201,16 @@ class EdgeEncoder:
         chosen = None
         if self._partition is not None:
             chosen = select_targets(self._edge, self._partition, batch.records, self._targets)
-        arrays = [_timestamp_column(batch), *self._codec.encode(batch.records)]
+        arrays = [_timestamp_column(batch), *self._fields(batch)]
         if self._keys is not None and self._select is not None:
             arrays += self._keys.encode(select_keys(self._edge, self._keys, self._select, batch.records))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema), chosen
+
+    def _fields(self, batch: Batch) -> list[pa.Array]:
+        """The columns of the records; those of a batch in columns as they are."""
+        if batch.columns is not None and batch.columns.record_type == self._edge.record_type:
+            return list(batch.columns.rows.columns)
+        return self._codec.encode(batch.records)
 
 
 class ArrowOutput:
@@ -192,7 +224,7 @@ class ArrowOutput:
 
     def add(self, batch: Batch) -> None:
         """Encode a batch immediately, so that a value that does not fit is an error of the operator that made it."""
-        count = len(batch.records)
+        count = len(batch)
         if not count:
             return
         rows, chosen = self._encoder.encode(batch)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from penstock.codec.record_rows import to_rows
 from penstock.errors import StateAccessError, UnsupportedValueError
-from penstock.graph.job_graph import SIDE_OUTPUT, EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.graph.job_graph import COLUMN_KINDS, SIDE_OUTPUT, EdgePlan, OperatorPlan, StageOutput, StagePlan
 from penstock.model.output_tag import TagUse
 from penstock.model.sink import SinkContext
 from penstock.model.snapshot import Committable
@@ -30,7 +30,13 @@ from penstock.runtime.operators.held_output import HeldOutput
 from penstock.runtime.operators.operator_kinds import make_operator
 from penstock.runtime.operators.record_operators import Operator, Timestamps
 from penstock.runtime.operators.side_outputs import PASS_ON, split_tagged
-from penstock.runtime.operators.sink_operators import Collected, EpochSink, Printed, open_sink
+from penstock.runtime.operators.sink_operators import (
+    Collected,
+    EpochSink,
+    Printed,
+    open_sink,
+    write_batch,
+)
 from penstock.runtime.process.messages import Barrier, EpochHeader
 from penstock.runtime.subtask_place import SubtaskPlace
 from penstock.runtime.user_errors import (
@@ -192,16 +198,16 @@ class OperatorChain:
             self.rows_out += len(batch)
             self._convert(position, batch, partial(output.add, batch))
         readers = self._readers.get(position, ())
-        if not readers or not (batch.records or batch.side):
+        if not readers or not (len(batch) or batch.side):
             return
         for reader in readers:
-            if not batch.records and reader not in self._side:
+            if not len(batch) and reader not in self._side:
                 continue
             sink = self._sinks.get(reader)
             if sink is not None:
                 self.rows_out += len(batch)
                 self._processed[reader] = self._processed.get(reader, 0) + len(batch)
-                self._write(sink, reader, position, batch.records)
+                self._write(sink, reader, position, batch)
                 continue
             emitted = self._process(reader, position, batch)
             if emitted is not None:
@@ -226,30 +232,30 @@ class OperatorChain:
     def _process(self, position: int, origin: int, batch: Batch) -> Batch | None:
         operator = self._operators[position]
         before = self._processed.get(position, 0)
-        if batch.keys is not None and operator.plan.uid in self._backends:
+        if batch.has_keys and operator.plan.uid in self._backends and operator.plan.kind not in COLUMN_KINDS:
             with self._times.measured("state"):
-                self._backends[operator.plan.uid].expect(batch.keys)
+                self._backends[operator.plan.uid].expect(batch.keys or ())
         try:
             emitted = operator.process_from(origin, batch)
         except SELF_EXPLANATORY_ERRORS:
             raise
         except USER_ERRORS as error:
-            where = f"record {before + operator.position + 1} of epoch {self._epoch} in subtask {self._place.id}"
+            where = f"{operator.place_in(batch, before)} of epoch {self._epoch} in subtask {self._place.id}"
             raise user_error(operator.plan, where, error, _facts_of(operator, batch)) from error
         self._processed[position] = before + len(batch)
         if operator.plan.keyed:
             self._backends[operator.plan.uid].ttl.after_records(len(batch))
         return emitted
 
-    def _write(self, sink: EpochSink, reader: int, position: int, records: list[Any]) -> None:
+    def _write(self, sink: EpochSink, reader: int, position: int, batch: Batch) -> None:
         """Write records to a sink. A value that it cannot write is an error of the operator that made it."""
         plan = self._stage.operators[reader]
         try:
-            sink.write(records)
+            write_batch(sink, batch)
         except UnsupportedValueError as error:
             where = f"in its output to {plan.name!r} of subtask {self._place.id}"
             producer = self._producer(position) or plan
-            raise user_error(producer, where, error, probable_cause(producer, records)) from error
+            raise user_error(producer, where, error, probable_cause(producer, batch.records)) from error
         except Exception as error:
             raise user_error(plan, f"in its sink of subtask {self._place.id}", error) from error
 
@@ -258,6 +264,8 @@ class OperatorChain:
         plan = self._producer(position)
         if plan is None or not plan.output_type.names or position not in self._row_positions:
             return batch
+        if batch.columns is not None:
+            return batch  # its records are rows
         rows = self._convert(position, batch, partial(to_rows, batch.records, plan.output_type))
         return Batch(rows, batch.timestamps, None, batch.side)
 

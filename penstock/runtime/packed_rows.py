@@ -54,7 +54,7 @@ class PackedOutput:
 
     def add(self, batch: Batch) -> None:
         """Encode a batch immediately, so that a value that does not fit is an error of the operator that made it."""
-        if batch.records:
+        if len(batch):
             rows, chosen = self._encoder.encode(batch)
             self._keep(self._packer.add(rows, chosen))
 

@@ -19,7 +19,7 @@ NO_KEY = object()
 TIMERS_END = "timers_end"
 """An attribute of functions whose timers register others only finitely often."""
 WITHOUT_TIMERS = frozenset(
-    {"keyed_map", "keyed_flat_map", "keyed_filter", "keyed_co_map", "keyed_co_flat_map", "final_reduce"}
+    {"keyed_batch", "keyed_map", "keyed_flat_map", "keyed_filter", "keyed_co_map", "keyed_co_flat_map", "final_reduce"}
 )
 """Kinds of operators that need no pause between two keys: it takes time where keys are many."""
 

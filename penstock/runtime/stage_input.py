@@ -19,6 +19,7 @@ from penstock.runtime.exchange_rows import (
     TIMESTAMP,
     EdgeColumns,
     has_timestamps,
+    positions_in_columns,
     positions_read,
 )
 from penstock.runtime.operators.batch import Batch, EdgeBatch
@@ -32,8 +33,14 @@ class StageInput:
     """Turns the Arrow batches of a stage's input into batches of records, edge by edge."""
 
     def __init__(self, stage: StagePlan, batch_rows: int = BATCH_ROWS.default, *, drop_untimed: bool = False) -> None:
+        in_columns = positions_in_columns(stage)
         self._edges = [
-            EdgeColumns(index, edge, keyed=stage.keyed and edge.partitioning != "broadcast")
+            EdgeColumns(
+                index,
+                edge,
+                keyed=stage.keyed and edge.partitioning != "broadcast",
+                in_columns=-1 - index in in_columns,
+            )
             for index, edge in enumerate(stage.inputs)
         ]
         self._timed = has_timestamps(stage)

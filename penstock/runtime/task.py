@@ -230,9 +230,10 @@ class Subtask:
             if generator.position == -1 - item.edge and generator.by_partition:
                 for partition, newest in newest_by_partition(item.columns):
                     self._see(partition_key(generator.uid, partition), newest)
-            elif generator.position == -1 - item.edge and item.batch.timestamps:
-                newest = max((t for t in item.batch.timestamps if t is not None), default=MIN_WATERMARK)
-                self._see(generator.uid, newest)
+            elif generator.position == -1 - item.edge:
+                newest_time = item.batch.newest_timestamp()
+                if newest_time is not None:
+                    self._see(generator.uid, newest_time)
 
     def _see(self, key: str, timestamp: int) -> None:
         self._seen[key] = max(self._seen.get(key, MIN_WATERMARK), timestamp)

@@ -32,6 +32,14 @@ class Timers:
             timestamp = _checked(timestamp)
         self._table.add(timestamp, self._current.key)
 
+    def register_at(self, timestamp: int, address: Any) -> None:
+        """Register a timer of a state key, or with namespaces of a pair of state key and namespace."""
+        self._table.add(timestamp, address)
+
+    def delete_at(self, timestamp: int, address: Any) -> None:
+        """Delete such a timer, if there is one."""
+        self._table.discard(timestamp, address)
+
     def delete(self, timestamp: int) -> None:
         """Delete the current key's timer at this time, if there is one."""
         if type(timestamp) is not int or not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import ArgumentError, UsageError
+from penstock.graph.batch_types import require_columns
 from penstock.graph.callables import CallableKeySelector, describe_given
 from penstock.graph.function_checks import check_function
 from penstock.graph.interval_bounds import INTERVAL_JOIN, IntervalBounds
 from penstock.graph.job_graph import (
+    KEYED_BATCH,
     SIDE_OUTPUT,
     SPARK_SINK,
     EdgePlan,
@@ -27,6 +29,7 @@ from penstock.graph.stream_graph import SinkSpec, SourceSpec
 from penstock.graph.tagged_union import SideKey, SidesOfWindow
 from penstock.graph.window_operation import KEYED_WINDOW, WINDOW_CONTENTS, SameKey, WindowOperation, check_operation
 from penstock.model.async_functions import AsyncFunction, AsyncFunctionDescriptor
+from penstock.model.batch_functions import BatchProcessFunction
 from penstock.model.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.model.co_functions import (
     CoFlatMapFunction,
@@ -71,6 +74,7 @@ SINK_UID = "sink"
 MARKED_RECORDS = "marked_records"
 """In the config of the operator: its records are pairs of the number of their stream, 1 or 2, and the record."""
 KEYED_KINDS: list[tuple[type, str]] = [
+    (BatchProcessFunction, KEYED_BATCH),
     (KeyedProcessFunction, "keyed_process"),
     (KeyedBroadcastProcessFunction, "keyed_broadcast"),
     (KeyedCoProcessFunction, "keyed_co_process"),
@@ -137,6 +141,8 @@ class FunctionProgram:
     """Instead of `key_type`, for a key of several columns."""
     record_type: Any = None
     """The type of the records, as which windows, joins, `reduce` and async calls keep them; None: any."""
+    output_type: Any = None
+    """The type of the results of a BatchProcessFunction; None: that of the columns it returns."""
     second_type: Any = None
     """Of the records of the second stream of an interval join."""
     async_wait_ms: int = ASYNC_WAIT.default
@@ -195,6 +201,8 @@ def function_graph(program: FunctionProgram) -> JobGraph:
     if is_window_join:
         config[MARKED_RECORDS] = True
     record_type = resolve_type(program.record_type)
+    if kind == KEYED_BATCH:
+        require_columns(record_type, f"{type(program.function).__name__} (record_type= of the harness)")
     batch = program.runtime_mode is not RuntimeExecutionMode.STREAMING  # what a harness is fed ends
     function = OperatorPlan(
         program.uid,
@@ -202,7 +210,7 @@ def function_graph(program: FunctionProgram) -> JobGraph:
         kind_in_mode(kind, batch=batch),
         dumps(operation, FUNCTION_UID),
         record_type,
-        record_type if kind == "reduce" else TAGGED,
+        resolve_type(program.output_type) if kind == KEYED_BATCH else record_type if kind == "reduce" else TAGGED,
         tuple(-1 - index for index in range(len(edges))),
         keyed=keyed,
         key_types=key_types,

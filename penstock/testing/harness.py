@@ -104,7 +104,8 @@ class Harness:
                 backend=, broadcast= (descriptors of the states of a second stream, fed as `Broadcast(record)`),
                 second_key= and second_timestamp= (of records of the second of two streams, fed as `Second(record)`; as
                 those of the first if not given), record_type=, second_type= (of records that windows, joins, `reduce`
-                and async calls keep), side_outputs= (tags for `side_output`), window= (an assigner) with trigger=,
+                and async calls keep; record_type= also of the columns that a BatchProcessFunction gets, output_type= of
+                those it returns), side_outputs= (tags for `side_output`), window= (an assigner) with trigger=,
                 allowed_lateness=, late_data= (a tag), window_function= and accumulator_type=, runtime_mode= (with BATCH
                 everything is processed by `finish`), restore_from= (the path of a savepoint or checkpoint whose state
                 the function starts with) and uid= (of its operator there, if several have state), seed=, clock=,

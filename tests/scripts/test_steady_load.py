@@ -54,7 +54,8 @@ def test_a_short_run_has_its_latency_and_says_nothing_of_growth() -> None:
 
 
 def test_the_heap_is_the_total_of_a_histogram() -> None:
-    histogram = " num     #instances         #bytes  class name (module)\n   1:        91231       10485760  [B\nTotal   1500000   104857600\n"
+    lines = (" num  #instances  #bytes  class name", "   1:  91231  10485760  [B", "Total  1500000  104857600", "")
+    histogram = "\n".join(lines)
     assert steady_load.live_mib(histogram) == 100.0
     with pytest.raises(ValueError, match="without a total"):
         steady_load.live_mib("Attach failed")

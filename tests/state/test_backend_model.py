@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from penstock.codec.columns import decode_column, encode_column
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -42,6 +43,7 @@ OTHER_KEYS = [f"other {number}" for number in range(12)]
 """Filled at the start and never touched again, so that most seals can be deltas."""
 NAMESPACED = {"a": ("a", (0, 1)), "b": ("a", (1, 2)), "ü, a longer key": ("b", (0, 1))}
 """What the keys are in states with namespaces: two of them are one key in two namespaces."""
+PAIR = Types.TUPLE([Types.LONG(), Types.DOUBLE()])
 WINDOW = Types.TUPLE([Types.LONG(), Types.LONG()])
 MAP_KEYS = ["x", "y", 1, True, (1, "z")]
 Model = dict[str, dict[Any, Any]]
@@ -59,6 +61,7 @@ def descriptors() -> dict[str, StateDescriptor]:
     return {
         "value": ValueStateDescriptor("value", Types.LONG()),
         "untyped": ValueStateDescriptor("untyped"),
+        "columns": ValueStateDescriptor("columns", PAIR),
         "list": ListStateDescriptor("list", Types.LONG()),
         "map": MapStateDescriptor("map", Types.STRING(), Types.LONG()),
         "untyped_map": MapStateDescriptor("untyped_map"),
@@ -68,11 +71,14 @@ def descriptors() -> dict[str, StateDescriptor]:
 
 
 timestamps = st.integers(0, 9)
+pairs = st.none() | st.tuples(numbers, st.none() | st.sampled_from([0.5, -0.0]))
 some_numbers = st.lists(numbers, max_size=3)
 map_keys = st.sampled_from(MAP_KEYS)
 accesses: st.SearchStrategy[Access] = st.one_of(
     st.tuples(st.just("value_update"), st.none() | numbers),
     st.tuples(st.just("untyped_update"), anything),
+    st.tuples(st.just("columns_put"), st.dictionaries(keys, pairs)),
+    st.tuples(st.just("columns_update"), pairs),
     st.tuples(st.just("clear"), st.sampled_from(list(descriptors()))),
     st.tuples(st.sampled_from(["list_add", "list_add_all", "list_update"]), some_numbers),
     st.tuples(st.just("map_put"), map_keys, anything),
@@ -137,6 +143,7 @@ class BackendMachine(RuleBasedStateMachine):
             self.go_to(self.address(key))
             self.value_update(1)
             self.untyped_update([1])
+            self.columns_update((1, None))
             self.list_add([1, 2])
             self.map_put("x", 1)
             self.reduce(1)
@@ -146,8 +153,13 @@ class BackendMachine(RuleBasedStateMachine):
 
     def use(self, backend: KeyedBackend) -> None:
         self.backend = backend
+        self.many = self.many_values(backend)
         self.states = self.tables(backend)
         self.timers = Timers(backend, TimeDomain.EVENT_TIME, self.namespace_type)
+
+    def many_values(self, backend: KeyedBackend) -> Any:
+        """The values of many addresses at once."""
+        return backend.bulk_values(descriptors()["columns"], self.namespace_type)  # type: ignore[arg-type]
 
     def tables(self, backend: KeyedBackend) -> dict[str, Any]:
         return {name: backend.table(descriptor, self.namespace_type) for name, descriptor in descriptors().items()}
@@ -227,6 +239,21 @@ class BackendMachine(RuleBasedStateMachine):
         self.put("untyped", value)
         if isinstance(given, list):
             given.append("not stored")
+
+    def columns_put(self, values: dict[str, Any]) -> None:
+        """Values of many keys at once, which are read first."""
+        addresses = list(map(self.address, values))
+        before = [self.model["columns"].get(address) for address in addresses]
+        assert repr(decode_column(self.many.get(addresses), PAIR)) == repr(before)
+        self.many.put(addresses, encode_column(list(values.values()), PAIR))
+        current = self.key
+        for self.key, value in zip(addresses, values.values(), strict=True):
+            self.put("columns", value)
+        self.key = current
+
+    def columns_update(self, value: Any) -> None:
+        self.states["columns"].update(value)
+        self.put("columns", value)
 
     def clear(self, name: str) -> None:
         self.states[name].clear()
@@ -377,7 +404,7 @@ class BackendMachine(RuleBasedStateMachine):
     def check(self, backend: KeyedBackend, handles: dict[str, Any], model: Model) -> None:
         for key in map(self.address, (*KEYS, OTHER_KEYS[0])):
             enter(backend, key)
-            for name in ("value", "untyped"):
+            for name in ("value", "untyped", "columns"):
                 assert repr(handles[name].value()) == repr(model[name].get(key))
             assert handles["list"].get() == model["list"].get(key, [])
             for name in ("map", "untyped_map"):

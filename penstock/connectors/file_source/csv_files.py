@@ -17,6 +17,7 @@ import pyarrow.csv as pa_csv
 from penstock.connectors.file_source.file_parts import FilePart
 from penstock.connectors.file_source.text_blocks import read_blocks
 from penstock.errors import UnsupportedValueError
+from penstock.model.options.execution_options import SOURCE_PACKED
 from penstock.model.readable_values import shortened
 
 BLANK = bytes(range(0x21))
@@ -133,7 +134,7 @@ class _Block:
     def _error(self, problem: str) -> UnsupportedValueError:
         return UnsupportedValueError(
             f"a line of the file {self._path!r} does not have the declared columns: {problem}; correct the file or the "
-            f"schema. If Spark can read it, set penstock.source.packed: never"
+            f"schema. If Spark can read it, set {SOURCE_PACKED.key}: never"
         )
 
 

@@ -15,6 +15,7 @@ import pyarrow.json as pa_json
 from penstock.connectors.file_source.file_parts import FilePart
 from penstock.connectors.file_source.text_blocks import read_blocks
 from penstock.errors import UnsupportedValueError
+from penstock.model.options.execution_options import SOURCE_PACKED
 from penstock.model.readable_values import shortened
 
 SPACE = " \t\r\n"
@@ -116,7 +117,7 @@ class _SlowReader:
             raise UnsupportedValueError(
                 f"a line of the file {self._path!r} is not an object of the declared columns: {error}: "
                 f"{shortened(line.decode('utf-8', 'replace'), 200)}; correct the file or the schema. If Spark can read "
-                f"it, set penstock.source.packed: never"
+                f"it, set {SOURCE_PACKED.key}: never"
             ) from None
 
     def _fields(self, text: str) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
 from penstock.errors import UnsupportedValueError, UsageError
+from penstock.model.options.execution_options import SOURCE_PACKED
 
 SPARK_SINK_LOG = "_spark_metadata"
 """A folder in which Spark's own file sink says which of the files count."""
@@ -32,7 +33,7 @@ def list_files(root: str) -> list[SourceFile]:
     if os.path.isdir(os.path.join(root, SPARK_SINK_LOG)):
         raise UsageError(
             f"the folder {root!r} is written by Spark's own file sink, whose log in {SPARK_SINK_LOG!r} says which "
-            f"files count; read it with penstock.source.packed: never"
+            f"files count; read it with {SOURCE_PACKED.key}: never"
         )
     if os.path.isfile(root):
         name = os.path.basename(root)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from penstock.connectors.file_source.file_parts import FilePart
 from penstock.errors import UnsupportedValueError
+from penstock.model.options.execution_options import SOURCE_PACKED
 
 WIDENED: dict[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int16(): (pa.int8(), pa.uint8()),
@@ -99,12 +100,12 @@ def _require_readable(path: str, file: pq.ParquetFile, columns: list[tuple[str, 
         if not _is_readable(kind, field.type):
             raise UnsupportedValueError(
                 f"column {name!r} of the file {path!r} is of type {kind}, which is not read as {field.type}; declare "
-                f"its own type in the schema, or let Spark read the source: penstock.source.packed: never"
+                f"its own type in the schema, or let Spark read the source: {SOURCE_PACKED.key}: never"
             )
         if (pa.types.is_date(kind) or pa.types.is_timestamp(kind)) and _has_old_calendar(file):
             raise UnsupportedValueError(
                 f"column {name!r} of the file {path!r} holds dates in the calendar of Spark 2 and Hive; let Spark read "
-                f"the source: penstock.source.packed: never"
+                f"the source: {SOURCE_PACKED.key}: never"
             )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.connectors.file_source.file_parts import FilePart
 from penstock.errors import UnsupportedValueError
+from penstock.model.options.execution_options import SOURCE_PACKED
 from penstock.model.units import MIB
 
 BLOCK_BYTES = 2 * MIB
@@ -35,7 +36,7 @@ def read_blocks(part: FilePart) -> Iterator[bytes]:
     suffix = _suffix(part.path)
     if suffix in NOT_READ:
         raise UnsupportedValueError(
-            f"the file {part.path!r} is compressed in a format that is read by Spark only: set penstock.source.packed: "
+            f"the file {part.path!r} is compressed in a format that is read by Spark only: set {SOURCE_PACKED.key}: "
             f"never"
         )
     opener = _OPENERS.get(suffix)

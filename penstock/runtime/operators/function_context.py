@@ -7,7 +7,7 @@ from typing import Any
 from penstock import failpoint
 from penstock.errors import StateAccessError
 from penstock.graph.function_checks import handles_timers, no_on_timer
-from penstock.graph.job_graph import OperatorPlan
+from penstock.graph.job_graph import KEYED_BATCH, OperatorPlan
 from penstock.model.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -19,6 +19,7 @@ from penstock.model.descriptors import (
 from penstock.model.functions import KeyedProcessFunction, RuntimeContext, TimerService
 from penstock.model.metric_group import MetricGroup
 from penstock.model.time import TimeDomain
+from penstock.runtime.operators.keyed_values import KeyedValues
 from penstock.runtime.operators.subtask_metrics import SubtaskMetrics
 from penstock.state.backend.current_key import CurrentKey
 from penstock.state.backend.keyed_backend import KeyedBackend
@@ -81,9 +82,25 @@ class OperatorContext(RuntimeContext):
     def _table(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> Any:
         if not isinstance(descriptor, kind):
             raise TypeError(f"expected a {kind.__name__}, got an object of type {type(descriptor).__name__}")
+        if self.plan.kind == KEYED_BATCH:
+            raise StateAccessError(
+                f"{descriptor.name!r} is a {descriptor.kind} state, and the BatchProcessFunction of operator "
+                f"{self.plan.name!r} has value states only; use a ValueStateDescriptor, or a KeyedProcessFunction"
+            )
         return self.backend().table(descriptor)
 
+    def _values_of_keys(self, descriptor: ValueStateDescriptor) -> KeyedValues:
+        """The state of a function that processes batches."""
+        if descriptor.value_type.kind != "arrow":
+            raise StateAccessError(
+                f"state {descriptor.name!r} of operator {self.plan.name!r} has no declared type, and the state of a "
+                f"BatchProcessFunction needs one; write ValueStateDescriptor({descriptor.name!r}, Types.LONG()), say"
+            )
+        return KeyedValues(self.backend().bulk_values(descriptor))
+
     def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
+        if self.plan.kind == KEYED_BATCH and isinstance(state_descriptor, ValueStateDescriptor):
+            return self._values_of_keys(state_descriptor)
         return self._table(state_descriptor, ValueStateDescriptor)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> Any:

@@ -2,9 +2,11 @@
 
 from penstock.errors import TypeMismatchError
 from penstock.graph.interval_bounds import INTERVAL_JOIN
-from penstock.graph.job_graph import OperatorPlan
+from penstock.graph.job_graph import KEYED_AGGREGATE_WINDOW, KEYED_BATCH, OperatorPlan
 from penstock.graph.window_operation import KEYED_WINDOW
+from penstock.runtime.operators.aggregate_window_operator import AggregateWindowOperator
 from penstock.runtime.operators.async_operator import AsyncWait
+from penstock.runtime.operators.batch_operator import KeyedBatch
 from penstock.runtime.operators.broadcast_operator import BroadcastOperator
 from penstock.runtime.operators.co_operators import CO_KINDS
 from penstock.runtime.operators.epoch_operator import KeyedEpoch
@@ -22,6 +24,8 @@ EVERY_KIND: dict[str, type[Operator]] = {
     **CO_KINDS,
     INTERVAL_JOIN: IntervalJoinOperator,
     "keyed_epoch": KeyedEpoch,
+    KEYED_BATCH: KeyedBatch,
+    KEYED_AGGREGATE_WINDOW: AggregateWindowOperator,
     "side_output": SideOutput,
     KEYED_WINDOW: WindowOperator,
     "async_wait": AsyncWait,

@@ -54,6 +54,10 @@ class Operator(ABC):
         """Index in the batch of the record that is being processed."""
         return self._count - length_hint(self._records) - 1 if self._records is not None else -1
 
+    def place_in(self, batch: Batch, before: int) -> str:
+        """Which records are being processed, `before` of which the epoch had so many; for messages."""
+        return f"record {before + self.position + 1}"
+
     def _each(self, batch: Batch) -> Iterator[Any]:
         """The batch's records; `position` knows which one is being processed."""
         self._records = iter(batch.records)

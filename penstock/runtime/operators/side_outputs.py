@@ -1,11 +1,12 @@
 """Side outputs: what a function yields as `tag, value` leaves its operator apart from the other records."""
 
+from penstock.graph.job_graph import COLUMN_KINDS
 from penstock.model.output_tag import OutputTag
 from penstock.runtime.operators.batch import Batch
 from penstock.runtime.operators.record_operators import Operator
 
-PASS_ON = frozenset({"filter", "keyed_filter", "timestamps", "reduce", "final_reduce", "side_output"})
-"""Kinds that pass on the records they get, from which tagged records were already taken out."""
+PASS_ON = COLUMN_KINDS | {"filter", "keyed_filter", "timestamps", "reduce", "final_reduce", "side_output"}
+"""Kinds that emit no tagged records. Most pass on what they get, from which tagged records were already taken out."""
 
 
 def split_tagged(batch: Batch) -> Batch:

@@ -1,7 +1,7 @@
 """Sinks as the last operators of a chain: print, collect, and the transactional ones (PROTOCOL R28)."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -11,9 +11,10 @@ from penstock.graph.job_graph import OperatorPlan
 from penstock.graph.pickling import loads
 from penstock.model.flink_text import printed_text
 from penstock.model.ids import SubtaskId
-from penstock.model.sink import SinkContext, SinkWriter
+from penstock.model.sink import ColumnWriter, SinkContext, SinkWriter
 from penstock.model.snapshot import Committable
 from penstock.model.types import TypeInformation
+from penstock.runtime.operators.batch import Batch
 
 
 class EpochSink(Protocol):
@@ -26,18 +27,33 @@ class EpochSink(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class TakesColumns(Protocol):
+    """A sink that can write rows as Arrow columns too."""
+
+    takes_columns: bool
+
+    def write_columns(self, rows: pa.RecordBatch) -> None: ...
+
+
 class Transactions:
     """A user's sink: its writer pre-commits transactions, the JobManager commits them."""
 
     def __init__(self, plan: OperatorPlan, context: SinkContext) -> None:
         self._context = context
         self._writer: SinkWriter = loads(plan.function).config.open(context)
+        self._column_writer = self._writer if isinstance(self._writer, ColumnWriter) else None
+        self.takes_columns = self._column_writer is not None
 
     def begin_epoch(self) -> None:
         self._writer.begin_epoch()
 
     def write(self, records: Sequence[Any]) -> None:
         self._writer.write(records)
+
+    def write_columns(self, rows: pa.RecordBatch) -> None:
+        assert self._column_writer is not None
+        self._column_writer.write_columns(rows)
 
     def roll_back(self) -> None:
         self._writer.roll_back()
@@ -87,6 +103,8 @@ class Printed:
 class Collected:
     """`execute_and_collect()`: the epoch's records are sent to the JobManager as Arrow streams."""
 
+    takes_columns = True
+
     def __init__(self, plan: OperatorPlan) -> None:
         self.uid = plan.uid
         self.payloads: list[bytes] = []
@@ -99,6 +117,9 @@ class Collected:
         """Encode now, so that a value that does not fit is an error of the operator that emitted it."""
         self.payloads.append(encode_records(records, self._type))
 
+    def write_columns(self, rows: pa.RecordBatch) -> None:
+        self.payloads.append(_encode_columns(rows.columns, self._type))
+
     def roll_back(self) -> None:
         self.payloads = []
 
@@ -107,6 +128,14 @@ class Collected:
 
     def close(self) -> None:
         self.payloads = []
+
+
+def write_batch(sink: EpochSink, batch: Batch) -> None:
+    """Write a batch to a sink: as columns if the batch has some and the sink takes them."""
+    if batch.columns is not None and isinstance(sink, TakesColumns) and sink.takes_columns:
+        sink.write_columns(batch.columns.rows)
+    else:
+        sink.write(batch.records)
 
 
 def open_sink(plan: OperatorPlan, context: SinkContext, parallelism: int) -> EpochSink:
@@ -121,11 +150,14 @@ def open_sink(plan: OperatorPlan, context: SinkContext, parallelism: int) -> Epo
 
 def encode_records(records: Sequence[Any], type_info: TypeInformation) -> bytes:
     """Records as an Arrow stream."""
-    codec = RowCodec(type_info)
-    schema = pa.schema([pa.field(name, arrow) for name, arrow in codec.fields])
+    return _encode_columns(RowCodec(type_info).encode(records), type_info)
+
+
+def _encode_columns(columns: list[pa.Array], type_info: TypeInformation) -> bytes:
+    schema = pa.schema([pa.field(name, arrow) for name, arrow in RowCodec(type_info).fields])
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(codec.encode(records), schema=schema))
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     return bytes(stream.getvalue())
 
 

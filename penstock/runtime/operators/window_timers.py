@@ -32,6 +32,14 @@ class WindowTimers:
                 yield timestamp, domain, address
                 failpoint.after("C7")
 
+    def take_due(self, watermark: int, now_ms: int) -> Iterator[FiredTimer]:
+        """Timers that are due now; none is registered while they fire."""
+        for domain, limit in ((TimeDomain.PROCESSING_TIME, now_ms), (TimeDomain.EVENT_TIME, watermark)):
+            for timestamp, address in self.of(domain).take_due(limit):
+                failpoint.before("C7")
+                yield timestamp, domain, address
+                failpoint.after("C7")
+
     def next_timestamp(self, domain: TimeDomain) -> int | None:
         """When the next timer of that domain is due."""
         return self.of(domain).next_timestamp()

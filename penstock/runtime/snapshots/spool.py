@@ -22,7 +22,7 @@ from penstock.graph.job_graph import EdgePlan, StagePlan
 from penstock.model.ids import new_nonce
 from penstock.model.options.checkpointing_options import MAX_SPOOL
 from penstock.model.units import KIB, MIB
-from penstock.runtime.exchange_rows import TIMESTAMP, EdgeColumns, positions_read
+from penstock.runtime.exchange_rows import TIMESTAMP, EdgeColumns, positions_in_columns, positions_read
 from penstock.runtime.operators.batch import EdgeBatch
 
 MAX_SPOOL_BYTES = MAX_SPOOL.default
@@ -98,7 +98,11 @@ class Spool:
             for index, edge in enumerate(stage.inputs)
             if stage.keyed and edge.partitioning != "broadcast" and -1 - index in read
         }
-        self._columns = {index: EdgeColumns(index, edge, keyed=True) for index, edge in self._plans.items()}
+        in_columns = positions_in_columns(stage)
+        self._columns = {
+            index: EdgeColumns(index, edge, keyed=True, in_columns=-1 - index in in_columns)
+            for index, edge in self._plans.items()
+        }
         self._segments: list[Segment] = []
         self._skip = 0
         self._saved = SealedSpool()

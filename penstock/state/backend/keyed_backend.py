@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
+from penstock.codec.columns import decode_column
 from penstock.codec.keys import KeyCodec
 from penstock.errors import StateAccessError, TypeMismatchError
 from penstock.model.descriptors import (
@@ -19,6 +20,7 @@ from penstock.model.descriptors import (
     Migration,
     ReducingStateDescriptor,
     StateDescriptor,
+    ValueStateDescriptor,
 )
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
@@ -26,7 +28,9 @@ from penstock.model.state import State
 from penstock.model.time import MAX_WATERMARK
 from penstock.model.type_information import TypeInformation, parse_type
 from penstock.state.backend.backend_place import BackendPlace
+from penstock.state.backend.bulk_values import BulkValues, StoredBulkValues, load_each, store_each
 from penstock.state.backend.current_key import NO_NAMESPACE, CurrentKey
+from penstock.state.backend.namespace_values import NamespaceValues, StoredNamespaceValues
 from penstock.state.backend.restored_table import RestoredTable
 from penstock.state.backend.sealed_state import SealedFiles, SealedTable, SealedTables
 from penstock.state.format.conversion import Conversion
@@ -90,6 +94,10 @@ class KeyedBackend(ABC):
         self._tables: dict[str, Any] = {}
         self._restored: dict[str, RestoredTable] = {}
         self._handles: dict[str, State] = {}
+        self._raw: dict[str, State] = {}
+        """The handles of stored entries: with a time to live without the wrapper that reads stamps."""
+        self._bulk: set[str] = set()
+        """States that are accessed for many keys at once."""
         self._migrations: dict[str, Migration | None] = {}
         self._queryable: dict[str, str] = {}
         self._is_running = False
@@ -147,6 +155,18 @@ class KeyedBackend(ABC):
     def retain(self, bases: Collection[CheckpointId]) -> None:
         """Only these seals may be named as base from now on. Data that is kept for others can be dropped."""
         return None
+
+    def get_many(self, name: str, addresses: Sequence[Any]) -> pa.Array:
+        """The stored values of a declared value state at these addresses, null where there is none.
+
+        An address is a state key, or for a state with namespaces a pair of state key and namespace; no two are equal.
+        With a time to live the stored values are pairs of stamp and value.
+        """
+        return load_each(self._raw[name], self._current_of(name), addresses, self._value_type(name))
+
+    def put_many(self, name: str, addresses: Sequence[Any], values: pa.Array) -> None:
+        """Replace the stored values of a declared value state at these addresses; null removes one."""
+        store_each(self._raw[name], self._current_of(name), addresses, decode_column(values, self._value_type(name)))
 
     def expect(self, keys: Sequence[Any]) -> None:
         """Prepare for accesses to these state keys."""
@@ -206,13 +226,34 @@ class KeyedBackend(ABC):
         if info.name not in self._handles:
             current = self._use_namespaces(info)
             self._migrations[info.name] = descriptor.migration
-            handle = self._new_handle(raw, self._open_table(info), current)
+            handle = self._raw[info.name] = self._new_handle(raw, self._open_table(info), current)
             self._handles[info.name] = self.ttl.wrap(descriptor, handle, current) if info.ttl else handle
             self._publish(descriptor)
         elif self._infos[info.name] != info:
             raise _name_in_use(self._infos[info.name], info)
         self.ttl.require_same(descriptor)
         return self._bound(descriptor)
+
+    def bulk_values(
+        self, descriptor: ValueStateDescriptor, namespace_type: TypeInformation | None = None
+    ) -> BulkValues:
+        """The values of a state for many keys at once; the same state as `table` returns."""
+        self._bulk.add(descriptor.name)
+        self.table(descriptor, namespace_type)
+        stored = StoredBulkValues(self, descriptor.name, self._value_type(descriptor.name))
+        return self.ttl.bulk_values(stored) if self._infos[descriptor.name].ttl else stored
+
+    def namespace_values(self, descriptor: ValueStateDescriptor, namespace_type: TypeInformation) -> NamespaceValues:
+        """The values of a state by namespace, for many keys at once; the same state as `table` returns."""
+        self._bulk.add(descriptor.name)
+        self.table(descriptor, namespace_type)
+        return StoredNamespaceValues(self, descriptor.name, self._value_type(descriptor.name))
+
+    def _value_type(self, name: str) -> TypeInformation:
+        return parse_type(self._infos[name].value_type)
+
+    def _current_of(self, name: str) -> CurrentKey:
+        return self.keys if self._infos[name].namespace is None else self.scope
 
     def _bound(self, descriptor: StateDescriptor) -> Any:
         """The handle, with the function of this descriptor: a repeated run has new function objects (PROTOCOL R11)."""

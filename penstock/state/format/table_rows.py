@@ -33,8 +33,8 @@ class Rows(NamedTuple):
     """State keys; of a state with namespaces pairs of state key and namespace."""
     map_keys: list[Any] | None
     """Stored map keys; None unless it is a map."""
-    values: list[Any]
-    """Stored values; for a timer its timestamp. None if the entry is deleted."""
+    values: list[Any] | pa.Array
+    """Stored values, or all of them as an array; for a timer its timestamp. None if the entry is deleted."""
     deleted: list[bool] | None
     """None if no row is a delete."""
 
@@ -69,7 +69,7 @@ def encode_rows(rows: Rows, info: StateTableInfo, key_codec: KeyCodec) -> Iterat
         yield from _encode_batch(_slice(rows, start, end), info, key_codec, schema)
 
 
-def _batches(values: list[Any], *, is_list: bool) -> Iterator[tuple[int, int]]:
+def _batches(values: list[Any] | pa.Array, *, is_list: bool) -> Iterator[tuple[int, int]]:
     """First and last+1 index of each batch."""
     start = elements = 0
     for end in range(BATCH_ROWS, len(values), BATCH_ROWS) if not is_list else ():
@@ -103,7 +103,8 @@ def _encode_batch(rows: Rows, info: StateTableInfo, key_codec: KeyCodec, schema:
         if rows.map_keys is not None:
             assert info.map_key_type is not None
             columns.append(map_keys_of(parse_type(info.map_key_type)).encode(rows.map_keys))
-        columns.append(encode_column(rows.values, parse_type(info.value_type)))
+        is_array = isinstance(rows.values, pa.Array)
+        columns.append(rows.values if is_array else encode_column(rows.values, parse_type(info.value_type)))
         deleted = np.zeros(count, dtype=np.bool_) if rows.deleted is None else np.array(rows.deleted, dtype=np.bool_)
         columns.append(pa.array(deleted))
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)

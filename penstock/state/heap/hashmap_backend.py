@@ -8,27 +8,36 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.model.descriptors import StateDescriptor
+import pyarrow as pa
+
+from penstock.codec.columns import decode_column, encode_column
+from penstock.model.descriptors import StateDescriptor, ValueStateDescriptor
 from penstock.model.ids import CheckpointId
 from penstock.model.snapshot import StateTableInfo
 from penstock.model.state import State
-from penstock.model.type_information import parse_type
+from penstock.model.type_information import TypeInformation, parse_type
 from penstock.state.backend.backend_place import BackendPlace
 from penstock.state.backend.current_key import CurrentKey
 from penstock.state.backend.folding_handles import AggregatingHandle, ReducingHandle
 from penstock.state.backend.keyed_backend import KeyedBackend
 from penstock.state.backend.map_keys import map_keys_of
+from penstock.state.backend.namespace_values import NamespaceValues
 from penstock.state.backend.sealed_state import SealedTable, SealedTables
 from penstock.state.backend.value_guard import guard_of
 from penstock.state.format.entry_bytes import address_order
 from penstock.state.format.table_rows import Rows, empty_table
 from penstock.state.heap.change_log import ChangeLog
+from penstock.state.heap.column_handle import ColumnValueState
+from penstock.state.heap.column_table import ColumnTable
 from penstock.state.heap.heap_handles import HeapListState, HeapMapState, HeapValueState
 from penstock.state.heap.heap_tables import ListTable, MapTable, Table, ValueTable
 from penstock.state.heap.heap_timers import TimerTable
 from penstock.state.heap.live_entries import list_entries, read_entries
+from penstock.state.heap.namespace_table import NamespaceTable
+from penstock.state.heap.value_columns import is_fixed_width
 from penstock.state.ttl.stamps import live_rows
 
+COLUMN_TABLES = (ColumnTable, NamespaceTable)
 COUNTED_KEYS = 65536
 """Entries of a map state are counted at every seal up to this number of keys. It takes about 20 ns per key."""
 
@@ -40,6 +49,8 @@ class HashMapBackend(KeyedBackend):
         super().__init__(place)
         self._restored_changes: dict[str, ChangeLog] = {}
         """For restored tables that no function has declared: they do not change, but deltas build on them too."""
+        self._shared_namespaces: set[str] = set()
+        """States whose namespaces are shared by many keys."""
         self._sealed_since: list[CheckpointId] = []
         """Seals taken since the start of the epoch that `roll_back` would undo."""
 
@@ -48,7 +59,7 @@ class HashMapBackend(KeyedBackend):
     def _begin(self) -> None:
         """Discard the undo data of the previous epoch."""
         for table in self._tables.values():
-            table.undo.clear()
+            table.begin()
         self._sealed_since.clear()
 
     def _finish(self) -> None:
@@ -78,11 +89,13 @@ class HashMapBackend(KeyedBackend):
         Only in batch mode, where an epoch starts without state and keys do not come back.
         """
         for name, table in self._tables.items():
+            has_namespaces = self._infos[name].namespace is not None
             if isinstance(table, TimerTable):
                 table.drop()
+            elif isinstance(table, COLUMN_TABLES):
+                table.drop(kept, has_namespaces=has_namespaces)
             else:
                 assert isinstance(table, ValueTable | ListTable | MapTable)
-                has_namespaces = self._infos[name].namespace is not None
                 for entries in (table.live, table.undo):
                     _keep(entries, kept, has_namespaces=has_namespaces)
 
@@ -134,7 +147,8 @@ class HashMapBackend(KeyedBackend):
         return self._sealed(number, [self._seal_whole(name, table) for name, table in self._tables.items()])
 
     def _seal_whole(self, name: str, table: Table) -> SealedTable:
-        live, rows = self.ttl.snapshot_filter(name), table.seal_all()
+        live = self.ttl.snapshot_filter(name)
+        rows = table.seal_objects() if live is not None and isinstance(table, COLUMN_TABLES) else table.seal_all()
         kept: Callable[[], Rows] = rows if live is None else partial(live_rows, rows, live)
         return SealedTable(self._infos[name], kept, full=True)
 
@@ -162,7 +176,12 @@ class HashMapBackend(KeyedBackend):
             assert info.map_key_type is not None
             map_keys_of(parse_type(info.map_key_type))  # raises for a type that cannot be a map key
             return MapTable()
-        return TimerTable(address_order(info)) if info.kind == "timer" else ValueTable()
+        if info.kind == "timer":
+            return TimerTable(address_order(info))
+        value_type = parse_type(info.value_type)
+        if info.name not in self._bulk or not is_fixed_width(value_type):
+            return ValueTable()
+        return NamespaceTable(value_type) if info.name in self._shared_namespaces else ColumnTable(value_type)
 
     def _new_handle(self, descriptor: StateDescriptor, table: Table, current: CurrentKey) -> State:
         if isinstance(table, MapTable):
@@ -170,8 +189,11 @@ class HashMapBackend(KeyedBackend):
             return HeapMapState(current, table, map_keys_of(descriptor.map_key_type), guard_of(descriptor.value_type))
         if isinstance(table, ListTable):
             return HeapListState(current, table, guard_of(descriptor.value_type.children[0]))
+        guard = guard_of(descriptor.value_type)
+        if isinstance(table, COLUMN_TABLES):
+            return ColumnValueState(current, table, guard)
         assert isinstance(table, ValueTable)
-        value = HeapValueState(current, table, guard_of(descriptor.value_type))
+        value = HeapValueState(current, table, guard)
         if descriptor.kind == "reducing":
             return ReducingHandle(value)
         return AggregatingHandle(value) if descriptor.kind == "aggregating" else value
@@ -179,8 +201,34 @@ class HashMapBackend(KeyedBackend):
     def keys_with(self, name: str) -> list[Any]:
         """The state keys that have entries in a declared state."""
         table = self._tables[name]
+        if isinstance(table, COLUMN_TABLES):
+            return table.keys()
         assert isinstance(table, ValueTable | ListTable | MapTable)
         return list(table.live)
+
+    # ---- many keys at once
+
+    def get_many(self, name: str, addresses: Sequence[Any]) -> pa.Array:
+        """The stored values of a value state."""
+        table = self._tables[name]
+        if isinstance(table, COLUMN_TABLES):
+            return table.get_many(addresses)
+        return encode_column(table.get_many(addresses), self._value_type(name))
+
+    def put_many(self, name: str, addresses: Sequence[Any], values: pa.Array) -> None:
+        """Replace stored values of a value state; null removes one."""
+        table = self._tables[name]
+        if isinstance(table, COLUMN_TABLES):
+            table.put_many(addresses, values)
+        else:
+            table.put_many(addresses, decode_column(values, self._value_type(name)))
+
+    def namespace_values(self, descriptor: ValueStateDescriptor, namespace_type: TypeInformation) -> NamespaceValues:
+        """The values of a state by namespace: its table, if values are of fixed width."""
+        self._shared_namespaces.add(descriptor.name)
+        values = super().namespace_values(descriptor, namespace_type)
+        table = self._tables[descriptor.name]
+        return table if isinstance(table, NamespaceTable) else values
 
     # ---- queries
 

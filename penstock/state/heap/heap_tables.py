@@ -8,7 +8,7 @@ Sealed data is never changed later: stored values are replaced, not modified; a 
 length; the dictionary of a map is copied before the first change after a full seal (copy on write).
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol
 
 from penstock.state.backend.map_iteration import ABSENT
@@ -21,14 +21,16 @@ Seal = Callable[[], Rows]
 class Table(Protocol):
     """Entries of one state, for all keys of the subtask."""
 
-    undo: dict[Any, Any]
     changes: ChangeLog
+
+    def begin(self) -> None:
+        """Discard what is needed to undo the previous epoch."""
 
     def changed(self) -> Iterable[Hashable]:
         """Entries that the epoch changed."""
 
     def roll_back(self) -> None:
-        """Restore what is saved in `undo`, and clear it."""
+        """Restore the old values of what the epoch has changed."""
 
     def seal_all(self) -> Seal:
         """All entries as they are now."""
@@ -55,6 +57,28 @@ class ValueTable:
         self.live: dict[Any, Any] = {}
         self.undo: dict[Any, Any] = {}
         self.changes = ChangeLog()
+
+    def get_many(self, keys: Sequence[Any]) -> list[Any]:
+        """The values of these keys, None where there is none."""
+        return list(map(self.live.get, keys))
+
+    def put_many(self, keys: Sequence[Any], values: Sequence[Any]) -> None:
+        """Replace the values of these keys by others in their stored form; None removes one."""
+        live, undo = self.live, self.undo
+        for key, value in zip(keys, values, strict=True):
+            old = live.get(key)
+            if key not in undo:
+                if value is None and old is None:
+                    continue
+                undo[key] = old
+            if value is not None:
+                live[key] = value
+            elif old is not None:
+                del live[key]
+
+    def begin(self) -> None:
+        """Discard what is needed to undo the previous epoch."""
+        self.undo.clear()
 
     def changed(self) -> Iterable[Hashable]:
         """Keys that the epoch changed."""
@@ -135,6 +159,10 @@ class ListTable:
             self.live[key] = elements
         elif old is not None:
             del self.live[key]
+
+    def begin(self) -> None:
+        """Discard what is needed to undo the previous epoch."""
+        self.undo.clear()
 
     def changed(self) -> Iterable[Hashable]:
         """Keys that the epoch changed."""
@@ -223,6 +251,10 @@ class MapTable:
         # The old values are those in the dictionary, except for keys that the epoch has changed before.
         self.undo[key] = {**entries, **self.undo[key]} if key in self.undo else entries
         del self.live[key]
+
+    def begin(self) -> None:
+        """Discard what is needed to undo the previous epoch."""
+        self.undo.clear()
 
     def changed(self) -> Iterable[Hashable]:
         """(key, map key) pairs that the epoch changed."""

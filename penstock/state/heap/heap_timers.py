@@ -114,6 +114,10 @@ class TimerTable:
             timers.clear()
         self._count = 0
 
+    def begin(self) -> None:
+        """Discard what is needed to undo the previous epoch."""
+        self.undo.clear()
+
     def changed(self) -> Iterable[Hashable]:
         """Timers that the epoch registered, deleted or fired."""
         return self.undo

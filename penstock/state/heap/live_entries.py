@@ -11,13 +11,17 @@ from typing import Any
 
 from penstock.state.backend.live_reads import require_readable
 from penstock.state.backend.map_iteration import ABSENT
+from penstock.state.heap.column_table import ColumnTable
 from penstock.state.heap.heap_tables import ListTable, MapTable, ValueTable
+from penstock.state.heap.namespace_table import NamespaceTable
 
-StateEntries = ValueTable | ListTable | MapTable
+StateEntries = ValueTable | ListTable | MapTable | ColumnTable | NamespaceTable
 
 
 def read_entries(table: StateEntries, addresses: Sequence[Any], *, before: bool) -> list[Any]:
     """The stored values at these addresses now, or `before` the epoch whose changes `undo` holds."""
+    if isinstance(table, ColumnTable | NamespaceTable):
+        return table.read(addresses, before=before)
     if isinstance(table, ValueTable):
         return _values(table, addresses, before=before)
     if isinstance(table, ListTable):
@@ -27,6 +31,8 @@ def read_entries(table: StateEntries, addresses: Sequence[Any], *, before: bool)
 
 def list_entries(table: StateEntries, limit: int, *, before: bool) -> list[Any]:
     """Up to `limit` addresses that have entries now, or had some before the epoch."""
+    if isinstance(table, ColumnTable | NamespaceTable):
+        return table.first_keys(limit, before=before)
     if not before:
         return _first(table.live, limit)
     wanted = limit
@@ -48,7 +54,7 @@ def _first(entries: dict[Any, Any], count: int) -> list[Any]:
             continue
 
 
-def _had_entries(table: StateEntries, addresses: Sequence[Any]) -> list[Any]:
+def _had_entries(table: ValueTable | ListTable | MapTable, addresses: Sequence[Any]) -> list[Any]:
     """The addresses that had entries before the epoch. Looks at no more elements than the epoch has changed."""
     if isinstance(table, MapTable):
         return [address for address in addresses if _had_map(table, address)]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.codec.columns import decode_column, encode_column
 from penstock.errors import StateBackendError
 from penstock.model.descriptors import StateDescriptor
 from penstock.model.ids import CheckpointId
@@ -214,6 +215,23 @@ class RocksDBBackend(KeyedBackend):
         if descriptor.kind == "reducing":
             return ReducingHandle(value)
         return AggregatingHandle(value) if descriptor.kind == "aggregating" else value
+
+    # ---- many keys at once
+
+    def get_many(self, name: str, addresses: Sequence[Any]) -> pa.Array:
+        """The stored values of a value state, read with one call of RocksDB."""
+        table = self._tables[name]
+        assert isinstance(table, RocksValueTable)
+        self._expect_addresses(name, [address for address in addresses if address not in table.delta])
+        return encode_column(table.load_many(addresses), self._value_type(name))
+
+    def put_many(self, name: str, addresses: Sequence[Any], values: pa.Array) -> None:
+        """Replace stored values of a value state in the changes of the epoch; null removes one."""
+        self._expect_addresses(name, addresses)
+        self._tables[name].delta.update(zip(addresses, decode_column(values, self._value_type(name)), strict=True))
+
+    def _expect_addresses(self, name: str, addresses: Sequence[Any]) -> None:
+        self._rows.expect(addresses if self._infos[name].namespace is None else [key for key, _ in addresses])
 
     # ---- queries
 

@@ -4,7 +4,7 @@ Rows: a value is one row per key; a list is one row per epoch that added to it; 
 look into `delta` first. Values from RocksDB are never shared: they are decoded for the caller.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -38,6 +38,14 @@ class RocksValueTable:
         """The value before the epoch, or None."""
         data = self.family.get(self._keys.row(key))
         return None if data is None else self._value.decode(data)
+
+    def load_many(self, keys: Sequence[Any]) -> list[Any]:
+        """The values of these keys, with the changes of the epoch; None where there is none."""
+        delta, row, decode = self.delta, self._keys.row, self._value.decode
+        unchanged = [key for key in keys if key not in delta]
+        rows = self.family.get([row(key) for key in unchanged]) if unchanged else []
+        stored = iter(None if data is None else decode(data) for data in rows)
+        return [delta[key] if key in delta else next(stored) for key in keys]
 
     def stored(self, key: Any) -> Any:
         """What RocksDB holds for a key, or None. The running epoch is not looked at."""

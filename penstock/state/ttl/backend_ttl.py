@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 from penstock.errors import TypeMismatchError
 from penstock.model.descriptors import StateDescriptor
 from penstock.model.state import State
+from penstock.state.backend.bulk_values import BulkValues
 from penstock.state.backend.current_key import CurrentKey
 from penstock.state.ttl.cleanup_scan import CleanupScan, KeysAfter
 from penstock.state.ttl.rules import EpochClock, SweepSettings, TtlRules
 from penstock.state.ttl.stamps import without_expired
+from penstock.state.ttl.ttl_bulk_values import TtlBulkValues
 from penstock.state.ttl.ttl_map_state import TtlMapState
 from penstock.state.ttl.ttl_states import TtlAggregatingState, TtlListState, TtlReducingState, TtlValueState
 
@@ -52,6 +54,12 @@ class BackendTtl:
         if kind == "reducing":
             return TtlReducingState(value)
         return TtlAggregatingState(value) if kind == "aggregating" else value
+
+    def bulk_values(self, stored: BulkValues) -> TtlBulkValues:
+        """The values of a state that was wrapped, for many keys at once, around the stored pairs."""
+        scan = self._scans[stored.name]
+        scan.many = values = TtlBulkValues(stored, scan, self.clock)
+        return values
 
     def require_same(self, descriptor: StateDescriptor) -> None:
         """Raise if a state is declared a second time with different rules."""

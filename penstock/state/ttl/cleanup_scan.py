@@ -35,13 +35,21 @@ class Expiring(Protocol):
         ...
 
 
+class ManyExpiring(Protocol):
+    """A state with a time to live that is accessed for many keys at once, as a scan sees it."""
+
+    def expire(self, addresses: Sequence[Any]) -> tuple[int, int, int | None]:
+        """Remove expired entries at these addresses; the same figures."""
+        ...
+
+
 class CleanupScan:
     """The passes over one state. Its knowledge about entries is not part of the state: a roll-back restarts it."""
 
     __slots__ = (
         "_began_ms", "_clock", "_current", "_cursor", "_ended_ms", "_entry_cost", "_in_pass", "_keys_after", "_known",
         "_left_oldest", "_name", "_oldest", "_per_access", "_removed", "_seen", "_sliced_ms", "_timed",
-        "_written_before", "checks", "has_removed", "rules", "state", "written",
+        "_written_before", "checks", "has_removed", "many", "rules", "state", "written",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +69,8 @@ class CleanupScan:
         self._entry_cost = DISK_COST if on_disk else 1
         self._timed = rules.in_background or (on_disk and rules.by_compaction)
         self.state: Expiring | None = None
+        self.many: ManyExpiring | None = None
+        """Of a state that is accessed for many keys at once, instead of `state`."""
         self.checks = 0
         """The number of state keys that `check` visits at the next access; 0 if nothing can have expired."""
         self.written = False
@@ -103,10 +113,14 @@ class CleanupScan:
     def check_records(self, count: int) -> None:
         """Visit as many state keys as for this number of accesses, if records count as accesses."""
         if self.rules.every_record:
-            left = count * self.checks
-            while left > 0 and self.checks:
-                self._advance(min(left, CHUNK))
-                left -= CHUNK
+            self.check_accesses(count)
+
+    def check_accesses(self, count: int) -> None:
+        """Visit as many state keys as for this number of accesses. The current key is preserved."""
+        left = count * self.checks
+        while left > 0 and self.checks:
+            self._advance(min(left, CHUNK))
+            left -= CHUNK
 
     def sweep(self, settings: SweepSettings) -> None:
         """The timed sweep: if it is due, visit about the budgeted number of entries, always whole keys."""
@@ -159,21 +173,29 @@ class CleanupScan:
         if not self._in_pass:
             self._begin()
         keys, self._cursor = self._keys_after(self._name, self._cursor, limit)
+        seen = self._expire_each(keys) if self.many is None else self._count(*self.many.expire(keys))
+        if self._cursor is None:
+            self._end()
+        return max(seen, len(keys), 1)
+
+    def _expire_each(self, keys: Sequence[Any]) -> int:
+        assert self.state is not None
         current, expire = self._current, self.state.expire
         before, seen = current.key, 0
         try:
             for current.key in keys:
-                entries, removed, oldest = expire()
-                seen += entries
-                self._removed += removed
-                self._seen += entries
-                if oldest is not None and (self._left_oldest is None or oldest < self._left_oldest):
-                    self._left_oldest = oldest
+                seen += self._count(*expire())
         finally:
             current.key = before
-        if self._cursor is None:
-            self._end()
-        return max(seen, len(keys), 1)
+        return seen
+
+    def _count(self, entries: int, removed: int, oldest: int | None) -> int:
+        """Count entries that were visited; how many they were."""
+        self._removed += removed
+        self._seen += entries
+        if oldest is not None and (self._left_oldest is None or oldest < self._left_oldest):
+            self._left_oldest = oldest
+        return entries
 
     def _begin(self) -> None:
         self._in_pass = True

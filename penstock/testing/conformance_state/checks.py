@@ -6,6 +6,7 @@ from penstock.testing.conformance_state import (
     collections,
     epochs,
     evolution,
+    many_keys,
     namespaces,
     queries,
     snapshots,
@@ -15,7 +16,7 @@ from penstock.testing.conformance_state.tools import NewBackend
 
 CHECKS: list[Callable[[NewBackend], None]] = [
     check
-    for module in (values, collections, epochs, snapshots, evolution, namespaces, queries)
+    for module in (values, collections, epochs, snapshots, evolution, many_keys, namespaces, queries)
     for name, check in vars(module).items()
     if getattr(check, "__module__", None) == module.__name__ and not name.startswith("_") and callable(check)
 ]
