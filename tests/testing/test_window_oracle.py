@@ -34,7 +34,7 @@ from penstock.datastream.window import (
 )
 from penstock.jobmanager.attempt.recovery import StartOptions
 from penstock.testing import CHECKPOINT, CRASH, Advance, Harness, ManualClock, Watermark
-from tests.testing.window_oracle import NEVER, Case, Clock, Event, WindowOracle, gap_of
+from tests.testing.window_oracle import BEFORE, NEVER, Case, Clock, Event, WindowOracle, gap_of
 
 LATE = OutputTag("late")
 TIMES = ["tumbling", "sliding", "session", "dynamic session"]
@@ -232,7 +232,7 @@ def run(
 
 
 def expected(case: Case, items: list[Any], now: int) -> WindowOracle:
-    """The same by the oracle. Control items without effect on the results are left out."""
+    """The same by the oracle."""
     events: list[Any] = []
     for item in items:
         if isinstance(item, Event):
@@ -242,6 +242,8 @@ def expected(case: Case, items: list[Any], now: int) -> WindowOracle:
         elif isinstance(item, Advance):
             now += item.milliseconds
             events.append(Clock(now, is_event_time=False))
+        elif item != CRASH:  # an epoch ends, and overdue timers fire
+            events.append(Clock(BEFORE, is_event_time=True))
     oracle = WindowOracle(case)
     oracle.now = now - sum(item.milliseconds for item in items if isinstance(item, Advance))
     return oracle.run(events).end()
