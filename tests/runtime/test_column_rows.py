@@ -9,10 +9,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.common import Types
+from penstock.connectors.discard import DiscardingSink
 from penstock.errors import InvalidKeyError
-from penstock.graph.job_graph import KEYED_BATCH, EdgePlan, StageOutput, StagePlan
+from penstock.graph.job_graph import KEYED_BATCH, EdgePlan, OperatorPlan, StageOutput, StagePlan
+from penstock.graph.pickling import dumps
+from penstock.graph.stream_graph import SinkSpec
+from penstock.model.ids import StageId, SubtaskId
+from penstock.model.sink import SinkContext, SinkWriter
 from penstock.model.types import resolve_type
+from penstock.runtime.exchange_rows import ArrowOutput
 from penstock.runtime.operators.batch import Batch, ColumnRows, EdgeBatch
+from penstock.runtime.operators.sink_operators import Collected, Transactions, decode_records, write_batch
+from penstock.runtime.process.messages import Barrier
 from penstock.runtime.snapshots.spool import Spool
 from penstock.runtime.stage_input import StageInput
 from tests.runtime.test_exchange import NOON, ORDERS, barrier_of, by_column, emitted, stage_of, through_the_jvm
@@ -89,6 +97,56 @@ def test_keys_that_are_null_or_nan_are_refused_with_their_record(record_type: st
             list(StageInput(stage).items(arrived))
         errors.append(str(caught.value))
     assert errors[0] == errors[1] and "n=2" in errors[0]
+
+
+class Columns(SinkWriter):
+    """A writer that takes columns and no records."""
+
+    def __init__(self) -> None:
+        self.tables: list[pa.RecordBatch] = []
+
+    def begin_epoch(self) -> None: ...
+
+    def write(self, records: Any) -> None:
+        raise AssertionError("records were written")
+
+    def write_columns(self, rows: pa.RecordBatch) -> None:
+        self.tables.append(rows)
+
+    def roll_back(self) -> None: ...
+
+    def pre_commit(self) -> list[Any]:
+        return []
+
+    def close(self) -> None: ...
+
+
+class ColumnSink(DiscardingSink):
+    def open(self, context: SinkContext) -> SinkWriter:
+        return Columns()
+
+
+def test_columns_go_to_spark_to_the_driver_and_to_sinks_that_take_them(no_records: None) -> None:
+    record_type = resolve_type("name string, n bigint")
+    rows = pa.record_batch({"name": ["a", None], "n": pa.array([1, 2])})
+    batch = Batch.of_columns(ColumnRows(rows, record_type, pa.array([10, 20])))
+    edge = EdgePlan(1, StageOutput("s0", 0), "spark", record_type, "forward")
+    output = ArrowOutput(edge, 0)
+    output.add(batch)
+    (sent,) = output.end(Barrier(1, None, "", 0))
+    assert sent.select(["__ts", "c0", "c1"]).to_pylist() == [
+        {"__ts": 10, "c0": "a", "c1": 1},
+        {"__ts": 20, "c0": None, "c1": 2},
+    ]
+    plan = OperatorPlan("out", "out", "sink", b"", record_type, record_type, (0,), keyed=False)
+    collected = Collected(plan)
+    write_batch(collected, batch)
+    assert decode_records(collected.payloads[0], record_type) == [("a", 1), (None, 2)]
+    spec = SinkSpec("sink", ColumnSink())
+    context = SinkContext("job", 1, "out", SubtaskId(StageId("s0"), 0), record_type)
+    sink = Transactions(replace(plan, function=dumps(spec, "out")), context)
+    write_batch(sink, batch)
+    assert sink._writer.tables == [rows]  # type: ignore[attr-defined]
 
 
 def test_columns_wait_in_the_spool(tmp_path: Path, no_records: None) -> None:
