@@ -31,8 +31,9 @@ def merge(a, b):
 
 def build(flow, args):
     events = bytewax_run.read_records(flow, args.input / "events", parse)
-    # The processes read at different speeds: a minute is enough that no row is late, as for the other engines.
-    clock = win.EventClock(event_time, wait_for_system_duration=timedelta(minutes=1))
+    # The processes read at different speeds, and the watermark of a key goes on while no row of it comes: ten minutes
+    # are enough that no row is late, as for the other engines.
+    clock = win.EventClock(event_time, wait_for_system_duration=timedelta(minutes=10))
     windower = win.TumblingWindower(length=timedelta(seconds=10), align_to=EPOCH)
     return win.fold_window("count_and_sum", events, clock, windower, nothing, add, merge).down
 

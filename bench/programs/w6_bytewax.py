@@ -29,8 +29,9 @@ def merge(a, b):
 
 def build(flow, args):
     bids = bytewax_run.read_records(flow, args.input / "bids", parse)
-    # The processes read at different speeds: a minute is enough that no row is late, as for the other engines.
-    clock = win.EventClock(itself, wait_for_system_duration=timedelta(minutes=1))
+    # The processes read at different speeds, and the watermark of a key goes on while no row of it comes: ten minutes
+    # are enough that no row is late, as for the other engines.
+    clock = win.EventClock(itself, wait_for_system_duration=timedelta(minutes=10))
     windower = win.SessionWindower(gap=timedelta(milliseconds=9_999))
     return win.fold_window("sessions", bids, clock, windower, zero, add, merge).down
 
