@@ -101,6 +101,8 @@ def _job_reason(graph: JobGraph, source: SourcePlan, configuration: Configuratio
         return f"{len(edges)} stages read it"
     if edges[0].jvm_ops:
         return "SQL is computed on its rows before the first operator"
+    if edges[0].event_time is not None:
+        return "its rows carry event times of their own"
     return None
 
 

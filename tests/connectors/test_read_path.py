@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.common import Configuration, Duration, WatermarkStrategy
+from penstock.common.serialization import SimpleStringSchema
+from penstock.connectors.kafka.kafka_source import KafkaSource
 from penstock.connectors.read_path import local_path, packed_edge, plan_read_paths, reading_lines
 from penstock.connectors.source_connectors import FileSource, StreamFormat
 from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
@@ -128,6 +130,21 @@ def test_settings_and_the_mode_of_the_job_decide_too() -> None:
 def test_an_older_pyspark_reads_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.connectors.read_path.version", lambda name: "4.1.3")
     assert "needs PySpark 4.2" in reason(parquet())
+
+
+def test_a_topic_is_packed_unless_its_rows_carry_event_times() -> None:
+    builder = KafkaSource.builder().set_bootstrap_servers("b:1").set_topics("orders")
+    source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
+
+    def use(stream: DataStream) -> None:
+        stream.map(lambda text: 1).print()
+
+    assert planned(source, use).sources[0].packed
+    env = StreamExecutionEnvironment.get_execution_environment()
+    use(env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "orders"))
+    graph = build_job_graph(env._graph, GraphSettings(parallelism=2))
+    graph = plan_read_paths(graph, Configuration(), lambda key: None)
+    assert graph.sources[0].reading == "its rows carry event times of their own"
 
 
 def test_other_sources_say_what_they_are_not() -> None:
