@@ -14,7 +14,7 @@ import msgspec
 
 from penstock import errors
 from penstock.codec.socket_frames import MAX_FRAME_BYTES, FrameReader, recv_frame, send_frame
-from penstock.errors import PenstockError, RpcError, StaleAttemptError
+from penstock.errors import ConnectionLostError, PenstockError, RpcError, StaleAttemptError
 from penstock.runtime.process import messages
 from penstock.runtime.process.messages import Hello, Ok, Refused
 from penstock.runtime.process.strangers import FIRST_MESSAGE_BYTES, Strangers
@@ -106,7 +106,10 @@ class RpcClient:
     def call(self, message: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """The answer to `message`; a refusal is raised as the error it names."""
         with self._lock:
-            self._socket.settimeout(timeout_s)
+            try:
+                self._socket.settimeout(timeout_s)
+            except OSError as error:  # another thread has closed it
+                raise ConnectionLostError(f"the connection is closed: {error}") from error
             send(self._socket, message)
             answer = receive(self._socket)
         raise_refusal(answer)

@@ -9,6 +9,8 @@ from penstock.state.format.table_rows import Rows
 from penstock.state.heap.change_log import ChangeLog
 
 _MIN_STALE = 64
+_NO_KEYS: dict[Any, None] = {}
+"""A look-up in it hashes the key, which is an error without a current key."""
 
 
 class TimerTable:
@@ -43,7 +45,7 @@ class TimerTable:
 
     def discard(self, timestamp: int, key: Any) -> None:
         """Remove a timer if it is pending."""
-        if key in self._keys.get(timestamp, ()):
+        if key in self._keys.get(timestamp, _NO_KEYS):
             self.undo.setdefault((timestamp, key), True)
             self._remove(timestamp, key)
 
@@ -125,7 +127,7 @@ class TimerTable:
     def roll_back(self) -> None:
         """Restore the timers that were pending."""
         for (timestamp, key), was_pending in self.undo.items():
-            if (key in self._keys.get(timestamp, ())) is was_pending:
+            if (key in self._keys.get(timestamp, _NO_KEYS)) is was_pending:
                 continue
             if was_pending:
                 self._insert(timestamp, key)
@@ -141,14 +143,14 @@ class TimerTable:
     def seal_changes(self, changed: Iterable[Any]) -> Callable[[], Rows]:
         """These timers; those no longer pending as deletes."""
         timers = list(changed)
-        deleted = [key not in self._keys.get(timestamp, ()) for timestamp, key in timers]
+        deleted = [key not in self._keys.get(timestamp, _NO_KEYS) for timestamp, key in timers]
         return lambda: Rows([key for _, key in timers], None, [timestamp for timestamp, _ in timers], deleted)
 
     def apply(self, rows: Rows) -> None:
         """Insert restored timers."""
         for index, (timestamp, key) in enumerate(zip(rows.values, rows.keys, strict=True)):
             is_deleted = rows.deleted is not None and rows.deleted[index]
-            is_pending = key in self._keys.get(timestamp, ())
+            is_pending = key in self._keys.get(timestamp, _NO_KEYS)
             if is_deleted and is_pending:
                 self._remove(timestamp, key)
             elif not is_deleted and not is_pending:
