@@ -36,7 +36,7 @@ SOURCE_PACKED = Option(
     "penstock.source.packed",
     Word(("auto", "never")),
     "auto",
-    "Whether the rows of files and topics are packed by the tasks that read them, which costs a fraction of the CPU. "
+    "Whether the rows of files and topics are packed by the tasks that read them, so that Spark moves few large cells. "
     "`auto`: wherever the rows are certainly those of Spark's reader; `never`: all pass through Spark row by row. "
     "`penstock info` says for each source what is done and why. It may change whenever a job starts.",
 )
